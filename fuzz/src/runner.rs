@@ -5,7 +5,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `AZPIPE_FUZZ_SECONDS` | seconds a target; 2 by default |
-//! | `AZPIPE_FUZZ_SEED` | the run's seed; by the clock, where it is not set |
+//! | `AZPIPE_FUZZ_SEED` | the run's seed; `AZPIPE_SEED` where it is not set, and else by the clock |
 //! | `AZPIPE_FUZZ_INPUT` | the number of the only input to run |
 
 use std::fs::{self, File};
@@ -59,7 +59,7 @@ pub fn run_mutations(found: &Path) -> ExitCode {
     }
     let is_named = |target: &&Target| named.is_empty() || named.iter().any(|name| target.name.contains(name.as_str()));
     let all: Vec<&Target> = TARGETS.iter().filter(is_named).collect();
-    let seed = number_of(SEED_ENV).unwrap_or_else(|| {
+    let seed = number_of(SEED_ENV).or_else(|| number_of("AZPIPE_SEED")).unwrap_or_else(|| {
         SystemTime::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.as_nanos() as u64 % 1_000_000_007)
     });
     let memory = Path::new("/dev/shm");

@@ -137,6 +137,27 @@ fn files_of_others_stay_and_their_directories() {
 }
 
 #[test]
+fn a_recipe_that_cannot_be_read_keeps_the_parts_that_tell_of_it() {
+    let workspace = replace_a_result();
+    let tree = || list_tree(&workspace.path("out"));
+    let planned = clean(&workspace, &["--dry-run"]).assert_success().stderr;
+    let is_unused =
+        |path: &Path| path.extension().is_some_and(|end| end == "toml") && planned.contains(path.to_str().unwrap());
+    let recipe = tree().into_iter().map(|(path, _)| path).find(|path| is_unused(path)).expect("an unused recipe");
+    let content = fs::read(&recipe).unwrap();
+    fs::remove_file(&recipe).unwrap();
+    fs::create_dir(&recipe).unwrap();
+    let before = workspace.parts("out");
+    let failed = clean(&workspace, &[]);
+    assert!(failed.status == 1 && failed.stderr.contains(recipe.to_str().unwrap()), "{}", failed.stderr);
+    assert_eq!(workspace.parts("out"), before, "{}", failed.stderr);
+    fs::remove_dir(&recipe).unwrap();
+    fs::write(&recipe, content).unwrap();
+    clean(&workspace, &[]).assert_success();
+    assert!(!recipe.exists() && workspace.parts("out").len() < before.len());
+}
+
+#[test]
 fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     let workspace = replace_a_result();
     let before = list_tree(&workspace.path("out"));

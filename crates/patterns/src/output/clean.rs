@@ -116,8 +116,11 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     let unused: BTreeSet<OsString> = gone_recipes.difference(&kept_recipes).cloned().collect();
     // Parts are removed last. They tell which recipes are left over, so an interrupted clean-up can be continued.
     find_matrices(&own.join("matrix"), &unused, &mut found)?;
+    let unread_before = found.unread.len();
     find_recipes(root, &unused, &mut found)?;
-    found.all.extend(of_results);
+    if found.unread.len() == unread_before {
+        found.all.extend(of_results);
+    }
     found.all.extend(of_notes);
     Ok(found)
 }
