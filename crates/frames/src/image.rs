@@ -21,7 +21,7 @@ mod tiff;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use file_bytes::{FileBytes, FormatError};
@@ -43,8 +43,8 @@ pub struct Image {
 /// Header of an image file, read without its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageHeader {
-    /// Format of the file.
-    pub format: ImageFormat,
+    /// Name of the file's format: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
+    pub format: &'static str,
     /// Rows and columns of the first image.
     pub shape: [usize; 2],
     /// The pixels' type in the first image.
@@ -55,38 +55,43 @@ pub struct ImageHeader {
     pub is_unverified: bool,
 }
 
-/// Format of an image file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageFormat {
-    /// Tagged Image File Format, written by Dectris, EPICS and most cameras.
-    Tiff,
-    /// Crystallographic Binary File, written by Dectris (miniCBF).
-    Cbf,
-    /// ESRF data format.
-    Edf,
-    /// Array in NumPy's own format.
-    Npy,
-    /// Mask file of Fit2D.
-    Fit2d,
+/// A format of image files. Each is a constant in its own module, and an entry of [`FORMATS`].
+struct ImageFormat {
+    /// Name of the format in records and errors.
+    name: &'static str,
+    /// Name in the list of the formats that are expected.
+    label: &'static str,
+    /// Lower-case suffixes of the names of such files.
+    suffixes: &'static [&'static str],
+    /// Whether a search of a directory takes files with these suffixes for frames.
+    is_searched_for: bool,
+    /// Returns whether a file that starts with these bytes has this format.
+    has_format: fn(start: &[u8]) -> bool,
+    /// Reads the header of the first image, and counts the images, without reading pixels.
+    read_header: fn(&mut FileBytes<'_>) -> Result<ImageHeader, FormatError>,
+    /// Reads an image, counted from 0, as it is stored: no scaling, no flip, row 0 first.
+    read_image: fn(&mut FileBytes<'_>, usize) -> Result<Image, FormatError>,
 }
 
-impl ImageFormat {
-    /// Returns the name of the format in records: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tiff => "tiff",
-            Self::Cbf => "cbf",
-            Self::Edf => "edf",
-            Self::Npy => "npy",
-            Self::Fit2d => "fit2d",
-        }
-    }
+/// All formats, in the order in which they are recognized. EDF is the last, because its mark is a single brace.
+const FORMATS: [&ImageFormat; 5] = [&tiff::TIFF, &cbf::CBF, &npy::NPY, &fit2d::FIT2D, &edf::EDF];
+
+/// Returns the lower-case suffixes of the image files that a search of a directory reads. Arrays and masks are not among them:
+/// they are read only if they are named.
+pub fn searched_suffixes() -> impl Iterator<Item = &'static str> {
+    FORMATS.into_iter().filter(|format| format.is_searched_for).flat_map(|format| format.suffixes).copied()
 }
 
-impl fmt::Display for ImageFormat {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
-    }
+/// Returns whether this is the lower-case suffix of a format's files.
+pub fn is_image_suffix(suffix: &str) -> bool {
+    FORMATS.into_iter().any(|format| format.suffixes.contains(&suffix))
+}
+
+/// Returns the formats in words: `TIFF, CBF, NPY, a Fit2D mask or EDF`.
+fn expected_formats() -> String {
+    let labels = FORMATS.map(|format| format.label);
+    let (last, others) = labels.split_last().expect("formats");
+    format!("{} or {last}", others.join(", "))
 }
 
 /// Explains why an image can't be read.
@@ -101,7 +106,7 @@ pub enum ImageError {
         why: io::Error,
     },
     /// The format is unknown.
-    #[error("{}: not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, found {found}", path.display())]
+    #[error("{}: not an image: expected {}, found {found}", path.display(), expected_formats())]
     Unknown {
         /// Path of the file.
         path: PathBuf,
@@ -113,8 +118,8 @@ pub enum ImageError {
     Invalid {
         /// Path of the file.
         path: PathBuf,
-        /// Format that the file violates.
-        format: ImageFormat,
+        /// Name of the format that the file violates.
+        format: &'static str,
         /// Position and kind of the violation, and what was expected.
         why: String,
     },
@@ -175,8 +180,9 @@ pub fn read(path: &Path) -> Result<Image, ImageError> {
 /// # Errors
 /// Fails like [`read`], or if `frame` is beyond the last image.
 pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
-    let (format, mut content) = open_image(path)?;
-    decode_frame(format, &mut content, frame).map_err(|err| err.into_image_error(path, format))
+    let file = untrusted_file::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
+    let (format, mut content) = detect_format(path, file)?;
+    (format.read_image)(&mut content, frame).map_err(|err| err.into_image_error(path, format.name))
 }
 
 /// Reads the header of a file without its pixels.
@@ -190,64 +196,24 @@ pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
 
 /// Reads the header of an open file, like [`probe`].
 pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<ImageHeader, ImageError> {
-    let (format, mut content) = detect_format_of_open(path, file)?;
-    read_header(format, &mut content).map_err(|err| err.into_image_error(path, format))
+    let (format, mut content) = detect_format(path, file)?;
+    (format.read_header)(&mut content).map_err(|err| err.into_image_error(path, format.name))
 }
 
-fn open_image(path: &Path) -> Result<(ImageFormat, FileBytes<BufReader<File>>), ImageError> {
-    detect_format_of_open(
-        path,
-        untrusted_file::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?,
-    )
-}
-
-fn detect_format_of_open<R: Read + Seek>(
+fn detect_format<'a>(
     path: &Path,
-    file: R,
-) -> Result<(ImageFormat, FileBytes<BufReader<R>>), ImageError> {
+    file: impl Read + Seek + 'a,
+) -> Result<(&'static ImageFormat, FileBytes<'a>), ImageError> {
     let io = |why| ImageError::Io { path: path.to_owned(), why };
-    let mut content = FileBytes::new(BufReader::new(file)).map_err(io)?;
+    let mut content = FileBytes::new(file).map_err(io)?;
     let start = content.read_start().map_err(io)?;
     let unknown = || ImageError::Unknown { path: path.to_owned(), found: FirstBytes::new(&start) };
-    Ok((detect_format(&start).ok_or_else(unknown)?, content))
+    Ok((find_format(&start).ok_or_else(unknown)?, content))
 }
 
 /// Returns the format of a file with these first bytes.
-fn detect_format(start: &[u8]) -> Option<ImageFormat> {
-    match start {
-        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(ImageFormat::Tiff),
-        _ if start.starts_with(b"###CBF") => Some(ImageFormat::Cbf),
-        _ if start.starts_with(npy::MAGIC) => Some(ImageFormat::Npy),
-        _ if fit2d::is_mask(start) => Some(ImageFormat::Fit2d),
-        _ if start.trim_ascii_start().starts_with(b"{") => Some(ImageFormat::Edf),
-        _ => None,
-    }
-}
-
-fn read_header<R: Read + Seek>(format: ImageFormat, content: &mut FileBytes<R>) -> Result<ImageHeader, FormatError> {
-    let (shape, kind, frames) = match format {
-        ImageFormat::Tiff => tiff::read_header(content)?,
-        ImageFormat::Cbf => cbf::read_header(content)?,
-        ImageFormat::Edf => edf::read_header(content)?,
-        ImageFormat::Npy => npy::read_header(content)?,
-        ImageFormat::Fit2d => fit2d::read_header(content)?,
-    };
-    let lacks_checksum = format == ImageFormat::Cbf && !cbf::has_checksum(content)?;
-    Ok(ImageHeader { format, shape, kind, frames, is_unverified: lacks_checksum })
-}
-
-fn decode_frame<R: Read + Seek>(
-    format: ImageFormat,
-    content: &mut FileBytes<R>,
-    frame: usize,
-) -> Result<Image, FormatError> {
-    match format {
-        ImageFormat::Tiff => tiff::read_image(content, frame),
-        ImageFormat::Cbf => cbf::read_image(content, frame),
-        ImageFormat::Edf => edf::read_image(content, frame),
-        ImageFormat::Npy => npy::read_image(content, frame),
-        ImageFormat::Fit2d => fit2d::read_image(content, frame),
-    }
+fn find_format(start: &[u8]) -> Option<&'static ImageFormat> {
+    FORMATS.into_iter().find(|format| (format.has_format)(start))
 }
 
 #[cfg(test)]

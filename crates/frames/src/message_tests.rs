@@ -12,7 +12,7 @@ use crate::ffi::LibraryError;
 use crate::frame_shape::{FrameShapeError, check_shape, frame_dimensions};
 use crate::hdf5_array::Hdf5ArrayError;
 use crate::hdf5_worker::WorkerError;
-use crate::image::{FirstBytes, ImageError, ImageFormat};
+use crate::image::{FirstBytes, ImageError};
 use crate::source::SourceError;
 
 fn stale() -> io::Error {
@@ -197,14 +197,14 @@ fn why_sources_arrays_and_images_can_not_be_read() {
         ImageError::Io { path: "/a".into(), why: stale() },
         ImageError::Unknown { path: "/a".into(), found: FirstBytes::Empty },
         ImageError::Unknown { path: "/a".into(), found: FirstBytes::Hdf5 },
-        invalid(ImageFormat::Edf, "Compression = GZIP: expected none"),
-        invalid(ImageFormat::Cbf, "compressed image: pixel 2 is 2147483908: expected int32"),
+        invalid("edf", "Compression = GZIP: expected none"),
+        invalid("cbf", "compressed image: pixel 2 is 2147483908: expected int32"),
         ImageError::NoFrame { path: "/a".into(), frame: 1, frames: 1 },
     ];
     let messages = [
         "/a: Stale file handle (os error 116)",
-        "/a: not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, found an empty file",
-        "/a: not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, found HDF5 (name the dataset: FILE::/PATH)",
+        "/a: not an image: expected TIFF, CBF, NPY, a Fit2D mask or EDF, found an empty file",
+        "/a: not an image: expected TIFF, CBF, NPY, a Fit2D mask or EDF, found HDF5 (name the dataset: FILE::/PATH)",
         "/a: edf: Compression = GZIP: expected none",
         "/a: cbf: compressed image: pixel 2 is 2147483908: expected int32",
         "/a: no frame 1: 1 frame in the file",

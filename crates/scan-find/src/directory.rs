@@ -6,12 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use frames::image;
 use nix::errno::Errno;
 
-/// Lower-case suffixes of the HDF5 files that a walk reads. Arrays (NPY) are masks more often than frames, and are
-/// read only if they are named.
+/// Lower-case suffixes of the HDF5 files that a walk reads.
 const HDF5_SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
-const IMAGE_SUFFIXES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
 
 /// The contents of a directory. Each list is sorted, with symbolic links last.
 #[derive(Debug, Default)]
@@ -67,7 +66,7 @@ impl DirectoryListing {
     fn classify(&mut self, path: PathBuf) {
         match suffix(&path) {
             Some(ending) if HDF5_SUFFIXES.contains(&ending.as_str()) => self.hdf5.push(path),
-            Some(ending) if IMAGE_SUFFIXES.contains(&ending.as_str()) => self.images.push(path),
+            Some(ending) if image::searched_suffixes().any(|suffix| suffix == ending) => self.images.push(path),
             _ => (),
         }
     }
@@ -85,12 +84,13 @@ pub fn is_hdf5_name(path: &Path) -> bool {
 
 /// Returns whether a file is an image, by its name.
 pub fn is_image_name(path: &Path) -> bool {
-    suffix(path).is_some_and(|ending| IMAGE_SUFFIXES.contains(&ending.as_str()) || ending == "npy")
+    suffix(path).is_some_and(|ending| image::is_image_suffix(&ending))
 }
 
 /// Returns the suffixes that a walk looks for, for the message that nothing was found.
 pub fn searched_suffixes() -> String {
-    format!("looked for .{} files", [&HDF5_SUFFIXES[..], &IMAGE_SUFFIXES[..]].concat().join(", ."))
+    let suffixes: Vec<&str> = HDF5_SUFFIXES.into_iter().chain(image::searched_suffixes()).collect();
+    format!("looked for .{} files", suffixes.join(", ."))
 }
 
 fn suffix(path: &Path) -> Option<String> {

@@ -72,7 +72,7 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     // Files, whatever the frames.
     ("mask = 'nowhere.npy'", 2, &["nowhere.npy", "No such file"]),
     ("mask = 'directory.npy'", 2, &["directory.npy", "directory"]),
-    ("mask = 'text.edf'", 2, &["mask", "text.edf", "not an image: expected TIFF, CBF, EDF, NPY"]),
+    ("mask = 'text.edf'", 2, &["mask", "text.edf", "not an image: expected TIFF, CBF, NPY"]),
     ("mask-inverted = 'empty.edf'", 2, &["mask", "empty.edf", "an empty file"]),
     ("mask = 'images.h5'", 2, &["mask", "images.h5", "name the dataset: FILE::/PATH"]),
     ("mask = 'good.npy::/mask'", 2, &["mask", "good.npy", "npy has no datasets: name the file without ::/mask"]),

@@ -165,10 +165,9 @@ mod tests {
 
     use super::*;
     use crate::coding::Dtype;
-    use crate::image::ImageFormat;
 
     const ANY: ImageHeader =
-        ImageHeader { format: ImageFormat::Npy, shape: [3, 4], kind: Dtype::U16, frames: 1, is_unverified: false };
+        ImageHeader { format: "npy", shape: [3, 4], kind: Dtype::U16, frames: 1, is_unverified: false };
 
     #[test]
     fn as_many_files_are_remembered_as_there_is_room_for() {

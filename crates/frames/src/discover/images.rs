@@ -133,7 +133,7 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
     let total = slots.iter().map(count).fold(0, u64::saturating_add);
     let shape = first.shape.map(|extent| extent as u64);
     let mut frame_map = FrameMap::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
-    frame_map.codec = first.format.to_string();
+    frame_map.codec = first.format.to_owned();
     let mut start: u64 = 0;
     for (nth, slot) in slots.iter().enumerate() {
         let end = start.saturating_add(count(slot));

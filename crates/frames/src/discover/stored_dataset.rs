@@ -84,7 +84,7 @@ pub(super) fn add_external_segments(
         let found = find_linked_file(holder, &name).and_then(|file| Ok((probe_image(&file)?, file)));
         match found {
             Ok(((image, metadata), file)) => {
-                frame_map.codec = image.format.to_string();
+                frame_map.codec = image.format.to_owned();
                 frame_map.coding = PixelCoding::native_dtype(image.kind)?;
                 let (rows, bytes) = (Spans::first_n(frames.count()), frames.count().saturating_mul(size));
                 frame_map.files.push(file.clone());

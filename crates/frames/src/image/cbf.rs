@@ -3,14 +3,23 @@
 //!
 //! Source: the CBFlib manual, chapters 3.2.2 (binary sections) and 3.3.3 (byte-offset compression).
 
-use std::io::{Read, Seek};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 
 use super::file_bytes::{FileBytes, FormatError};
-use super::{Dtype, Image, PixelData};
+use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
+
+/// Crystallographic Binary File, written by Dectris (miniCBF).
+pub(super) const CBF: ImageFormat = ImageFormat {
+    name: "cbf",
+    label: "CBF",
+    suffixes: &["cbf"],
+    is_searched_for: true,
+    has_format: |start| start.starts_with(b"###CBF"),
+    read_header,
+    read_image,
+};
 
 /// Marker before the MIME header.
 const SECTION_START: &[u8] = b"--CIF-BINARY-FORMAT-SECTION--";
@@ -29,19 +38,13 @@ struct CbfHeader {
     md5: Option<String>,
 }
 
-pub(super) fn read_header<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-) -> Result<([usize; 2], Dtype, usize), FormatError> {
+fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let section = read_section(content)?;
-    Ok((section.shape, section.kind, 1))
+    let (shape, kind, is_unverified) = (section.shape, section.kind, section.md5.is_none());
+    Ok(ImageHeader { format: CBF.name, shape, kind, frames: 1, is_unverified })
 }
 
-/// Returns whether the image has a `Content-MD5`.
-pub(super) fn has_checksum<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<bool, FormatError> {
-    Ok(read_section(content)?.md5.is_some())
-}
-
-pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
     if frame > 0 {
         return Err(FormatError::NoFrame { frame, frames: 1 });
     }
@@ -69,7 +72,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
     Ok(Image { shape: section.shape, pixels })
 }
 
-fn read_section<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<CbfHeader, FormatError> {
+fn read_section(content: &mut FileBytes<'_>) -> Result<CbfHeader, FormatError> {
     let text = content.read_at_most(0, MAX_HEADER_BYTES)?;
     let binary = find_bytes(&text, BINARY_START).ok_or_else(|| {
         FormatError::Broken(format!("no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes", text.len()))

@@ -1,10 +1,19 @@
 //! Reads EDF, the ESRF Data Format: for each image a text header in braces, padded to a multiple of 512 bytes,
 //! and the uncompressed pixels.
 
-use std::io::{Read, Seek};
-
 use super::file_bytes::{FileBytes, FormatError};
-use super::{Dtype, Image, PixelData};
+use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
+
+/// ESRF data format.
+pub(super) const EDF: ImageFormat = ImageFormat {
+    name: "edf",
+    label: "EDF",
+    suffixes: &["edf"],
+    is_searched_for: true,
+    has_format: |start| start.trim_ascii_start().starts_with(b"{"),
+    read_header,
+    read_image,
+};
 
 /// Number of bytes read at a time while looking for the end of a header.
 const HEADER_READ_BYTES: usize = 4096;
@@ -22,18 +31,17 @@ struct EdfHeader {
     next: u64,
 }
 
-pub(super) fn read_header<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-) -> Result<([usize; 2], Dtype, usize), FormatError> {
+fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let first = read_header_block(content, 0)?.ok_or_else(no_image_error)?;
     let (mut next, mut frames) = (first.next, 1_usize);
     while let Some(block) = read_header_block(content, next)? {
         (next, frames) = (block.next, frames.saturating_add(1));
     }
-    Ok((first.shape, first.kind, frames))
+    let (shape, kind) = (first.shape, first.kind);
+    Ok(ImageHeader { format: EDF.name, shape, kind, frames, is_unverified: false })
 }
 
-pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
     let (mut next, mut frames) = (0, 0_usize);
     while let Some(block) = read_header_block(content, next)? {
         if frames == frame {
@@ -55,10 +63,7 @@ fn no_image_error() -> FormatError {
 
 /// Reads the image header at `offset`, or after the general header at `offset`; returns `None` at the end of the
 /// file.
-fn read_header_block<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-    offset: u64,
-) -> Result<Option<EdfHeader>, FormatError> {
+fn read_header_block(content: &mut FileBytes<'_>, offset: u64) -> Result<Option<EdfHeader>, FormatError> {
     let Some((keys, end)) = read_keys(content, offset)? else { return Ok(None) };
     if keys.text("EDF_DataFormatVersion").is_some() && keys.text("Dim_1").is_none() {
         // This is the file's general header, which may be followed by binary data of its own.
@@ -70,7 +75,7 @@ fn read_header_block<R: Read + Seek>(
 }
 
 /// Reads the keys of the header at `offset`, and returns the end of the header.
-fn read_keys<R: Read + Seek>(content: &mut FileBytes<R>, offset: u64) -> Result<Option<(EdfKeys, u64)>, FormatError> {
+fn read_keys(content: &mut FileBytes<'_>, offset: u64) -> Result<Option<(EdfKeys, u64)>, FormatError> {
     let mut text = Vec::new();
     loop {
         let more = content.read_at_most(offset.saturating_add(text.len() as u64), HEADER_READ_BYTES)?;

@@ -1,11 +1,11 @@
 //! Reads ranges of a file, and checks that they exist before memory is allocated for them.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use system::memory;
 
-use super::{ImageError, ImageFormat};
+use super::ImageError;
 
 /// Number of bytes that are read to detect the format.
 const FORMAT_PROBE_BYTES: usize = 512;
@@ -20,7 +20,7 @@ pub(super) enum FormatError {
 
 impl FormatError {
     /// Converts the error to the one that is reported for the file.
-    pub(super) fn into_image_error(self, path: &Path, format: ImageFormat) -> ImageError {
+    pub(super) fn into_image_error(self, path: &Path, format: &'static str) -> ImageError {
         let path = path.to_owned();
         match self {
             Self::Io(why) => ImageError::Io { path, why },
@@ -41,16 +41,21 @@ impl From<io::Error> for FormatError {
     }
 }
 
+/// A file, or bytes in its place.
+trait Source: Read + Seek {}
+
+impl<T: Read + Seek> Source for T {}
+
 /// A file with its length.
-pub(super) struct FileBytes<R> {
-    reader: R,
+pub(super) struct FileBytes<'a> {
+    reader: BufReader<Box<dyn Source + 'a>>,
     len: u64,
 }
 
-impl<R: Read + Seek> FileBytes<R> {
-    pub(super) fn new(mut reader: R) -> io::Result<Self> {
-        let len = reader.seek(SeekFrom::End(0))?;
-        Ok(Self { reader, len })
+impl<'a> FileBytes<'a> {
+    pub(super) fn new(mut file: impl Read + Seek + 'a) -> io::Result<Self> {
+        let len = file.seek(SeekFrom::End(0))?;
+        Ok(Self { reader: BufReader::new(Box::new(file)), len })
     }
 
     /// Returns the length of the file in bytes.
@@ -85,7 +90,7 @@ impl<R: Read + Seek> FileBytes<R> {
     }
 
     /// Returns the reader at the start of the file, for a decoder that seeks by itself.
-    pub(super) fn reader(&mut self) -> io::Result<&mut R> {
+    pub(super) fn reader(&mut self) -> io::Result<impl Read + Seek> {
         self.reader.rewind()?;
         Ok(&mut self.reader)
     }

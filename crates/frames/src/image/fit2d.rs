@@ -4,35 +4,44 @@
 //! 20, as little-endian 32-bit integers. Rows are padded to whole 32-bit integers, with the first pixel in the
 //! lowest bit.
 
-use std::io::{Read, Seek};
-
 use super::file_bytes::{FileBytes, FormatError};
-use super::{Dtype, Image, PixelData};
+use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
+
+/// Mask file of Fit2D.
+pub(super) const FIT2D: ImageFormat = ImageFormat {
+    name: "fit2d",
+    label: "a Fit2D mask",
+    suffixes: &["msk"],
+    is_searched_for: false,
+    has_format: is_mask,
+    read_header,
+    read_image,
+};
 
 const HEADER_BYTES: u64 = 1024;
 
 /// Returns whether a file with these first bytes is a Fit2D mask.
-pub(super) fn is_mask(start: &[u8]) -> bool {
+fn is_mask(start: &[u8]) -> bool {
     start.len() > 12 && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
 }
 
-pub(super) fn read_header<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-) -> Result<([usize; 2], Dtype, usize), FormatError> {
+fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let header = content.read_exact(0, HEADER_BYTES, "header")?;
     // Columns and rows are the fifth and the sixth of the header's numbers.
     let (numbers, _) = header.as_chunks::<4>();
     let side = |nth: usize| u32::from_le_bytes(numbers[nth]) as usize;
     match [side(5), side(4)] {
-        [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], Dtype::U8, 1)),
+        shape @ [rows, columns] if rows > 0 && columns > 0 => {
+            Ok(ImageHeader { format: FIT2D.name, shape, kind: Dtype::U8, frames: 1, is_unverified: false })
+        }
         [rows, columns] => {
             Err(FormatError::invalid(format!("{rows} x {columns} pixels: expected at least one row and one column")))
         }
     }
 }
 
-pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
-    let (shape @ [rows, columns], _, frames) = read_header(content)?;
+fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
+    let ImageHeader { shape: shape @ [rows, columns], frames, .. } = read_header(content)?;
     if frame >= frames {
         return Err(FormatError::NoFrame { frame, frames });
     }

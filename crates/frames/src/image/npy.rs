@@ -4,12 +4,21 @@
 //! Source: `numpy.lib.format`. Only NumPy writes the description, always in the same form, so three look-ups
 //! suffice to parse it.
 
-use std::io::{Read, Seek};
-
 use super::file_bytes::{FileBytes, FormatError};
-use super::{Dtype, Image, PixelData};
+use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
 
-pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+/// Array in NumPy's own format.
+pub(super) const NPY: ImageFormat = ImageFormat {
+    name: "npy",
+    label: "NPY",
+    suffixes: &["npy"],
+    is_searched_for: false,
+    has_format: |start| start.starts_with(MAGIC),
+    read_header,
+    read_image,
+};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The validated description of an array.
 struct NpyHeader {
@@ -22,14 +31,13 @@ struct NpyHeader {
     offset: u64,
 }
 
-pub(super) fn read_header<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-) -> Result<([usize; 2], Dtype, usize), FormatError> {
+fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let array = read_npy_header(content)?;
-    Ok((array.shape, array.kind, array.frames))
+    let (shape, kind, frames) = (array.shape, array.kind, array.frames);
+    Ok(ImageHeader { format: NPY.name, shape, kind, frames, is_unverified: false })
 }
 
-pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
     let array = read_npy_header(content)?;
     if frame >= array.frames {
         return Err(FormatError::NoFrame { frame, frames: array.frames });
@@ -44,7 +52,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
     Ok(Image { shape: array.shape, pixels })
 }
 
-fn read_npy_header<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<NpyHeader, FormatError> {
+fn read_npy_header(content: &mut FileBytes<'_>) -> Result<NpyHeader, FormatError> {
     let preamble = content.read_exact(0, 12, "preamble")?;
     // Version 1 has a 16-bit length of the description, versions 2 and 3 a 32-bit one.
     let (start, length) = match preamble[6] {

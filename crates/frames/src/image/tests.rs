@@ -107,10 +107,10 @@ fn the_content_decides_and_not_the_name() {
     ];
     for (bytes, found) in cases {
         let error = error_of(bytes);
-        assert_eq!(error, format!("not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, {found}"));
+        assert_eq!(error, format!("not an image: expected TIFF, CBF, NPY, a Fit2D mask or EDF, {found}"));
     }
     let renamed = written(&std::fs::read(fixture("counts.cbf")).unwrap());
-    assert_eq!(probe(renamed.path()).unwrap().format, ImageFormat::Cbf);
+    assert_eq!(probe(renamed.path()).unwrap().format, "cbf");
     assert!(matches!(read(Path::new("/no/such/image.tif")), Err(ImageError::Io { .. })));
 }
 
@@ -168,7 +168,7 @@ fn what_is_not_read_is_refused_by_name() {
     assert!(error_of(b"{ Dim_1 = 1 ;").starts_with("edf: header at offset 0: no closing brace in 13 bytes"));
     let npy = |description: &str| {
         let length = description.len() as u16;
-        [npy::MAGIC, &[1, 0], &length.to_le_bytes(), description.as_bytes(), &[0; 64]].concat()
+        [&b"\x93NUMPY"[..], &[1, 0], &length.to_le_bytes(), description.as_bytes(), &[0; 64]].concat()
     };
     let error = error_of(&npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2), }"));
     assert!(error.contains("expected booleans, integers"), "{error}");
@@ -192,10 +192,10 @@ fn damage_anywhere_is_an_error_or_an_image_of_the_shape_it_says() {
     for name in FIXTURES {
         let whole = std::fs::read(fixture(name)).unwrap();
         let check = |bytes: &[u8]| {
-            let Some(format) = detect_format(bytes) else { return };
+            let Some(format) = find_format(bytes) else { return };
             let mut content = FileBytes::new(Cursor::new(bytes)).unwrap();
-            let _ = read_header(format, &mut content);
-            if let Ok(image) = decode_frame(format, &mut content, 0) {
+            let _ = (format.read_header)(&mut content);
+            if let Ok(image) = (format.read_image)(&mut content, 0) {
                 assert_eq!(image.pixels.len(), image.shape[0] * image.shape[1], "{name}");
             }
         };
@@ -216,9 +216,9 @@ fn damage_anywhere_is_an_error_or_an_image_of_the_shape_it_says() {
 #[test]
 fn real_frames_are_read() {
     let frames = [
-        ("dioptas-ceo2-pilatus1m/CeO2_Pilatus1M.tif", ImageFormat::Tiff, [1043, 981], Dtype::I32),
-        ("lightform-pixium/pixium_03150.tif", ImageFormat::Tiff, [1441, 1440], Dtype::U16),
-        ("bioxtas-gi2-pilatus100k/GI2_A9_19_001_0000.tiff", ImageFormat::Tiff, [195, 487], Dtype::I32),
+        ("dioptas-ceo2-pilatus1m/CeO2_Pilatus1M.tif", "tiff", [1043, 981], Dtype::I32),
+        ("lightform-pixium/pixium_03150.tif", "tiff", [1441, 1440], Dtype::U16),
+        ("bioxtas-gi2-pilatus100k/GI2_A9_19_001_0000.tiff", "tiff", [195, 487], Dtype::I32),
     ];
     for (name, format, shape, kind) in frames {
         let Some(path) = shared(name) else { continue };

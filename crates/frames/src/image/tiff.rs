@@ -7,7 +7,18 @@ use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::{SampleFormat, Tag};
 
 use super::file_bytes::{FileBytes, FormatError};
-use super::{Dtype, Image, PixelData};
+use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
+
+/// Tagged Image File Format, written by Dectris, EPICS and most cameras.
+pub(super) const TIFF: ImageFormat = ImageFormat {
+    name: "tiff",
+    label: "TIFF",
+    suffixes: &["tif", "tiff"],
+    is_searched_for: true,
+    has_format: |start| matches!(start, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..]),
+    read_header,
+    read_image,
+};
 
 /// Maximum compression ratio of an image. Deflate reaches 1032, LZW about 2700; a header that claims more is
 /// wrong.
@@ -16,15 +27,14 @@ const MAX_EXPANSION: u64 = 4096;
 /// `PhotometricInterpretation` of an image whose smallest value is white.
 const WHITE_IS_ZERO: u16 = 0;
 
-pub(super) fn read_header<R: Read + Seek>(
-    content: &mut FileBytes<R>,
-) -> Result<([usize; 2], Dtype, usize), FormatError> {
+fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let mut decoder = open_decoder(content)?;
     let (shape, kind) = (image_shape(&mut decoder)?, image_dtype(&mut decoder)?);
-    Ok((shape, kind, skip_pages(&mut decoder, usize::MAX)?.saturating_add(1)))
+    let frames = skip_pages(&mut decoder, usize::MAX)?.saturating_add(1);
+    Ok(ImageHeader { format: TIFF.name, shape, kind, frames, is_unverified: false })
 }
 
-pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
     let mut decoder = open_decoder(content)?;
     let skipped = skip_pages(&mut decoder, frame)?;
     if skipped < frame {
@@ -61,7 +71,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
     Ok(Image { shape, pixels })
 }
 
-fn open_decoder<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<Decoder<&mut R>, FormatError> {
+fn open_decoder<'a>(content: &'a mut FileBytes<'_>) -> Result<Decoder<impl Read + Seek + 'a>, FormatError> {
     let most = usize::try_from(content.len().saturating_mul(MAX_EXPANSION)).unwrap_or(usize::MAX);
     let mut limits = Limits::default();
     limits.decoding_buffer_size = most;
