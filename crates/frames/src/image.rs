@@ -63,7 +63,7 @@ struct ImageFormat {
     label: &'static str,
     /// Lower-case suffixes of the names of such files.
     suffixes: &'static [&'static str],
-    /// Whether a search of a directory takes files with these suffixes for frames.
+    /// Set if a search of a directory takes files with these suffixes for frames.
     is_searched_for: bool,
     /// Returns whether a file that starts with these bytes has this format.
     has_format: fn(start: &[u8]) -> bool,

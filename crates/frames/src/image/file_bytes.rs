@@ -42,13 +42,13 @@ impl From<io::Error> for FormatError {
 }
 
 /// A file, or bytes in its place.
-trait Source: Read + Seek {}
+trait ReadSeek: Read + Seek {}
 
-impl<T: Read + Seek> Source for T {}
+impl<T: Read + Seek> ReadSeek for T {}
 
 /// A file with its length.
 pub(super) struct FileBytes<'a> {
-    reader: BufReader<Box<dyn Source + 'a>>,
+    reader: BufReader<Box<dyn ReadSeek + 'a>>,
     len: u64,
 }
 
