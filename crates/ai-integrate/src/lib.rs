@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     if args.list_devices {
         return list_devices(filter);
     }

@@ -65,6 +65,7 @@ mod storage_wait;
 mod worker_requests;
 
 pub use ffi::driver::{ByteKind, SharedStorage, Storage, create_with_storage, open_with_storage};
+pub use file_timeout::{FileTimeoutError, check_file_timeout};
 pub use open_ahead::open;
 pub use prefetch::{open_ahead, prefetch_to_read};
 

@@ -60,6 +60,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     // Without a working directory, paths are shown whole.
     filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };

@@ -54,6 +54,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     if args.print_recipe {
         return print_recipe(args, filter);
     }

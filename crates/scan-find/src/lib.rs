@@ -44,6 +44,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     filter.flush_every_record();
     filter.set_terminal_view(args.json, ScanTable::new(args.common.verbose > 0));
     let mut walk = OperandWalker::new(Finder::new(&args, filter), args.follow.is_some());

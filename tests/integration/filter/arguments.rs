@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 use crate::support::filters::{FILTERS, NOTE, READERS, directory_with_poni};
-use crate::support::{feed, lines};
+use crate::support::{feed, lines, program};
 
 #[test]
 fn version_is_name_and_version() {
@@ -124,5 +125,20 @@ fn completions_of_bash_offer_the_flags() {
         let mut bash = std::process::Command::new("bash");
         let offered = bash.current_dir(place.path()).args(["-c", &offer]).output().expect("bash starts");
         assert_eq!(lines(&offered.stdout), ["--quiet"], "{offered:?}");
+    }
+}
+
+#[test]
+fn an_environment_that_makes_no_sense_is_refused_before_a_file_is_read() {
+    for filter in ["scan-find", "plan-split", "ai-integrate", "gather"] {
+        let mut command = Command::new(program(filter));
+        if filter == "plan-split" {
+            command.args(["--out", "out"]);
+        }
+        let ran = command.arg("/dev/null").env("AZPIPE_FILE_TIMEOUT", "60s").output().unwrap();
+        let message = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{filter}: {message}");
+        let expected = "environment: AZPIPE_FILE_TIMEOUT=\"60s\": expected a number of seconds, or 0 for no limit";
+        assert!(message.starts_with(&format!("{filter}: {expected}")), "{message}");
     }
 }
