@@ -7,7 +7,7 @@
 //! `all FILTER` or `all FILTER CALL` for all there are, or `FILTER CALL K FAULT` for one, as a failure prints it. After
 //! `AZPIPE_FAULTS_MINUTES`, no more of them are begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sample::Random;
 
-use super::pipe::{Pipe, STEPS, Step, comparable_records};
+use super::pipe::{Pipe, Place, STEPS, Step, comparable_records};
 use super::state::Tree;
 use crate::support::Outcome;
 use crate::support::fault_shim::CALLS;
@@ -74,10 +74,7 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
         let started: Vec<_> = (0..workers).map(|_| scope.spawn(start)).collect();
         started.into_iter().map(|worker| worker.join().expect("a quiet run")).collect()
     });
-    let mut chosen = choose(&words, &pipes[0].1);
-    // In any order, so that a run that is ended early has tried some of all.
-    let mut random = Random::new(&[chosen.len() as u64]);
-    chosen.sort_by_cached_key(|_| random.below(u64::MAX));
+    let (chosen, places) = order(choose(&words, &pipes[0].1), &pipes[0].1);
     let next = AtomicUsize::new(0);
     let began = Instant::now();
     let minutes = std::env::var("AZPIPE_FAULTS_MINUTES").ok();
@@ -96,8 +93,8 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
                     }
                     let mut outcomes = outcomes.lock().expect("no panic");
                     outcomes.push((combination.clone(), outcome));
-                    if (number + 1).is_multiple_of(PROGRESS_INTERVAL) {
-                        say(&describe_progress(&outcomes, chosen.len(), began.elapsed()));
+                    if (number + 1).is_multiple_of(PROGRESS_INTERVAL) || number + 1 == places {
+                        say(&describe_progress(&outcomes, chosen.len(), places, began.elapsed()));
                     }
                 }
             });
@@ -123,12 +120,36 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     );
 }
 
+/// Orders combinations so that a run that is ended early has tried all kinds: first one of each fault at each place, and then
+/// the same for other files of the kind. Returns how many are of the first kind, too.
+fn order(chosen: Vec<Combination>, steps: &[Step]) -> (Vec<Combination>, usize) {
+    let mut random = Random::new(&[chosen.len() as u64]);
+    let mut shuffled: Vec<(u64, Combination)> = chosen.into_iter().map(|one| (random.below(u64::MAX), one)).collect();
+    shuffled.sort();
+    let mut earlier: HashMap<_, usize> = HashMap::new();
+    let mut ordered: Vec<(usize, Combination)> = Vec::new();
+    for (_, one) in shuffled {
+        let step = steps.iter().find(|step| step.filter == one.filter).expect("a step");
+        let place = step.calls.iter().find(|(call, _)| *call == one.call).and_then(|(_, places)| places.get(one.k - 1));
+        let nth = earlier.entry((one.filter, one.call, one.fault, place)).or_default();
+        ordered.push((*nth, one));
+        *nth += 1;
+    }
+    ordered.sort_by_key(|(nth, _)| *nth);
+    let places = ordered.iter().filter(|(nth, _)| *nth == 0).count();
+    (ordered.into_iter().map(|(_, one)| one).collect(), places)
+}
+
 /// Says how many combinations were tried, how many of them went wrong, and how long the others will take at this pace.
-fn describe_progress(outcomes: &[(Combination, Verdict)], chosen: usize, elapsed: Duration) -> String {
+fn describe_progress(outcomes: &[(Combination, Verdict)], chosen: usize, places: usize, elapsed: Duration) -> String {
     let tried = outcomes.len();
     let wrong = outcomes.iter().filter(|(_, outcome)| !outcome.violations.is_empty()).count();
     let left = elapsed.as_secs_f64() / tried as f64 * (chosen - tried) as f64;
-    format!("{tried} of {chosen} calls failed, {wrong} of them wrong; about {:.0} min left", left / 60.0)
+    let places = match tried < places {
+        true => format!("; {places} are each fault at each place once"),
+        false => format!("; each of {places} faults at places has failed once"),
+    };
+    format!("{tried} of {chosen} calls failed, {wrong} of them wrong; about {:.0} min left{places}", left / 60.0)
 }
 
 fn name(one: &Combination) -> String {
@@ -165,8 +186,8 @@ fn choose(words: &[&str], steps: &[Step]) -> Vec<Combination> {
 fn list_all(steps: &[Step]) -> Vec<Combination> {
     let mut all = Vec::new();
     for step in steps {
-        for ((call, faults), (_, count)) in CALLS.into_iter().zip(&step.counts) {
-            for k in 1..=*count {
+        for ((call, faults), (_, places)) in CALLS.into_iter().zip(&step.calls) {
+            for k in 1..=places.len() {
                 all.extend(faults.iter().map(|fault| Combination { filter: step.filter, call, k, fault }));
             }
         }
@@ -174,18 +195,28 @@ fn list_all(steps: &[Step]) -> Vec<Combination> {
     all
 }
 
-/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried as often as the many reads.
+/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried as often as the many reads,
+/// and each place of a kind as likely as any other, so that the one recipe is tried as often as the many parts.
 fn draw(steps: &[Step], seed: u64, number: usize) -> Vec<Combination> {
     let mut random = Random::new(&[seed]);
     let mut kinds = Vec::new();
     for step in steps {
-        let calls = CALLS.into_iter().zip(&step.counts).filter(|(_, (_, count))| *count > 0);
-        kinds.extend(calls.map(|((call, faults), (_, count))| (step.filter, call, faults, *count)));
+        for ((call, faults), (_, places)) in
+            CALLS.into_iter().zip(&step.calls).filter(|(_, (_, places))| !places.is_empty())
+        {
+            let mut numbers: BTreeMap<&Place, Vec<usize>> = BTreeMap::new();
+            for (place, k) in places.iter().zip(1..) {
+                numbers.entry(place).or_default().push(k);
+            }
+            kinds.push((step.filter, call, faults, numbers.into_values().collect::<Vec<_>>()));
+        }
     }
     let mut chosen: Vec<Combination> = (0..number)
         .map(|_| {
-            let (filter, call, faults, count) = kinds[random.index(kinds.len())];
-            Combination { filter, call, k: 1 + random.index(count), fault: faults[random.index(faults.len())] }
+            let (filter, call, faults, places) = &kinds[random.index(kinds.len())];
+            let numbers = &places[random.index(places.len())];
+            let k = numbers[random.index(numbers.len())];
+            Combination { filter, call, k, fault: faults[random.index(faults.len())] }
         })
         .collect();
     chosen.sort();
@@ -358,7 +389,7 @@ fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
                     |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
             .to_owned();
     for ((filter, call), row) in rows {
-        let quiet = steps[filter].counts[call].1;
+        let quiet = steps[filter].calls[call].1.len();
         let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "| {} | {} | {quiet} | {} |", STEPS[filter], CALLS[call].0, cells.join(" | "));
     }

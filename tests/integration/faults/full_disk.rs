@@ -9,7 +9,7 @@ fn a_result_that_cannot_be_written_is_status_2_with_its_name() {
     for filter in ["ai-integrate", "gather"] {
         let step = steps.iter().find(|step| step.filter == filter).expect("a step");
         for call in ["pwrite", "ftruncate"] {
-            let count = step.counts.iter().find(|(counted, _)| *counted == call).map_or(0, |(_, count)| *count);
+            let count = step.calls.iter().find(|(counted, _)| *counted == call).map_or(0, |(_, places)| places.len());
             assert!(count > 0, "{filter} makes results without {call}");
             for k in 1..=count {
                 // It may fail once, and be free again when the file is closed; or fail from then on.

@@ -1,5 +1,6 @@
 //! A pipe of 20 tasks, run step by step over what the filter before it said, each from the files as they were then.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,8 +65,18 @@ pub struct Step {
     pub before: Tree,
     pub after: Tree,
     pub quiet: Outcome,
-    /// How many of each call a quiet run makes, in the process that makes the most of them.
-    pub counts: Vec<(&'static str, usize)>,
+    /// The places of each kind of call in a quiet run, in order. The filter and its worker process count for themselves; of
+    /// calls with the same number, one is here.
+    pub calls: Vec<(&'static str, Vec<Place>)>,
+}
+
+/// What a call is about: two calls at the same place differ in which of many like files they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Path, with `#` for each number; empty for a call without one.
+    path: String,
+    /// Number of earlier calls of this kind on exactly this path.
+    nth: usize,
 }
 
 /// A dataset with its results, in memory where the machine has such a place: a full matrix writes them often.
@@ -199,8 +210,8 @@ impl Pipe {
             let ran = self.run(filter, &input, &[("FAULTS_LOG", log), ("FAULTS_COUNT", "1")]);
             assert_eq!(ran.status, 0, "{filter}: {}", ran.stderr);
             let calls = fs::read_to_string(self.log()).expect("the shim was loaded, and counted");
-            let counts = fault_shim::CALLS.iter().map(|(call, _)| (*call, last_call(&calls, call))).collect();
-            steps.push(Step { filter, input, before, after: Tree::read(&self.state()), quiet: ran, counts });
+            let calls = fault_shim::CALLS.iter().map(|(call, _)| (*call, find_places(&calls, call))).collect();
+            steps.push(Step { filter, input, before, after: Tree::read(&self.state()), quiet: ran, calls });
         }
         let tasks = steps[1].quiet.stdout.lines().count();
         assert_eq!(tasks, self.tasks, "a task a frame");
@@ -233,10 +244,40 @@ fn with_damaged_final(gather: &Step) -> Tree {
     tree
 }
 
-/// Returns the number of the last of these calls in a log: how many the process made that made the most, as a filter and its
-/// worker process count for themselves.
-fn last_call(log: &str, call: &str) -> usize {
-    let numbers =
-        log.lines().filter_map(|line| line.strip_prefix(call)?.strip_prefix(' ')?.split(' ').next()?.parse().ok());
-    numbers.max().unwrap_or_default()
+/// Returns the places of the calls of one kind in a log, in order.
+fn find_places(log: &str, call: &str) -> Vec<Place> {
+    let calls = log.lines().filter_map(|line| {
+        let (number, rest) = line.strip_prefix(call)?.strip_prefix(' ')?.split_once(' ')?;
+        let path = rest.split_once(' ').map_or("", |(_, path)| path);
+        Some((number.parse::<usize>().ok()?, path))
+    });
+    let mut earlier: HashMap<&str, usize> = HashMap::new();
+    let mut places = BTreeMap::new();
+    for (number, path) in calls {
+        let nth = earlier.entry(path).or_default();
+        places.insert(number, Place { path: without_numbers(path), nth: *nth });
+        *nth += 1;
+    }
+    let last = places.keys().next_back().copied().unwrap_or_default();
+    (1..=last).map(|number| places.remove(&number).unwrap_or_default()).collect()
+}
+
+/// Returns a path with `#` for each number and digest, so that all parts of a scan have one name.
+fn without_numbers(path: &str) -> String {
+    let is_number = |word: &str| {
+        (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))
+            || (word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let (mut out, mut word) = (String::new(), String::new());
+    for letter in path.chars() {
+        if letter.is_alphanumeric() {
+            word.push(letter);
+            continue;
+        }
+        out += if is_number(&word) { "#" } else { &word };
+        out.push(letter);
+        word.clear();
+    }
+    out += if is_number(&word) { "#" } else { &word };
+    out
 }
