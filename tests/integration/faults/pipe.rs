@@ -70,7 +70,7 @@ pub struct Step {
     pub calls: Vec<(&'static str, Vec<Place>)>,
 }
 
-/// What a call is about: two calls at the same place differ in which of many like files they are about.
+/// Kind of file that a call is about. Two calls at one place differ only in which of many like files they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Path, with `#` for each number; empty for a call without one.
