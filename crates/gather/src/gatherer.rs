@@ -177,17 +177,23 @@ impl<'a> Gatherer<'a> {
                 Ok(final_file) => Some(final_file),
                 Err(output::OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
                 Err(why) => {
-                    self.filter.warn(&messages::no_plot_in_report(path, &why));
-                    self.filter.mark_failed();
+                    self.warn_of_missing_plot(path, &why);
                     None
                 }
             };
             if let Some(final_file) = &final_file {
                 protect_inputs(&self.policy.protected, final_file);
             }
-            self.report.add(summary, final_file.as_ref());
+            if let Err(why) = self.report.add(summary, final_file.as_ref()) {
+                self.warn_of_missing_plot(path, &why);
+            }
         }
         self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
+    }
+
+    fn warn_of_missing_plot(&self, report: &Path, why: &dyn std::error::Error) {
+        self.filter.warn(&messages::no_plot_in_report(report, why));
+        self.filter.mark_failed();
     }
 
     /// Writes the exports and the plot of a final file, and adds their paths to the fields of its summary.

@@ -13,7 +13,7 @@ use system::atomic;
 use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{OutputFile, format_iso8601};
-use crate::plot;
+use crate::plot::{self, PlotError};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -49,8 +49,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a final file, with a plot if the file can be read.
-    pub fn add(&mut self, summary: &Summary, output: Option<&OutputFile>) {
+    /// Adds a final file, with a plot if the file is given.
+    ///
+    /// # Errors
+    /// Fails if the patterns can't be read or drawn. The report then has all but the plot.
+    pub fn add(&mut self, summary: &Summary, output: Option<&OutputFile>) -> Result<(), PlotError> {
         // The sums saturate, because records may hold any numbers.
         self.scans = self.scans.saturating_add(1);
         self.frames = self.frames.saturating_add(summary.frames);
@@ -81,10 +84,11 @@ impl Report {
         let _ = writeln!(self.sections, "<h2 id=\"s{number}\">{name}</h2>");
         self.write_facts(summary, output);
         self.write_losses(summary);
-        if let Some(Ok(picture)) = output.map(plot::render_png) {
+        if let Some(picture) = output.map(plot::render_png).transpose()? {
             let picture = STANDARD.encode(picture);
             let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
         }
+        Ok(())
     }
 
     /// Adds a failure of this filter or a previous one.
@@ -251,7 +255,7 @@ mod tests {
             missing,
             ..Summary::default()
         };
-        report.add(&summary, None);
+        report.add(&summary, None).unwrap();
         report.add_failure("b.h5", "not <a> file");
         let page = report.render();
         assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("<script"), "{page}");
@@ -265,18 +269,20 @@ mod tests {
             let missing = |kind| Absent { range: Spans::first_n(20), kind, reason: "gone".to_owned() };
             let missing: Vec<Absent> = kind.map(missing).into_iter().collect();
             let mut report = Report::default();
-            report.add(
-                &Summary {
-                    frames: 30,
-                    integrated: 10,
-                    missing,
-                    complete,
-                    up_to_date,
-                    scan_state,
-                    ..Summary::default()
-                },
-                None,
-            );
+            report
+                .add(
+                    &Summary {
+                        frames: 30,
+                        integrated: 10,
+                        missing,
+                        complete,
+                        up_to_date,
+                        scan_state,
+                        ..Summary::default()
+                    },
+                    None,
+                )
+                .unwrap();
             report.render()
         };
         let has_good = |page: &str| page.contains("<td class=good>");

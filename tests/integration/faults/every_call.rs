@@ -338,16 +338,24 @@ pub fn find_difference(goal: &Tree, found: &Tree) -> Option<String> {
         (None, _) => Some(format!("{} is missing", name.display())),
         (Some(_), "h5" | "nxs" | "damaged") => None,
         (Some(_), "json") if name.starts_with("out/.azpipe/exports") => None,
-        (Some(there), "html") if without_time(there) == without_time(content) => None,
-        (Some(there), _) => (there != content).then(|| format!("{} is another", name.display())),
+        (Some(there), "html") if without_time(there).eq(without_time(content)) => None,
+        (Some(there), _) => (there != content).then(|| {
+            let pair = without_time(there).zip(without_time(content)).find(|(found, expected)| found != expected);
+            let (found, expected) = pair.unwrap_or_default();
+            format!("{} is another: {:?} in place of {:?}", name.display(), cut(found), cut(expected))
+        }),
     })
 }
 
-/// Returns the lines of a report but the one with the time.
-fn without_time(report: &Option<Vec<u8>>) -> Vec<&[u8]> {
-    let lines = report.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
-    let has_time = |line: &[u8]| line.windows(11).any(|part| part == b"<br>azpipe ");
-    lines.filter(|line| !has_time(line)).collect()
+/// Returns the beginning of a line as text.
+fn cut(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned()
+}
+
+/// Returns the lines of a file but the one with a report's time.
+fn without_time(content: &Option<Vec<u8>>) -> impl Iterator<Item = &[u8]> {
+    let lines = content.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
+    lines.filter(|line| !line.windows(11).any(|part| part == b"<br>azpipe "))
 }
 
 /// Returns a message that names files which the goal does not have; `None` if there are none.

@@ -9,5 +9,6 @@ mod every_call;
 mod full_disk;
 mod pipe;
 mod power_loss;
+mod report;
 mod state;
 mod trace;
