@@ -34,6 +34,11 @@ pub fn list_literal<T: AsRef<OsStr>>(values: impl IntoIterator<Item = T>) -> Str
     format!("[{}]", texts.join(", "))
 }
 
+/// Formats `True` or `False`.
+pub fn bool_literal(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;

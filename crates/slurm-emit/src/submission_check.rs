@@ -21,7 +21,7 @@ pub fn find_failures(target: &dyn JobTarget, job: &JobSettings, scripts: &[Scrip
     let bash_scripts = scripts.iter().filter(|script| script.is_bash());
     failures.extend(bash_scripts.filter_map(|script| check_syntax(&job.dir, script.name)));
     failures.extend(check_arguments(job));
-    failures.extend(target.required_tools().iter().filter_map(|tool| tool.find_failure(&job.python)));
+    failures.extend(target.required_tools(job).iter().filter_map(|tool| tool.find_failure(&job.python)));
     if target.uses_slurm() {
         failures.extend(check_slurm(job, scripts));
     }

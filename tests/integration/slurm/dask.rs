@@ -9,20 +9,14 @@ use crate::support::{program, python_with};
 
 /// Prints the script that dask-jobqueue makes of the driver's arguments, without starting anything.
 const JOB_SCRIPT: &str = r#"
-import sys, dask_jobqueue
+import sys
 from dask_jobqueue.slurm import SLURMJob
 
-class Recorder:
-    def __init__(self, **arguments):
-        arguments.pop("scheduler_options")
-        print(SLURMJob("tcp://127.0.0.1:1", name="w", **arguments).job_script())
-    def adapt(self, **jobs):
-        print(jobs)
-
-dask_jobqueue.SLURMCluster = Recorder
 sys.path.insert(0, sys.argv[1])
-import driver
-driver.cluster()
+import workers
+
+arguments = {name: value for name, value in workers.ARGUMENTS.items() if name != "scheduler_options"}
+print(SLURMJob("tcp://127.0.0.1:1", name="w", **arguments).job_script())
 "#;
 
 #[test]
@@ -73,7 +67,7 @@ fn explain_says_what_dask_jobqueue_does() {
         command.args(["-c", JOB_SCRIPT]).arg(&dir).current_dir(&dir);
         let script = output_of(&mut command);
         let becomes = |table: &str, mark: &str| {
-            let below = table.split("driver.py").nth(1).unwrap().to_owned();
+            let below = table.split("workers.py").nth(1).unwrap().to_owned();
             let cells = below.lines().filter_map(|line| {
                 line.split("  ").map(str::trim).find(|cell| cell.starts_with(mark)).map(str::to_owned)
             });

@@ -111,6 +111,13 @@ impl Jobs {
         fs::read_to_string(path).unwrap_or_default()
     }
 
+    /// Returns the logs of all drivers of dask that ran as jobs.
+    pub fn driver_log(&self) -> String {
+        let logs = fs::read_dir(self.dir.join("logs")).unwrap().map(|entry| entry.unwrap().path());
+        let is_drivers = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("driver_");
+        logs.filter(is_drivers).map(|path| fs::read_to_string(path).unwrap()).collect()
+    }
+
     /// Returns the submitted jobs that are in these states, or `all` that are waiting or running.
     pub fn queued(&self, states: &str) -> Vec<String> {
         let submitted = fs::read_to_string(self.dir.join("submitted")).unwrap_or_default();

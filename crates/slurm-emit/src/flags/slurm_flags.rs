@@ -171,6 +171,13 @@ pub struct SlurmFlags {
     #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Job scripts")]
     pub interface: Option<String>,
 
+    /// Serve dask's dashboard on the driver's node
+    ///
+    /// It listens on the loopback interface alone, and the log of the driver says how to see it from elsewhere. Other users
+    /// who are logged in to that node can see it, too. Needs the Python module bokeh.
+    #[arg(long, hide_short_help = true, help_heading = "Job scripts")]
+    pub dashboard: bool,
+
     /// Add a line to the #SBATCH header, such as --directive=--comment=id31; may be repeated
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true, help_heading = "Job scripts")]
     pub directive: Vec<OsString>,

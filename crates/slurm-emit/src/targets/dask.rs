@@ -11,7 +11,7 @@ use crate::job_directives::{ACCOUNT_REASON, JOB_NAME_REASON, PARTITION_REASON, d
 use crate::job_settings::JobSettings;
 use crate::job_size::JobSize;
 use crate::memory::MemorySize;
-use crate::python_literals::{list_literal, string_literal};
+use crate::python_literals::{bool_literal, list_literal, string_literal};
 use crate::required_tool::RequiredTool;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill_template};
 use crate::targets::JobTarget;
@@ -24,6 +24,12 @@ const LIFETIME_MARGIN: u64 = 120;
 
 /// The name that dask-jobqueue gives to its jobs.
 const DEFAULT_NAME: &str = "dask-worker";
+
+/// An address that other machines can't reach, with any free port.
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// Arguments of `dask worker` without a dashboard. What is left of its HTTP server listens on the loopback interface.
+const WITHOUT_DASHBOARD: [&str; 3] = ["--no-dashboard", "--dashboard-address", LOOPBACK];
 
 /// Workers that dask-jobqueue starts as jobs of SLURM, and a driver that hands out the tasks.
 pub struct Dask;
@@ -55,21 +61,22 @@ impl JobTarget for Dask {
         let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
         let mut scripts = driver::plan_scripts(job, WorkerPlace::Nodes);
         scripts.extend([
-            driver_script(&slurm_cluster(job)?),
+            driver_script(),
+            workers_script(include_str!("dask/slurm_workers.py"), &slurm_settings(job)?),
             Script::new_bash("dask.sbatch", fill_template(include_str!("dask/dask.sbatch"), &texts)),
         ]);
         scripts.extend(driver::control_scripts(job, "dask.sbatch"));
         Ok(scripts)
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
-        vec![RequiredTool::PythonModule("dask_jobqueue")]
+    fn required_tools(&self, job: &JobSettings) -> Vec<RequiredTool> {
+        required_modules("dask_jobqueue", job)
     }
 
     fn explain(&self, job: &JobSettings, _: usize) -> Result<Vec<ExplainRow>, EmitError> {
         let mut rows = vec![ExplainRow::new_heading("dask.sbatch")];
         rows.extend(driver_directives(job)?.iter().map(ExplainRow::from_directive));
-        rows.push(ExplainRow::new_heading("driver.py"));
+        rows.push(ExplainRow::new_heading("workers.py"));
         rows.extend(worker_rows(job)?);
         Ok(rows)
     }
@@ -97,12 +104,16 @@ impl JobTarget for LocalDask {
 
     fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
         let mut scripts = driver::plan_scripts(job, WorkerPlace::ThisMachine);
-        scripts.extend([driver_script(&local_cluster(job)), driver::submit_script_for_this_machine(job)]);
+        scripts.extend([
+            driver_script(),
+            workers_script(include_str!("dask/local_workers.py"), &local_settings(job)),
+            driver::submit_script_for_this_machine(job),
+        ]);
         Ok(with_control_scripts(job, "1", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
-        vec![RequiredTool::PythonModule("distributed")]
+    fn required_tools(&self, job: &JobSettings) -> Vec<RequiredTool> {
+        required_modules("distributed", job)
     }
 
     fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
@@ -110,17 +121,29 @@ impl JobTarget for LocalDask {
     }
 }
 
-fn driver_script(cluster: &str) -> Script {
-    let settings = format!("\n\n{cluster}");
-    Script::new_source("driver.py", fill_template(include_str!("dask/driver.py"), &[(SETTINGS, settings.as_ref())]))
+/// Returns the Python modules that a driver needs: that of the workers, and dask's own for certificates and dashboards.
+fn required_modules(workers: &'static str, job: &JobSettings) -> Vec<RequiredTool> {
+    let dashboard = job.slurm.dashboard.then_some("bokeh");
+    [workers, "cryptography"].into_iter().chain(dashboard).map(RequiredTool::PythonModule).collect()
 }
 
-/// Returns the function of Python that starts workers as jobs of SLURM.
-fn slurm_cluster(job: &JobSettings) -> Result<String, EmitError> {
+fn driver_script() -> Script {
+    Script::new_source("driver.py", include_str!("dask/driver.py").into())
+}
+
+/// Returns `workers.py`, which the driver imports.
+fn workers_script(template: &str, settings: &str) -> Script {
+    let settings = format!("\n{settings}");
+    Script::new_source("workers.py", fill_template(template, &[(SETTINGS, settings.as_ref())]))
+}
+
+/// Returns the constants of Python for workers that run as jobs of SLURM.
+fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
     let (slurm, size) = (&job.slurm, &job.size);
     let directives = worker_directives(job)?;
     let extra = directives.iter().map(Directive::text).chain(memory_directive(job).map(OsString::from));
     let extra = extra.chain(slurm.directive.iter().cloned());
+    let dashboard = bool_literal(slurm.dashboard);
     let mut arguments = vec![
         ("cores", size.cpus().to_string()),
         ("processes", size.engines.to_string()),
@@ -131,43 +154,34 @@ fn slurm_cluster(job: &JobSettings) -> Result<String, EmitError> {
         ("job_extra_directives", list_literal(extra)),
         ("job_directives_skip", list_literal(skipped_directives(job))),
         ("job_script_prologue", list_literal(&slurm.setup)),
-        ("scheduler_options", "{\"dashboard_address\": None}".to_owned()),
+        ("scheduler_options", format!("{{\"dashboard\": {dashboard}, \"dashboard_address\": \"{LOOPBACK}\"}}")),
     ];
     for (name, value) in [("queue", &slurm.partition), ("account", &slurm.account), ("interface", &slurm.interface)] {
         if let Some(value) = value {
             arguments.push((name, string_literal(value)));
         }
     }
-    let mut out = String::from(
-        "def cluster():\n    \"\"\"Starts workers as jobs of SLURM; a worker that ends is replaced.\"\"\"\n    \
-         from dask_jobqueue import SLURMCluster\n\n    workers = SLURMCluster(\n",
-    );
+    let mut out = format!("JOBS = {}\nDASHBOARD = {dashboard}\nARGUMENTS = {{\n", size.workers);
     for (name, value) in arguments {
-        writeln!(out, "        {name}={value},").expect("memory takes all");
+        writeln!(out, "    \"{name}\": {value},").expect("memory takes all");
     }
-    let jobs = size.workers;
-    write!(out, "    )\n    workers.adapt(minimum_jobs={jobs}, maximum_jobs={jobs})\n    return workers\n")
-        .expect("memory takes all");
+    out.push_str("}\n");
     Ok(out)
 }
 
-/// Returns the function of Python that starts workers on this machine. Their number comes from `submit`, which knows the
-/// CPUs of the machine.
-fn local_cluster(job: &JobSettings) -> String {
+/// Returns the constants of Python for workers on this machine. `submit` knows its CPUs, and may set other numbers.
+fn local_settings(job: &JobSettings) -> String {
     let (engines, threads) = (job.size.workers * job.size.engines, job.size.threads);
-    format!(
-        "def cluster():\n    \"\"\"Starts workers on this machine, one per engine.\"\"\"\n    \
-         from dask.distributed import LocalCluster\n\n    return LocalCluster(\n        \
-         n_workers=int(os.environ.get(\"AZPIPE_ENGINES\", \"{engines}\")),\n        \
-         threads_per_worker=int(os.environ.get(\"AZPIPE_THREADS\", \"{threads}\")),\n        \
-         resources={{\"engine\": 1}},\n        dashboard_address=None,\n    )\n"
-    )
+    let dashboard = bool_literal(job.slurm.dashboard);
+    format!("ENGINES = {engines}\nTHREADS = {threads}\nDASHBOARD = {dashboard}\n")
 }
 
 /// Returns the arguments of `dask worker` that dask-jobqueue does not write itself.
 fn worker_arguments(job: &JobSettings) -> Vec<String> {
     let lifetime = lifetime(job);
-    ["--resources", "engine=1", "--lifetime", &lifetime].map(str::to_owned).into()
+    let mut arguments = vec!["--resources", "engine=1", "--lifetime", &lifetime];
+    arguments.extend(WITHOUT_DASHBOARD);
+    arguments.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the time after which a worker ends by itself.
@@ -283,6 +297,21 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
             "--target",
             "dask worker --nanny --death-timeout 60",
             "ends if it finds no scheduler within 60 s",
+        ),
+        ExplainRow::new(
+            "--dashboard",
+            format!("dask worker {}", WITHOUT_DASHBOARD.join(" ")),
+            "only the scheduler can have one",
+        ),
+        ExplainRow::new(
+            "--dashboard",
+            format!("SLURMCluster(scheduler_options={{\"dashboard\": {}}})", bool_literal(slurm.dashboard)),
+            "of the scheduler, on the loopback interface",
+        ),
+        ExplainRow::new(
+            "--target",
+            "SLURMCluster(security=Security.temporary())",
+            "TLS: no other user can reach scheduler and workers",
         ),
         ExplainRow::new(
             "--n-workers",

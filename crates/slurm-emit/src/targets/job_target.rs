@@ -45,7 +45,7 @@ pub trait JobTarget: Sync {
     fn scripts(&self, job: &JobSettings, plan: &TaskPlan, batches: &[Batch]) -> Result<Vec<Script>, EmitError>;
 
     /// Returns the programs and Python modules that the scripts need, besides SLURM's.
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _job: &JobSettings) -> Vec<RequiredTool> {
         Vec::new()
     }
 

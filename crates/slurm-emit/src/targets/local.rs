@@ -26,7 +26,7 @@ impl JobTarget for Local {
         Ok(with_control_scripts(job, "workers", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![
             RequiredTool::Program { name: "xargs", version: "xargs (GNU findutils)" },
             RequiredTool::Program { name: "taskset", version: "taskset" },

@@ -40,7 +40,7 @@ impl JobTarget for Make {
         Ok(with_control_scripts(job, "workers * engines", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![RequiredTool::Make4]
     }
 

@@ -26,7 +26,7 @@ impl JobTarget for Parallel {
         Ok(with_control_scripts(job, "workers", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![
             RequiredTool::Program { name: "parallel", version: "GNU parallel" },
             RequiredTool::Program { name: "taskset", version: "taskset" },

@@ -59,7 +59,7 @@ impl JobTarget for Ray {
         Ok(scripts)
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![RequiredTool::PythonModule("ray")]
     }
 
@@ -127,7 +127,7 @@ impl JobTarget for LocalRay {
         Ok(with_control_scripts(job, "1", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![RequiredTool::PythonModule("ray")]
     }
 

@@ -47,7 +47,7 @@ impl JobTarget for Snakemake {
         Ok(with_control_scripts(job, "workers", scripts))
     }
 
-    fn required_tools(&self) -> Vec<RequiredTool> {
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
         vec![RequiredTool::PythonModule("snakemake")]
     }
 }

@@ -3,19 +3,18 @@
 Written by slurm-emit, and started by ./submit. It may be run again at any time: tasks that are done are not done again.
 """
 
-import os
 import sys
 
 from dask.distributed import Client, as_completed
 
 import plan
-# SETTINGS
+import workers
 
 
 def main():
     lines = plan.missing()
     if lines:
-        with plan.Results() as results, cluster() as workers, Client(workers) as client:
+        with plan.Results() as results, workers.cluster() as cluster, Client(cluster) as client:
             # Without pure=False, equal lines would run once. An engine runs one task at a time.
             client.upload_file("plan.py")
             tasks = client.map(plan.run, lines, pure=False, retries=2, resources={"engine": 1})
