@@ -21,6 +21,8 @@ pub struct JobSettings {
     pub partition_bins: Vec<(String, PathBuf)>,
     /// The size of the jobs on a cluster.
     pub size: JobSize,
+    /// The fewest jobs of dask workers at a time, `size.workers` being the most.
+    pub fewest_workers: u64,
     /// The sizes that flags gave, from which scripts for a single machine find their size.
     pub size_request: SizeRequest,
     /// The GPUs of a job.

@@ -165,8 +165,21 @@ fn scripts() {
 /// Returns the texts that a script prints: strings after `die`, `say`, `printf`, `print(` and `RuntimeError(`, and those
 /// that are assigned to variables of messages.
 fn find_messages(text: &str) -> Vec<String> {
-    const STARTS: [&str; 9] =
-        ["die ", "say ", "printf ", "print(", "print(f", "RuntimeError(f", "no_answer=", "no_missing=", "message = f"];
+    const STARTS: [&str; 13] = [
+        "die ",
+        "say ",
+        "printf ",
+        "print(",
+        "print(f",
+        "fail(",
+        "fail(f",
+        "report(f",
+        "return f",
+        "RuntimeError(f",
+        "no_answer=",
+        "no_missing=",
+        " = f",
+    ];
     let mut messages = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         for start in STARTS {

@@ -67,6 +67,7 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         estimated_memory: estimate_memory(plan, &size).unwrap_or(MemorySize::from_bytes(4 << 30)),
         memory,
         size,
+        fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),
         size_request,
         gpus,
         walltime,
@@ -90,7 +91,7 @@ fn size_request(flags: &JobSizeFlags) -> SizeRequest {
         (None, Some(cores)) => (Some(dask_processes(cores)), Some(cores / dask_processes(cores))),
         (engines, None) => (engines, flags.cores_per_worker),
     };
-    SizeRequest { workers: flags.n_workers, engines, threads }
+    SizeRequest { workers: flags.adapt.map(|adapt| adapt.most).or(flags.n_workers), engines, threads }
 }
 
 /// Returns the number of processes that dask-jobqueue starts in a job with `cores` CPUs: one per CPU up to 4 CPUs, then

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::check_failure::CheckFailure;
-use crate::external_program::{last_line, run_program};
+use crate::external_program::{last_line, run_program, run_program_with_input};
 use crate::job_settings::JobSettings;
 use crate::partitions::{Partition, list_partitions, select_partitions};
 use crate::scripts::Script;
@@ -21,11 +21,34 @@ pub fn find_failures(target: &dyn JobTarget, job: &JobSettings, scripts: &[Scrip
     let bash_scripts = scripts.iter().filter(|script| script.is_bash());
     failures.extend(bash_scripts.filter_map(|script| check_syntax(&job.dir, script.name)));
     failures.extend(check_arguments(job));
-    failures.extend(target.required_tools(job).iter().filter_map(|tool| tool.find_failure(&job.python)));
+    let lacking: Vec<_> = target.required_tools(job).iter().filter_map(|tool| tool.find_failure(&job.python)).collect();
+    let has_tools = lacking.is_empty();
+    failures.extend(lacking);
     if target.uses_slurm() {
         failures.extend(check_slurm(job, scripts));
     }
+    if let Some(program) = target.job_script_program().filter(|_| has_tools) {
+        failures.extend(check_printed_script(job, program));
+    }
     failures
+}
+
+/// Checks the job script that a program of the directory prints: that of the jobs which a driver submits.
+fn check_printed_script(job: &JobSettings, program: &str) -> Option<CheckFailure> {
+    let script = match run_program(&job.python, [job.dir.join(program)]) {
+        Ok(output) if output.status.success() => output.stdout,
+        Ok(output) => return Some(CheckFailure::new(program, last_line(&output.stderr))),
+        Err(error) => return Some(CheckFailure::new(program, error)),
+    };
+    let subject = format!("job script of {program}");
+    let refusal = |program: &str, arguments: &[&str], reason: fn(&[u8]) -> String| match run_program_with_input(
+        program, arguments, &script,
+    ) {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(CheckFailure::new(&subject, reason(&output.stderr))),
+        Err(error) => Some(CheckFailure::new(program, error)),
+    };
+    refusal("bash", &["-n"], last_line).or_else(|| refusal("sbatch", &["--test-only"], sbatch_reason))
 }
 
 /// Checks that ai-integrate and gather exist and are executable. They are not run, because they may be for another

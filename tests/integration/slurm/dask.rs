@@ -7,18 +7,6 @@ use super::cluster::{Cluster, NODES, output_of, wait_until};
 use super::jobs::Jobs;
 use crate::support::{program, python_with};
 
-/// Prints the script that dask-jobqueue makes of the driver's arguments, without starting anything.
-const JOB_SCRIPT: &str = r#"
-import sys
-from dask_jobqueue.slurm import SLURMJob
-
-sys.path.insert(0, sys.argv[1])
-import workers
-
-arguments = {name: value for name, value in workers.ARGUMENTS.items() if name != "scheduler_options"}
-print(SLURMJob("tcp://127.0.0.1:1", name="w", **arguments).job_script())
-"#;
-
 #[test]
 fn explain_says_what_dask_jobqueue_does() {
     let Some(python) = python_with("dask_jobqueue") else { return };
@@ -64,7 +52,7 @@ fn explain_says_what_dask_jobqueue_does() {
         let table = emit(&[&["--explain"], flags].concat());
         emit(flags);
         let mut command = Command::new(&python);
-        command.args(["-c", JOB_SCRIPT]).arg(&dir).current_dir(&dir);
+        command.arg(dir.join("workers.py")).current_dir(&dir);
         let script = output_of(&mut command);
         let becomes = |table: &str, mark: &str| {
             let below = table.split("workers.py").nth(1).unwrap().to_owned();
@@ -95,7 +83,7 @@ fn explain_says_what_dask_jobqueue_does() {
     let script = {
         emit(&golden);
         let mut command = Command::new(&python);
-        command.args(["-c", JOB_SCRIPT]).arg(&dir).current_dir(&dir);
+        command.arg(dir.join("workers.py")).current_dir(&dir);
         output_of(&mut command)
     };
     for expected in [
@@ -168,12 +156,12 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
 }
 
 #[test]
-fn the_tasks_of_a_worker_that_is_lost_are_done_by_others() {
+fn the_tasks_of_a_job_that_is_lost_are_done_by_its_replacement() {
     let (Some(python), Some(cluster), Ok(_nodes)) = (python_with("dask_jobqueue"), Cluster::get(), NODES.read()) else {
         return;
     };
     let jobs = Jobs::new("dask-lost", "frames=2", 1);
-    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "2"];
+    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "1"];
     jobs.emit(&[&size[..], &["--job-name", "lost", "--interface", "lo", "--python", &python]].concat());
     jobs.submit(&[("SLOW", "2")]);
     wait_until("a task is done", || !jobs.done().is_empty());

@@ -6,6 +6,7 @@
 mod array;
 mod cluster;
 mod dask;
+mod dask_jobs;
 mod dask_security;
 mod dataset;
 mod file_ownership;

@@ -16,14 +16,20 @@ pub struct JobSizeFlags {
     ///
     /// These are jobs, not nodes: SLURM may start several on one node. To use all GPUs of some nodes, with one GPU for each
     /// job, take the number of nodes times the GPUs of a node.
-    #[arg(long, value_name = "W", overrides_with = "scale", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "W", overrides_with_all = ["scale", "adapt"], value_parser = clap::value_parser!(u64).range(1..))]
     pub n_workers: Option<u64>,
 
     /// Jobs that run at a time, in dask's syntax, such as jobs=4
     ///
     /// jobs=W is --n-workers W. cores=N and memory=M are the total of all jobs, such as cores=128 or memory=1T.
-    #[arg(long, value_name = "SIZE", overrides_with = "n_workers", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", overrides_with_all = ["n_workers", "adapt"], hide_short_help = true)]
     pub scale: Option<Scale>,
+
+    /// Fewest and most jobs of dask workers at a time, such as 0,8
+    ///
+    /// There are as many as the tasks that are left keep busy: jobs without a task end early. Other targets run the most.
+    #[arg(long, value_name = "MIN,MAX", overrides_with_all = ["n_workers", "scale"], hide_short_help = true)]
+    pub adapt: Option<Adapt>,
 
     /// Tasks at a time in each job [default: 8]
     ///
@@ -141,6 +147,28 @@ impl FromStr for Scale {
     }
 }
 
+/// The fewest and the most jobs at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapt {
+    /// The fewest jobs, which are kept without tasks, too.
+    pub fewest: u64,
+    /// The most jobs, at least one and not less than the fewest.
+    pub most: u64,
+}
+
+impl FromStr for Adapt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (fewest, most) = text.split_once(',')?;
+            Some(Self { fewest: fewest.trim().parse().ok()?, most: most.trim().parse().ok()? })
+        };
+        let is_range = |adapt: &Self| adapt.most > 0 && adapt.fewest <= adapt.most;
+        parse().filter(is_range).ok_or_else(|| "expected the fewest and the most jobs, such as 0,8".to_owned())
+    }
+}
+
 fn parse_minutes(text: &str) -> Result<f64, String> {
     let minutes: Option<f64> = text.parse().ok();
     minutes
@@ -151,6 +179,14 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn adapt_is_a_range_of_jobs() {
+        assert_eq!("0,8".parse(), Ok(Adapt { fewest: 0, most: 8 }));
+        for wrong in ["8", "2,1", "0,0", "a,1", "-1,2", ""] {
+            assert!(wrong.parse::<Adapt>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn scale_counts_jobs_as_dask_does() {

@@ -25,6 +25,9 @@ const LIFETIME_MARGIN: u64 = 120;
 /// The name that dask-jobqueue gives to its jobs.
 const DEFAULT_NAME: &str = "dask-worker";
 
+/// The module of Python that starts the workers.
+const WORKERS: &str = "workers.py";
+
 /// An address that other machines can't reach, with any free port.
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -73,10 +76,14 @@ impl JobTarget for Dask {
         required_modules("dask_jobqueue", job)
     }
 
+    fn job_script_program(&self) -> Option<&'static str> {
+        Some(WORKERS)
+    }
+
     fn explain(&self, job: &JobSettings, _: usize) -> Result<Vec<ExplainRow>, EmitError> {
         let mut rows = vec![ExplainRow::new_heading("dask.sbatch")];
         rows.extend(driver_directives(job)?.iter().map(ExplainRow::from_directive));
-        rows.push(ExplainRow::new_heading("workers.py"));
+        rows.push(ExplainRow::new_heading(WORKERS));
         rows.extend(worker_rows(job)?);
         Ok(rows)
     }
@@ -134,7 +141,7 @@ fn driver_script() -> Script {
 /// Returns `workers.py`, which the driver imports.
 fn workers_script(template: &str, settings: &str) -> Script {
     let settings = format!("\n{settings}");
-    Script::new_source("workers.py", fill_template(template, &[(SETTINGS, settings.as_ref())]))
+    Script::new_source(WORKERS, fill_template(template, &[(SETTINGS, settings.as_ref())]))
 }
 
 /// Returns the constants of Python for workers that run as jobs of SLURM.
@@ -161,7 +168,8 @@ fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
             arguments.push((name, string_literal(value)));
         }
     }
-    let mut out = format!("JOBS = {}\nDASHBOARD = {dashboard}\nARGUMENTS = {{\n", size.workers);
+    let (fewest, most) = (job.fewest_workers, size.workers);
+    let mut out = format!("JOBS = ({fewest}, {most})\nDASHBOARD = {dashboard}\nARGUMENTS = {{\n");
     for (name, value) in arguments {
         writeln!(out, "    \"{name}\": {value},").expect("memory takes all");
     }
@@ -314,9 +322,9 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
             "TLS: no other user can reach scheduler and workers",
         ),
         ExplainRow::new(
-            "--n-workers",
-            format!("adapt(minimum_jobs={0}, maximum_jobs={0})", size.workers),
-            "jobs at a time",
+            if job.fewest_workers == size.workers { "--n-workers" } else { "--adapt" },
+            format!("JOBS = ({}, {})", job.fewest_workers, size.workers),
+            "fewest and most jobs at a time",
         ),
     ];
     if let Some(queue) = &slurm.partition {

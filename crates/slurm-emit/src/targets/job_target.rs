@@ -49,6 +49,11 @@ pub trait JobTarget: Sync {
         Vec::new()
     }
 
+    /// Returns the script of Python that prints the job script of jobs that a driver submits, for `--check`.
+    fn job_script_program(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Checks that the smallest node of the partition, which has `node_cpus` CPUs, can run a job.
     ///
     /// # Errors

@@ -3,9 +3,10 @@
 Written by slurm-emit, and started by ./submit. It may be run again at any time: tasks that are done are not done again.
 """
 
+import queue
 import sys
 
-from dask.distributed import Client, as_completed
+from dask.distributed import Client
 
 import plan
 import workers
@@ -14,15 +15,24 @@ import workers
 def main():
     lines = plan.missing()
     if lines:
-        with plan.Results() as results, workers.cluster() as cluster, Client(cluster) as client:
+        # The tasks that ended, or the reason for which no worker can come to work on them.
+        ended = queue.SimpleQueue()
+        with plan.Results() as results, workers.cluster(ended.put) as cluster, Client(cluster) as client:
             # Without pure=False, equal lines would run once. An engine runs one task at a time.
             client.upload_file("plan.py")
             tasks = client.map(plan.run, lines, pure=False, retries=2, resources={"engine": 1})
-            for task in as_completed(tasks):
+            for task in tasks:
+                task.add_done_callback(ended.put)
+            for _ in tasks:
+                task = ended.get()
+                if isinstance(task, str):
+                    plan.fail(task)
                 if task.status == "finished":
                     results.add(task.result())
                 else:
                     results.fail(task.exception())
+                # The worker need not keep it, and may end.
+                task.release()
     return plan.gather_all()
 
 

@@ -10,8 +10,8 @@ from dask.distributed import LocalCluster, Security
 # SETTINGS
 
 
-def cluster():
-    """Starts workers on this machine, one per engine."""
+def cluster(_report):
+    """Starts workers on this machine, one per engine. dask starts a worker that is killed again."""
     if not DASHBOARD:
         dask.config.set({"distributed.scheduler.http.routes": []})
     # A scheduler and its workers run the code of whoever reaches them, such as other users of this machine, unless they ask

@@ -12,14 +12,19 @@ import time
 # SETTINGS
 
 
+def fail(why):
+    """Ends the driver with status 2."""
+    print(f"driver.py: {why}", file=sys.stderr, flush=True)
+    sys.exit(2)
+
+
 def missing():
     """Returns the records of the missing tasks, one line each."""
     os.chdir(DIR)
     command = [BIN + "/gather", "--plan", "plan.jsonl", "--missing"]
     gathered = subprocess.run(command, stdout=subprocess.PIPE)
     if gathered.returncode != 0:
-        print("driver.py: gather can't tell which tasks are missing: see its message above", file=sys.stderr)
-        sys.exit(2)
+        fail("gather can't tell which tasks are missing: see its message above")
     lines = gathered.stdout.splitlines(keepends=True)
     print("1 task to do" if len(lines) == 1 else f"{len(lines)} tasks to do", file=sys.stderr, flush=True)
     return lines
