@@ -31,6 +31,7 @@
 mod args;
 mod batches;
 mod check_failure;
+mod cluster_argument;
 mod compressed_lines;
 mod directive;
 mod directory_listing;

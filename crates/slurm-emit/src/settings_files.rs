@@ -10,6 +10,7 @@ use system::untrusted_file;
 use toml::{Table, Value};
 
 use crate::args::Args;
+use crate::cluster_argument::ClusterArgument;
 use crate::error::EmitError;
 use crate::flags::{JobSizeFlags, SlurmFlags};
 
@@ -67,8 +68,12 @@ struct Profile {
 /// The key of a profile whose table names lists of partitions.
 const PARTITION_ALIASES: &str = "partition-aliases";
 
+/// The key of a profile whose table has arguments of dask-jobqueue's SLURMCluster.
+const DASK: &str = "dask";
+
 /// Reads the profile of a site: TOML, whose keys are the names of flags. A list repeats a flag, and `true` stands for a
-/// flag without a value. The table [`PARTITION_ALIASES`] has a list of partitions for each name.
+/// flag without a value. The table [`PARTITION_ALIASES`] has a list of partitions for each name, and [`DASK`] arguments of
+/// SLURMCluster.
 fn read_profile(path: &Path) -> Result<Profile, EmitError> {
     let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
     let invalid = |why: String| EmitError::Settings { path: path.to_owned(), why };
@@ -79,6 +84,10 @@ fn read_profile(path: &Path) -> Result<Profile, EmitError> {
     for (key, value) in &table {
         if key == PARTITION_ALIASES {
             profile.partition_aliases = partition_aliases(value).map_err(invalid)?;
+            continue;
+        }
+        if key == DASK {
+            flags.extend(cluster_arguments(value).map_err(invalid)?);
             continue;
         }
         if !known.contains(key) {
@@ -105,6 +114,17 @@ fn partition_aliases(table: &Value) -> Result<PartitionAliases, String> {
     table.iter().map(alias).collect()
 }
 
+/// Returns the arguments of SLURMCluster in a table as flags.
+fn cluster_arguments(table: &Value) -> Result<Vec<OsString>, String> {
+    let table =
+        table.as_table().ok_or_else(|| format!("`{DASK}`: expected a table, such as [dask] with nanny = false"))?;
+    let flag = |(name, value): (&String, &Value)| {
+        ClusterArgument::new(name, value.clone()).map_err(|why| format!("`{DASK}`: {why}"))?;
+        Ok(format!("--cluster-kwarg={name}={value}").into())
+    };
+    table.iter().map(flag).collect()
+}
+
 /// Formats an error of TOML with the number of its line.
 fn toml_error(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -123,7 +143,7 @@ fn format_flag(key: &str, value: &Value) -> Result<OsString, String> {
 fn profile_keys() -> Vec<String> {
     let groups = SlurmFlags::augment_args(JobSizeFlags::augment_args(clap::Command::new("profile")));
     let names = groups.get_arguments().filter_map(|argument| argument.get_long());
-    ["target", "bin"].into_iter().chain(names).chain([PARTITION_ALIASES]).map(str::to_owned).collect()
+    ["target", "bin"].into_iter().chain(names).chain([PARTITION_ALIASES, DASK]).map(str::to_owned).collect()
 }
 
 /// The section of the integrator's configuration that describes its jobs.
@@ -205,6 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn the_table_dask_has_arguments_of_slurm_cluster() {
+        let file =
+            write_temporary("[dask]\nnanny = false\nscheduler_options = { port = 8786 }\nshebang = \"#!/bin/sh\"\n");
+        let flags = read_profile(file.path()).unwrap().flags;
+        let argument = |flag: &OsString| -> ClusterArgument {
+            flag.to_str().unwrap().strip_prefix("--cluster-kwarg=").unwrap().parse().unwrap()
+        };
+        let literals: Vec<_> =
+            flags.iter().map(argument).map(|one| format!("{}={}", one.name, one.literal())).collect();
+        let expected = ["nanny=False", "scheduler_options={\"port\": 8786}", "shebang=\"#!/bin/sh\""];
+        assert!(
+            literals.len() == 3 && expected.iter().all(|one| literals.contains(&(*one).to_owned())),
+            "{literals:?}"
+        );
+    }
+
+    #[test]
     fn a_profile_with_an_unknown_key_or_a_wrong_value_is_refused() {
         for (text, expected) in [
             ("n-worker = 3\n", "unknown key `n-worker`; expected one of target, bin, n-workers"),
@@ -213,6 +250,8 @@ mod tests {
             ("n-workers = {}\n", "`n-workers`: expected a string or a number, found a value of type table"),
             ("time = \"5\"\nn-workers\n", "line 2: "),
             ("partition-aliases = \"gpu\"\n", "`partition-aliases`: expected a table of strings, such as any = "),
+            ("[dask]\ncores = 3\n", "`dask`: cores: give it by --cores"),
+            ("dask = 3\n", "`dask`: expected a table"),
             ("[partition-aliases]\nany = 3\n", "`partition-aliases`: expected a table of strings"),
         ] {
             let why = read_profile(write_temporary(text).path()).unwrap_err().to_string();

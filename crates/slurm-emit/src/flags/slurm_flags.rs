@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::Args as Group;
 
+use crate::cluster_argument::ClusterArgument;
 use crate::memory::MemorySize;
 use crate::walltime::Walltime;
 
@@ -170,6 +171,15 @@ pub struct SlurmFlags {
     /// Network interface for dask's scheduler and workers, such as ib0
     #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Job scripts")]
     pub interface: Option<String>,
+
+    /// Pass an argument to dask-jobqueue's SLURMCluster, such as death_timeout=120; may be repeated
+    ///
+    /// VALUE is TOML, as in nanny=false or 'scheduler_options={ port = 8786 }', or else a string. worker_extra_args,
+    /// job_script_prologue, job_extra_directives, job_directives_skip and scheduler_options are added to those of slurm-emit
+    /// and of jobqueue.yaml; other arguments replace them. security takes the certificates of a site, such as
+    /// { tls_ca_file = "ca.pem", ... }; false switches TLS off. In a --profile, the table [dask] has these arguments.
+    #[arg(long, value_name = "NAME=VALUE", hide_short_help = true, help_heading = "Job scripts")]
+    pub cluster_kwarg: Vec<ClusterArgument>,
 
     /// Serve dask's dashboard on the driver's node
     ///

@@ -156,22 +156,32 @@ fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
         ("processes", size.engines.to_string()),
         ("memory", string_literal(format_dask_bytes(worker_memory(job)))),
         ("walltime", string_literal(job.walltime.to_string())),
-        ("job_name", string_literal(slurm.job_name.as_deref().unwrap_or(DEFAULT_NAME))),
         ("worker_extra_args", list_literal(worker_arguments(job))),
         ("job_extra_directives", list_literal(extra)),
         ("job_directives_skip", list_literal(skipped_directives(job))),
         ("job_script_prologue", list_literal(&slurm.setup)),
         ("scheduler_options", format!("{{\"dashboard\": {dashboard}, \"dashboard_address\": \"{LOOPBACK}\"}}")),
     ];
-    for (name, value) in [("queue", &slurm.partition), ("account", &slurm.account), ("interface", &slurm.interface)] {
+    for (name, value) in [
+        ("job_name", &slurm.job_name),
+        ("queue", &slurm.partition),
+        ("account", &slurm.account),
+        ("interface", &slurm.interface),
+    ] {
         if let Some(value) = value {
             arguments.push((name, string_literal(value)));
         }
     }
     let (fewest, most) = (job.fewest_workers, size.workers);
-    let mut out = format!("JOBS = ({fewest}, {most})\nDASHBOARD = {dashboard}\nARGUMENTS = {{\n");
+    let logs = directives.iter().filter(|directive| directive.option == "--output").map(Directive::text);
+    let logs = list_literal(logs);
+    let mut out = format!("JOBS = ({fewest}, {most})\nDASHBOARD = {dashboard}\nLOGS = {logs}\nOURS = {{\n");
     for (name, value) in arguments {
         writeln!(out, "    \"{name}\": {value},").expect("memory takes all");
+    }
+    out.push_str("}\nGIVEN = {\n");
+    for argument in &slurm.cluster_kwarg {
+        writeln!(out, "    \"{}\": {},", argument.name, argument.literal()).expect("memory takes all");
     }
     out.push_str("}\n");
     Ok(out)
@@ -345,6 +355,10 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
     }
     for line in &slurm.setup {
         rows.push(ExplainRow::new("--setup", line.to_string_lossy(), "before the worker starts: job_script_prologue"));
+    }
+    for argument in &slurm.cluster_kwarg {
+        let becomes = format!("SLURMCluster({}={})", argument.name, argument.literal());
+        rows.push(ExplainRow::new("--cluster-kwarg", becomes, "unchanged; lists are added to the others"));
     }
     for name in &slurm.skip_directive {
         rows.push(ExplainRow::new("--skip-directive", format!("no {name}"), "left out: job_directives_skip"));

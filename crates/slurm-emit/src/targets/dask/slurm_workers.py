@@ -26,6 +26,38 @@ from distributed.deploy.spec import ProcessInterface
 import plan
 # SETTINGS
 
+# Arguments that are added to those of the site, each with its former name.
+LISTS = {
+    "worker_extra_args": "extra",
+    "job_script_prologue": "env_extra",
+    "job_extra_directives": "job_extra",
+    "job_directives_skip": "header_skip",
+}
+
+
+def site(name):
+    """Returns a setting of the site's jobqueue.yaml."""
+    section = GIVEN.get("config_name", "slurm")
+    return dask.config.get(f"jobqueue.{section}.{name.replace('_', '-')}", None)
+
+
+def arguments():
+    """Returns the arguments of SLURMCluster: those of slurm-emit, of jobqueue.yaml and of the user."""
+    merged = {**OURS, **GIVEN}
+    merged.pop("security", None)
+    for name, former in LISTS.items():
+        given = [*GIVEN.get(name, []), *GIVEN.get(former, [])]
+        merged[name] = [*(site(name) or site(former) or []), *OURS[name], *given]
+        merged.pop(former, None)
+    if merged.get("log_directory") or site("log_directory"):
+        merged["job_extra_directives"] = [line for line in merged["job_extra_directives"] if line not in LOGS]
+    options = [site("scheduler_options") or {}, OURS["scheduler_options"], GIVEN.get("scheduler_options", {})]
+    merged["scheduler_options"] = {name: value for source in options for name, value in source.items()}
+    return merged
+
+
+ARGUMENTS = arguments()
+
 LOOK_SECONDS = 5
 # Seconds in which the workers of a running job have to connect. They give up by themselves after dask's death timeout.
 CONNECT_SECONDS = 300
@@ -78,6 +110,8 @@ class WorkerJob(SLURMJob):
         await ProcessInterface.close(self)
 
     def last_words(self):
+        if self.log_directory:
+            return f"see its log in {self.log_directory}"
         path = os.path.join(plan.DIR, "logs", f"worker_{self.job_id}.log")
         try:
             with open(path, errors="replace") as log:
@@ -182,7 +216,7 @@ class Workers(SLURMCluster):
         """Starts as many jobs as the tasks that are left need, and ends those that have nothing to do."""
         fewest, most = JOBS
         left = sum(task.state not in ("memory", "erred", "released") for task in self.scheduler.tasks.values())
-        needed = max(fewest, min(most, math.ceil(left / ARGUMENTS["processes"])))
+        needed = max(fewest, min(most, math.ceil(left / OURS["processes"])))
         if len(self.worker_spec) < needed and may_grow:
             self.scale(jobs=needed)
         is_idle = lambda worker: not worker.processing and not worker.has_what
@@ -198,18 +232,36 @@ class Workers(SLURMCluster):
 
 
 @contextlib.contextmanager
+def certificates():
+    """Yields the certificates that scheduler and workers use: those of the user, or else temporary ones."""
+    given = GIVEN.get("security", True)
+    if isinstance(given, dict):
+        yield Security(require_encryption=True, **given)
+        return
+    if not given:
+        print("driver.py: without TLS, others can run code in this user's name", file=sys.stderr, flush=True)
+        yield None
+        return
+    shared = GIVEN.get("shared_temp_directory") or site("shared_temp_directory")
+    shared = os.path.expanduser(os.path.expandvars(shared)) if shared else plan.DIR
+    with tempfile.TemporaryDirectory(prefix=".certificates.", dir=shared) as directory:
+        try:
+            made = Certificates.temporary()
+        except ImportError as error:
+            plan.fail(error)
+        made.directory = directory
+        yield made
+
+
+@contextlib.contextmanager
 def cluster(report):
     """Starts workers as jobs of SLURM. Calls `report` with a reason if none can come to work."""
     if not DASHBOARD:
         dask.config.set({"distributed.scheduler.http.routes": []})
-    site = dask.config.get("jobqueue.slurm.shared-temp-directory")
-    shared = os.path.expanduser(os.path.expandvars(site)) if site else plan.DIR
-    with tempfile.TemporaryDirectory(prefix=".certificates.", dir=shared) as directory:
+    with certificates() as security:
         try:
-            certificates = Certificates.temporary()
-            certificates.directory = directory
-            started = Workers(security=certificates, **ARGUMENTS)
-        except (ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
+            started = Workers(security=security, **ARGUMENTS)
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
             plan.fail(f"dask-jobqueue can't start: {error}")
         with started:
             if DASHBOARD:
