@@ -32,7 +32,9 @@ pub struct BatchOutput {
     pub by_device: Vec<(RecipeIndex, usize, u64)>,
     /// The error that made this thread stop using the device.
     pub device_error: Option<DeviceError>,
-    /// The time spent reading, in seconds.
+    /// The time that prefetching took, in seconds.
+    pub prefetch_seconds: f64,
+    /// The time that the worker thread spent reading, in seconds.
     pub read_seconds: f64,
     /// The time spent decoding and integrating, in seconds.
     pub integrate_seconds: f64,

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-use filter::{Filter, Stop};
+use filter::{Filter, FrameCounts, Stop};
 use patterns::Status;
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
@@ -30,6 +30,8 @@ pub struct IntegratedTask {
     pub parts: Vec<Option<PartWriter>>,
     /// The device's name in the results; empty without a device.
     pub device: String,
+    /// How many frames an earlier run has integrated by all recipes.
+    pub found: u64,
 }
 
 /// The progress that a task made before it was committed.
@@ -68,7 +70,11 @@ impl IntegratedTask {
             cut_short: self.stats.frames() < self.batches.frames(),
         };
         self.stats.seconds.wall = self.began.elapsed().as_secs_f64();
+        let unfinished = (self.batches.frames() - self.stats.frames()) as u64;
+        let counted = self.stats.frame_counts(self.found);
+        let frames = first.task.range.count();
         let Self { recipe_tasks, batches, stats, device, .. } = self;
+        let mut failed = Spans::default();
         let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
         let shares = stats.recipe_shares(has_work);
         for (recipe, ((recipe_task, part_digest), (read_bytes, seconds))) in
@@ -88,10 +94,13 @@ impl IntegratedTask {
                 .chain(stats.missing(&recipe_task.todo, &recipe_task.task.acquisition))
                 .chain(known_before)
                 .chain(absent_within(&frames_without_source, &recipe_task.todo));
+            let missing: Vec<Absent> = missing.collect();
+            let lost = missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| &absent.range);
+            failed = Spans::union_all(lost.chain([&failed]));
             let result = TaskResult {
                 task: recipe_task.task,
                 done,
-                missing: missing.collect(),
+                missing,
                 skipped,
                 part_digest,
                 read_bytes,
@@ -104,6 +113,10 @@ impl IntegratedTask {
             };
             filter.emit(&result.into())?;
         }
+        let failed = failed.count();
+        let done = frames.saturating_sub(failed).saturating_sub(unfinished);
+        filter.progress().correct(counted, FrameCounts { done, failed });
+        filter.progress().keep(done);
         Ok(progress)
     }
 

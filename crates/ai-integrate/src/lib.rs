@@ -4,7 +4,8 @@
 //! [`main`] is the whole program, and [`command`] describes its command line for the manual page. Tasks flow like
 //! this:
 //!
-//! 1. An engine takes one task record at a time; `--engines` sets how many work in parallel.
+//! 1. A thread reads tasks ahead, so that the total is known early. An engine takes one task at a time; `--engines` sets
+//!    how many work in parallel.
 //! 2. Prefetch threads open files and read batches of frames that are not cached.
 //! 3. Worker threads decode and integrate the batches, on the processor or on an OpenCL device.
 //! 4. The rows go into the part in the order of the frames.
@@ -30,6 +31,7 @@ mod args;
 mod batch_output;
 mod batch_runner;
 mod batches;
+mod busy_times;
 mod commit;
 mod device;
 mod error;
@@ -52,15 +54,15 @@ mod worker;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use filter::{Filter, Input, Stop};
+use filter::{Filter, Input, ReadAhead, RunEnd, Stop};
 use records::{Record, format_count};
 use system::cpu;
 
 use args::Args;
+use busy_times::{BusyTimes, Stage};
 use commit::{IntegratedTask, PendingCommit, TaskProgress};
 use device::pool::DevicePool;
 use task_runner::TaskRunner;
@@ -89,7 +91,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     filter.enable_drain_signals();
     filter.flush_every_record();
-    let input = Mutex::new(Input::open(&args.inputs)?.with_expected_type("task"));
+    let input = Input::open(&args.inputs)?.with_expected_type("task");
     // A deadline beyond the range of the clock never comes.
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
@@ -106,7 +108,41 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     // The engine that first needs a matrix builds it on these threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("starting threads", why))?;
-    let runner = TaskRunner::new(filter, &args, &device_pool, threads);
+    let times = BusyTimes::start(engines);
+    let runner = TaskRunner::new(filter, &args, &device_pool, threads, &times);
+    filter.progress().set_total_may_grow(true);
+    let ran = input.read_ahead(
+        filter,
+        |record| count_ahead(record, filter),
+        |tasks| run_engines(&runner, engines, tasks, filter),
+    );
+    sum_up(filter, &ran, &times, args.force);
+    ran
+}
+
+/// Counts a task that has been read and not been begun, or the end of the input.
+fn count_ahead(record: Option<&Record>, filter: &Filter) {
+    match record {
+        Some(Record::Task(task)) => filter.progress().add_total(task.range.count()),
+        Some(_) => (),
+        None => filter.progress().set_total_may_grow(false),
+    }
+}
+
+/// Shows how far the run has come, unless nobody is there to read it.
+fn sum_up(filter: &Filter, ran: &Result<(), Stop>, times: &BusyTimes, is_forced: bool) {
+    let (limited_by, stages) = times.describe();
+    let end = match ran {
+        Ok(()) => RunEnd::Finished { limited_by: limited_by.name(), stages: &stages },
+        Err(Stop::BrokenPipe) => return,
+        Err(_) if is_forced => RunEnd::Stopped { advice: "run the same command again without --force to go on" },
+        Err(_) => RunEnd::Stopped { advice: "run the same command again to go on" },
+    };
+    filter.progress().sum_up(end);
+}
+
+/// Runs the engines until there are no more tasks, the filter drains, or one of them fails.
+fn run_engines(runner: &TaskRunner<'_>, engines: usize, tasks: &ReadAhead<'_>, filter: &Filter) -> Result<(), Stop> {
     let drain = DrainState::default();
     let commit = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
@@ -116,7 +152,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     };
     thread::scope(|scope| {
         let engine = |number| {
-            run_engine(&runner, number, &input, filter, &commit).inspect_err(|stop| filter.stop_all_threads(stop))
+            run_engine(runner, number, tasks, filter, &commit).inspect_err(|stop| filter.stop_all_threads(stop))
         };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
@@ -127,7 +163,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
-    drain.result(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_exhausted())
+    drain.result(filter, tasks.is_exhausted())
 }
 
 /// Writes the device table to stdout in place of records.
@@ -145,7 +181,7 @@ fn env_var_lossy(name: &str) -> Option<String> {
 fn run_engine(
     runner: &TaskRunner<'_>,
     number: usize,
-    input: &Mutex<Input>,
+    tasks: &ReadAhead<'_>,
     filter: &Filter,
     commit: &(impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
 ) -> Result<(), Stop> {
@@ -153,14 +189,12 @@ fn run_engine(
     thread::scope(|scope| {
         let mut before: Option<PendingCommit<'_>> = None;
         loop {
-            let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
-            match record {
+            let wait = |before: PendingCommit<'_>| runner.times().measure(Stage::Write, || before.wait());
+            match runner.times().measure(Stage::Input, || tasks.next())? {
                 Some(Record::Task(task)) => {
-                    before
-                        .take_if(|before| !runner.is_forced() && before.overlaps(&task))
-                        .map_or(Ok(()), PendingCommit::wait)?;
+                    before.take_if(|before| !runner.is_forced() && before.overlaps(&task)).map_or(Ok(()), wait)?;
                     let integrated = runner.integrate(*task, number)?;
-                    before.take().map_or(Ok(()), PendingCommit::wait)?;
+                    before.take().map_or(Ok(()), wait)?;
                     before = match integrated {
                         // All frames were done before: there is nothing to wait for.
                         Some(task) if !task.has_parts() => commit(task).map(|()| None)?,
@@ -170,10 +204,10 @@ fn run_engine(
                 }
                 // Other records keep their place in the order.
                 Some(other) => {
-                    before.take().map_or(Ok(()), PendingCommit::wait)?;
+                    before.take().map_or(Ok(()), wait)?;
                     filter.emit(&other)?;
                 }
-                None => return before.map_or(Ok(()), PendingCommit::wait),
+                None => return before.map_or(Ok(()), wait),
             }
         }
     })

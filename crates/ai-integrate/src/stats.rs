@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use filter::{Filter, Stop};
+use filter::{Filter, FrameCounts, Stop};
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch};
 use patterns::Status;
@@ -38,6 +38,8 @@ pub struct TaskStats {
     pub device_error: Option<DeviceError>,
     /// The time spent in each stage.
     pub seconds: Seconds,
+    /// The part of the time for reading that the prefetch threads spent.
+    pub prefetch_seconds: f64,
     losses: BTreeMap<(usize, Status), LostFrames>,
 }
 
@@ -64,7 +66,8 @@ impl TaskStats {
     pub fn add_batch(&mut self, batch: BatchOutput) {
         self.read_bytes += batch.read_bytes;
         self.prefetched_bytes += batch.prefetched_bytes;
-        self.seconds.read += batch.read_seconds;
+        self.seconds.read += batch.prefetch_seconds + batch.read_seconds;
+        self.prefetch_seconds += batch.prefetch_seconds;
         self.seconds.integrate += batch.integrate_seconds;
         self.frames += batch.frames;
         self.decode_paths += batch.decode_paths;
@@ -91,6 +94,12 @@ impl TaskStats {
     /// Returns how many frames were processed, integrated or lost.
     pub fn frames(&self) -> usize {
         self.frames
+    }
+
+    /// Returns how the frames of the task have been counted so far, if `found` of them were done before.
+    pub fn frame_counts(&self, found: u64) -> FrameCounts {
+        let failed: usize = self.losses.values().map(|lost| lost.frames.len()).sum();
+        FrameCounts { done: found + (self.frames - failed) as u64, failed: failed as u64 }
     }
 
     /// Returns the frames that have sums by a recipe, in ascending order.

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use filter::{Filter, Stop};
+use filter::{Filter, FrameCounts, Stop, Work};
 use integrator::opencl::DeviceError;
+use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter};
-use records::{Fail, Spans, Task, format_count};
+use records::{Acquisition, Fail, Spans, Task, format_count};
 
 use crate::args::Args;
 use crate::batch_runner::BatchRunner;
 use crate::batches::{Batches, RecipeIndex};
+use crate::busy_times::{BusyTimes, Stage};
 use crate::commit::IntegratedTask;
 use crate::device::pool::DevicePool;
 use crate::device::worker::SharedDevice;
@@ -35,6 +37,7 @@ pub struct TaskRunner<'a> {
     recipes: RecipeCache,
     /// The index of the frames that are done.
     index: CoverageIndex,
+    times: &'a BusyTimes,
 }
 
 /// The outcome of an attempt to integrate a task.
@@ -49,8 +52,20 @@ enum TaskOutcome {
 
 impl<'a> TaskRunner<'a> {
     /// Creates a runner whose tasks use `threads` threads each.
-    pub fn new(filter: &'a Filter, args: &'a Args, device_pool: &'a DevicePool, threads: usize) -> Self {
-        Self { filter, args, device_pool, threads, recipes: RecipeCache::default(), index: CoverageIndex::default() }
+    pub fn new(
+        filter: &'a Filter,
+        args: &'a Args,
+        device_pool: &'a DevicePool,
+        threads: usize,
+        times: &'a BusyTimes,
+    ) -> Self {
+        let (recipes, index) = (RecipeCache::default(), CoverageIndex::default());
+        Self { filter, args, device_pool, threads, recipes, index, times }
+    }
+
+    /// Returns the times of the stages.
+    pub fn times(&self) -> &'a BusyTimes {
+        self.times
     }
 
     /// Returns the index of the frames that are done.
@@ -73,7 +88,8 @@ impl<'a> TaskRunner<'a> {
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
         }
-        let is_of_several = !task.more.is_empty();
+        self.filter.progress().set_scan(describe_scan(&task.acquisition));
+        let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
         let mut recipe_tasks = Vec::new();
         for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
@@ -89,29 +105,35 @@ impl<'a> TaskRunner<'a> {
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
         }
-        let Some(first) = recipe_tasks.first() else { return Ok(None) };
+        let progress = self.filter.progress();
+        let Some(first) = recipe_tasks.first() else {
+            progress.correct(FrameCounts::default(), FrameCounts { done: 0, failed: frames });
+            return Ok(None);
+        };
         let todo: Vec<Spans> = recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
-        self.filter.progress().add_total(batches.frames() as u64, "frames");
+        self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
+        let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
+        let found = covered.difference(&Spans::union_all(&todo)).count();
+        progress.add_found(found);
         let shared_device = self.open_device(engine, &first.task, &batches);
         let (mut device, mut unsure) = (shared_device.as_ref(), BTreeMap::new());
         let (stats, parts) = loop {
             if batches.len() == 0 {
                 break (TaskStats::new(recipe_tasks.len()), recipe_tasks.iter().map(|_| None).collect());
             }
-            match self.integrate_batches(&recipe_tasks, &batches, device, &unsure)? {
+            let mut counted = FrameCounts::default();
+            match self.integrate_batches(&recipe_tasks, &batches, device, &unsure, &mut counted)? {
                 TaskOutcome::Done(stats, parts) => break (*stats, parts),
                 TaskOutcome::WrongDevice => device = None,
                 // The parts hold rows of frames that can't be trusted, so they are written again without those
                 // sources.
-                TaskOutcome::SourcesChanged(sources) => {
-                    unsure.extend(sources);
-                    self.filter.progress().add_total(batches.frames() as u64, "frames");
-                }
+                TaskOutcome::SourcesChanged(sources) => unsure.extend(sources),
             }
+            progress.correct(counted, FrameCounts::default());
         };
         let device = shared_device.map_or_else(String::new, |shared_device| shared_device.label);
-        Ok(Some(IntegratedTask { began, recipe_tasks, batches, stats, parts, device }))
+        Ok(Some(IntegratedTask { began, recipe_tasks, batches, stats, parts, device, found }))
     }
 
     /// Reports that a task, or one of its recipes, can't be integrated.
@@ -142,14 +164,16 @@ impl<'a> TaskRunner<'a> {
     }
 
     /// Integrates the batches on all threads, and writes their rows into one part per recipe. Sources listed in
-    /// `unsure` are not read.
+    /// `unsure` are not read. Adds to `counted` what it counts as done or failed.
     fn integrate_batches(
         &self,
         recipe_tasks: &[RecipeTask],
         batches: &Batches,
         shared_device: Option<&SharedDevice>,
         unsure: &BTreeMap<usize, FrameLoss>,
+        counted: &mut FrameCounts,
     ) -> Result<TaskOutcome, Stop> {
+        let began = Instant::now();
         let mut stats = TaskStats::new(recipe_tasks.len());
         let cannot_write = |why: part::PartError| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(recipe_tasks.len());
@@ -191,6 +215,7 @@ impl<'a> TaskRunner<'a> {
             let threads = format_count(threads, "thread");
             format!("task {}: about {expected} MiB of memory with {threads}", recipe_tasks[0].task.id)
         });
+        self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         runner.run(|output| {
             let began = Instant::now();
             output.warnings.iter().for_each(|warning| self.filter.warn(warning));
@@ -199,11 +224,15 @@ impl<'a> TaskRunner<'a> {
                 recipe_tasks[recipe.0].check_first_frame(row, self.filter);
                 part.push_row(row).map_err(cannot_write)?;
             }
-            self.filter.progress().advance(output.frames as u64);
+            let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
+            counted.done += frames - failed;
+            counted.failed += failed;
+            self.filter.progress().add_work(Work { frames, failed, bytes: output.read_bytes });
             stats.add_batch(output);
             stats.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
+        self.add_times(&stats);
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {
                 let id = &recipe_tasks[0].task.id;
@@ -232,4 +261,19 @@ impl<'a> TaskRunner<'a> {
             Ok(TaskOutcome::SourcesChanged(unsure))
         }
     }
+
+    /// Adds the times of a pipeline, whose prefetch threads and worker threads work side by side.
+    fn add_times(&self, stats: &TaskStats) {
+        let (prefetch, workers) = (prefetch_threads(self.threads) as f64, self.threads as f64);
+        self.times.add(Stage::Read, stats.prefetch_seconds / prefetch);
+        self.times.add(Stage::Read, (stats.seconds.read - stats.prefetch_seconds) / workers);
+        self.times.add(Stage::Integrate, stats.seconds.integrate / workers);
+        self.times.add(Stage::Write, stats.seconds.write);
+    }
+}
+
+/// Names a scan in the progress: its file, which is shown without its directory, and its entry.
+fn describe_scan(scan: &Acquisition) -> String {
+    let name = scan.file.file_name().map_or_else(|| scan.file.display().to_string(), |name| name.display().to_string());
+    format!("{name} {}", scan.entry)
 }

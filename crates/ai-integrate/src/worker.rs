@@ -65,7 +65,7 @@ impl<'a> IntegrationWorker<'a> {
         let mut out = BatchOutput {
             frames: locations.len(),
             prefetched_bytes: prefetched.bytes,
-            read_seconds: prefetched.seconds,
+            prefetch_seconds: prefetched.seconds,
             ..BatchOutput::default()
         };
         for run in sorted_by_source(locations)

@@ -26,11 +26,13 @@ pub struct CommonArgs {
     #[arg(long)]
     pub line_buffered: bool,
 
-    /// Show progress on stderr: auto, on or off
+    /// Show progress on stderr: auto, bar, log, json or none
     ///
-    /// `auto` shows it if stderr is a terminal, stdout is not, and TERM is not `dumb`.
-    #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
-    pub progress: When,
+    /// `bar` is one line that is overwritten; `log` writes a line per minute and one at the end; `json` writes an object per
+    /// second and one at the end. `auto` is `bar` on a terminal, unless records go there, too, or TERM is `dumb`, and `log`
+    /// elsewhere; with --quiet, it is `none`. ai-integrate and gather have progress to show; the others accept the flag.
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub progress: ProgressMode,
 
     /// Print only errors on stderr
     #[arg(short, long, overrides_with = "verbose")]
@@ -41,15 +43,18 @@ pub struct CommonArgs {
     pub verbose: u8,
 }
 
-/// When to do something that suits a terminal.
+/// How to show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
-    /// Where the stream is a terminal.
+pub enum ProgressMode {
+    /// As suits stderr.
     #[default]
     Auto,
-    /// On any stream
-    #[value(name = "on")]
-    Always,
-    /// Never.
-    Off,
+    /// One line that is overwritten.
+    Bar,
+    /// A line per minute, and one at the end.
+    Log,
+    /// A JSON object per second, and one at the end.
+    Json,
+    /// Nothing.
+    None,
 }

@@ -2,7 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+
+use terminal_size::{Width, terminal_size_of};
 
 /// The console on stderr. A message that can't be written is lost, because there is nowhere else to report it.
 pub(crate) struct Console {
@@ -30,18 +31,17 @@ impl Console {
         write(&format!("{}{}\n", line.erase(), escape_control(message)));
     }
 
-    /// Shows the progress: in place on a terminal, as a new line elsewhere.
+    /// Shows the progress in place of what the last line shows, as far as it fits on one line: of a line that goes on in the
+    /// next one, only the rest could be erased.
     pub(crate) fn show_progress(&self, text: &str) {
         let mut line = self.lock();
         if line.owned_by_other {
             return;
         }
-        if self.terminal {
-            write(&format!("{}{text}", line.erase()));
-            line.shown = true;
-        } else {
-            write(&format!("{text}\n"));
-        }
+        let width = terminal_size_of(std::io::stderr()).map_or(usize::MAX, |(Width(width), _)| width.into());
+        let shown: String = escape_control(text).chars().take(width.saturating_sub(1)).collect();
+        write(&format!("{}{shown}", line.erase()));
+        line.shown = true;
     }
 
     /// Erases the progress line before something else is written to the terminal. The next update shows it again.
@@ -61,14 +61,9 @@ impl Console {
         self.lock().owned_by_other = to_another;
     }
 
-    /// Returns the pause between two updates of the progress; it is longer for a log than for a terminal.
-    pub(crate) fn progress_interval(&self) -> Duration {
-        if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) }
-    }
-
-    /// Returns whether progress can be shown: stdout must not be the same terminal, where records would mix with it.
-    pub(crate) fn allows_progress(&self) -> bool {
-        self.can_erase_lines() && !std::io::stdout().is_terminal()
+    /// Returns whether records are written to the terminal, too.
+    pub(crate) fn shares_terminal_with_stdout(&self) -> bool {
+        self.terminal && std::io::stdout().is_terminal()
     }
 
     /// Returns whether stderr is a terminal on which a line can be erased.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -15,9 +15,8 @@ use records::{AbsentKind, Fail, Record};
 
 use crate::console::{Console, escape_control};
 use crate::output::Output;
-use crate::progress::ProgressCounts;
 use crate::stop::without_subject;
-use crate::{CommonArgs, Progress, Stop, TerminalView, When, signal};
+use crate::{CommonArgs, Progress, ProgressMode, Stop, TerminalView, signal};
 
 /// A running filter, which all its threads share.
 pub struct Filter {
@@ -26,14 +25,13 @@ pub struct Filter {
     allows_missing: bool,
     quiet: bool,
     verbose: u8,
-    shows_progress: bool,
-    /// True if the upstream filter in the pipe may show its progress on the same terminal.
-    may_share_terminal: bool,
+    /// True if the upstream filter in the pipe may show its progress, too.
+    upstream_may_show_progress: bool,
     pub(crate) output: Output,
-    pub(crate) console: Console,
+    console: Arc<Console>,
+    progress: Progress,
     /// A copy of stdout that is polled, so that a reader that has gone is noticed while there is nothing to write.
     stdout: OwnedFd,
-    progress_counts: Mutex<ProgressCounts>,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
     stop_reason: OnceLock<Stop>,
@@ -45,27 +43,20 @@ pub struct Filter {
 
 impl Filter {
     pub(crate) fn new(name: &'static str, common: &CommonArgs, stdout: OwnedFd) -> io::Result<Self> {
-        let console = Console::new();
-        let shows_progress = match common.progress {
-            When::Auto => !common.quiet && console.allows_progress(),
-            When::Always => true,
-            When::Off => false,
-        };
+        let console = Arc::new(Console::new());
         Ok(Self {
             name,
             fail_fast: common.fail_fast,
             allows_missing: common.allow_missing,
             quiet: common.quiet,
             verbose: common.verbose,
-            shows_progress,
-            may_share_terminal: common.progress == When::Auto
+            upstream_may_show_progress: common.progress == ProgressMode::Auto
                 && !common.quiet
-                && console.can_erase_lines()
                 && is_pipe_or_socket(io::stdin()),
             output: Output::new(stdout.try_clone()?, common.line_buffered),
+            progress: Progress::new(name, common.progress, common.quiet, console.clone()),
             console,
             stdout,
-            progress_counts: Mutex::default(),
             failed: AtomicBool::new(false),
             deadline: OnceLock::new(),
             stop_reason: OnceLock::new(),
@@ -173,20 +164,21 @@ impl Filter {
     }
 
     /// Returns the progress counter.
-    pub fn progress(&self) -> Progress<'_> {
-        Progress::new(self.shows_progress.then_some(&self.console), &self.progress_counts)
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
-    /// Hides the progress while the upstream filter in the pipe may show its own on the same line of the terminal. It
-    /// suits filters whose work is small compared with that of the upstream filter. `--progress on` shows the
-    /// progress anyway.
+    /// Hides the progress while the upstream filter in the pipe may show its own. It suits filters whose work is small
+    /// compared with that of the upstream filter. `--progress` with another value than `auto` shows the progress anyway.
     pub fn yield_progress_to_upstream(&self) {
-        self.console.yield_line_to_other(self.may_share_terminal);
+        if self.upstream_may_show_progress {
+            self.progress.pause(true);
+        }
     }
 
     /// Shows the progress from now on, because stdin has ended.
     pub fn resume_progress(&self) {
-        self.console.yield_line_to_other(false);
+        self.progress.pause(false);
     }
 
     /// Makes the first SIGTERM or SIGUSR1 ask the filter to finish the work in progress:

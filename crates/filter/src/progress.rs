@@ -1,106 +1,241 @@
-//! The progress of a filter: work done, total, rate, and time left.
+//! Shows the progress of a filter: as a line on a terminal, a line a minute in a log, or an object a second for programs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::ProgressMode;
 use crate::console::Console;
+use crate::progress_counts::{Counts, FrameCounts, RunEnd, Work};
 
-/// Counts a filter's work from any thread, and shows the progress now and then.
-pub struct Progress<'a> {
-    console: Option<&'a Console>,
-    counts: &'a Mutex<ProgressCounts>,
+/// Counts a filter's frames from any thread. A thread of its own shows the counts, so that they are seen to stand still, too.
+pub struct Progress {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The counts so far.
-#[derive(Debug, Default)]
-pub(crate) struct ProgressCounts {
-    unit: &'static str,
-    done: u64,
-    total: u64,
-    began: Option<Instant>,
-    shown: Option<Instant>,
+struct Shared {
+    filter: &'static str,
+    display: Display,
+    console: Arc<Console>,
+    counts: Mutex<Counts>,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-impl<'a> Progress<'a> {
-    /// Creates a progress counter that shows nothing if `console` is `None`.
-    pub(crate) fn new(console: Option<&'a Console>, counts: &'a Mutex<ProgressCounts>) -> Self {
-        Self { console, counts }
+/// The state of the thread: whether it goes on, and whether it shows anything.
+#[derive(Default)]
+struct State {
+    has_ended: bool,
+    /// True while another filter of the pipe shows its progress.
+    is_paused: bool,
+    /// The frames that had been processed when the last pause ended.
+    worked_in_pause: u64,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Display {
+    Bar,
+    Log,
+    Json,
+    Hidden,
+}
+
+impl Display {
+    fn new(mode: ProgressMode, quiet: bool, console: &Console) -> Self {
+        match mode {
+            ProgressMode::Auto if quiet => Self::Hidden,
+            ProgressMode::Auto if !console.can_erase_lines() => Self::Log,
+            // Records would mix with the line.
+            ProgressMode::Auto if console.shares_terminal_with_stdout() => Self::Hidden,
+            ProgressMode::Auto | ProgressMode::Bar => Self::Bar,
+            ProgressMode::Log => Self::Log,
+            ProgressMode::Json => Self::Json,
+            ProgressMode::None => Self::Hidden,
+        }
     }
 
-    /// Adds work to do, in a unit such as `frames`.
-    pub fn add_total(&self, more: u64, unit: &'static str) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.total += more;
-        counts.unit = unit;
-        counts.began.get_or_insert_with(Instant::now);
-    }
-
-    /// Counts work as done.
-    pub fn advance(&self, done: u64) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.done += done;
-        let Some(console) = self.console else { return };
-        let now = Instant::now();
-        if counts.is_update_due(now, console.progress_interval()) {
-            counts.shown = Some(now);
-            console.show_progress(&counts.format_line(now));
+    /// Returns the pause between two updates.
+    fn interval(self) -> Duration {
+        match self {
+            Self::Bar => Duration::from_millis(100),
+            Self::Json => Duration::from_secs(1),
+            Self::Log | Self::Hidden => Duration::from_secs(60),
         }
     }
 }
 
-impl ProgressCounts {
-    fn is_update_due(&self, now: Instant, pause: Duration) -> bool {
-        self.done == self.total || self.shown.is_none_or(|shown| now.duration_since(shown) >= pause)
+impl Progress {
+    pub(crate) fn new(filter: &'static str, mode: ProgressMode, quiet: bool, console: Arc<Console>) -> Self {
+        let display = Display::new(mode, quiet, &console);
+        let (counts, state) = (Mutex::default(), Mutex::default());
+        let shared = Shared { filter, display, console, counts, state, changed: Condvar::new() };
+        Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
-    /// Formats `1200/9600 frames, 812/s, 0:10 left`; the time left is omitted before there is a rate.
-    fn format_line(&self, now: Instant) -> String {
-        let elapsed = self.began.map_or(0.0, |began| now.duration_since(began).as_secs_f64());
-        let unit = if self.total == 1 { self.unit.strip_suffix('s').unwrap_or(self.unit) } else { self.unit };
-        let mut line = format!("{}/{} {unit}", self.done, self.total);
-        if self.done > 0 && elapsed > 0.0 {
-            let rate = self.done as f64 / elapsed;
-            line += &format!(", {}/s", format_rate(rate));
-            if self.done < self.total {
-                line += &format!(", {} left", format_clock((self.total - self.done) as f64 / rate));
+    /// Adds frames to the total, and shows the progress from now on.
+    pub fn add_total(&self, frames: u64) {
+        let mut counts = self.shared.lock_counts();
+        counts.total += frames;
+        if counts.began.is_none() {
+            counts.began = Some(Instant::now());
+            self.start();
+        }
+    }
+
+    /// Sets whether there may be more frames than the total.
+    pub fn set_total_may_grow(&self, may_grow: bool) {
+        self.shared.lock_counts().total_may_grow = may_grow;
+    }
+
+    /// Sets the name of the scan that is being processed.
+    pub fn set_scan(&self, name: String) {
+        self.shared.lock_counts().scan = name;
+    }
+
+    /// Counts frames that an earlier run has done.
+    pub fn add_found(&self, frames: u64) {
+        let mut counts = self.shared.lock_counts();
+        counts.found += frames;
+        counts.frames.done += frames;
+    }
+
+    /// Counts frames that have just been processed.
+    pub fn add_work(&self, work: Work) {
+        let mut counts = self.shared.lock_counts();
+        counts.frames.done += work.frames.saturating_sub(work.failed);
+        counts.frames.failed += work.failed;
+        counts.worked += work.frames;
+        counts.bytes += work.bytes;
+    }
+
+    /// Replaces counts that turned out to be wrong. The rate stays: the work was done.
+    pub fn correct(&self, wrong: FrameCounts, right: FrameCounts) {
+        let mut counts = self.shared.lock_counts();
+        let FrameCounts { done, failed } = counts.frames;
+        counts.frames = FrameCounts {
+            done: (done + right.done).saturating_sub(wrong.done),
+            failed: (failed + right.failed).saturating_sub(wrong.failed),
+        };
+    }
+
+    /// Counts frames whose result outlasts the run from now on.
+    pub fn keep(&self, frames: u64) {
+        self.shared.lock_counts().kept += frames;
+    }
+
+    /// Shows for the last time how far the run has come, in a line that sums it up.
+    pub fn sum_up(&self, end: RunEnd<'_>) {
+        self.stop();
+        let shared = &self.shared;
+        let (counts, now) = (shared.lock_counts(), Instant::now());
+        match shared.display {
+            Display::Hidden => (),
+            Display::Json => shared.console.write_message(&counts.format_json(shared.filter, now, Some(end))),
+            Display::Bar | Display::Log => {
+                if let Some(line) = counts.format_end(now, end) {
+                    shared.console.write_message(&format!("{}: {line}", shared.filter));
+                }
             }
         }
-        line
+    }
+
+    /// Pauses the display while another filter shows its progress, or resumes it.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        let worked = self.shared.lock_counts().worked;
+        {
+            let mut state = self.shared.lock_state();
+            if is_paused || state.is_paused {
+                state.worked_in_pause = worked;
+            }
+            state.is_paused = is_paused;
+        }
+        let console = &self.shared.console;
+        console.yield_line_to_other(is_paused && console.can_erase_lines());
+    }
+
+    /// Ends the display, and erases the line from a terminal.
+    pub(crate) fn stop(&self) {
+        self.shared.lock_state().has_ended = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic of the thread has been reported, and costs nothing but the display.
+            let _ = thread.join();
+        }
+        self.shared.console.clear_progress();
+    }
+
+    fn start(&self) {
+        if self.shared.display == Display::Hidden {
+            return;
+        }
+        let shared = self.shared.clone();
+        match Builder::new().name("progress".to_owned()).spawn(move || shared.show_until_end()) {
+            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            Err(why) => {
+                let message =
+                    format!("{}: warning: starting a thread: {why}: no progress is shown", self.shared.filter);
+                self.shared.console.write_message(&message);
+            }
+        }
     }
 }
 
-fn format_rate(rate: f64) -> String {
-    let decimals = if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
-    format!("{rate:.decimals$}")
-}
-
-/// Formats seconds as `m:ss`, or as `h:mm:ss` from an hour on.
-fn format_clock(seconds: f64) -> String {
-    let seconds = seconds.ceil() as u64;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_tells_done_rate_and_time_left() {
-        let began = Instant::now();
-        let counts = ProgressCounts { unit: "frames", done: 1200, total: 9600, began: Some(began), shown: None };
-        assert_eq!(counts.format_line(began + Duration::from_secs(2)), "1200/9600 frames, 600/s, 0:14 left");
-        let counts = ProgressCounts { unit: "frames", done: 1, total: 1, began: None, shown: None };
-        assert_eq!(counts.format_line(began), "1/1 frame");
-        assert_eq!(format_clock(3725.5), "1:02:06");
-        assert_eq!(format_rate(7.0), "7.00");
+impl Shared {
+    fn show_until_end(&self) {
+        let interval = self.display.interval();
+        let mut next = Instant::now() + interval;
+        loop {
+            let has_ended = self.wait();
+            let now = Instant::now();
+            let is_due = now >= next;
+            if is_due {
+                next = now + interval;
+            }
+            self.update(now, is_due, has_ended);
+            if has_ended {
+                return;
+            }
+        }
     }
 
-    #[test]
-    fn the_last_step_is_always_shown() {
-        let now = Instant::now();
-        let counts = ProgressCounts { done: 9, total: 9, shown: Some(now), ..ProgressCounts::default() };
-        assert!(counts.is_update_due(now, Duration::from_secs(1)));
-        assert!(!ProgressCounts { done: 8, ..counts }.is_update_due(now, Duration::from_secs(1)));
+    /// Waits for the next sample, and returns whether the display has ended.
+    fn wait(&self) -> bool {
+        let pause = self.display.interval().min(Duration::from_secs(1));
+        let state = self.lock_state();
+        let waited = self.changed.wait_timeout_while(state, pause, |state| !state.has_ended);
+        waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
+    }
+
+    fn update(&self, now: Instant, is_due: bool, has_ended: bool) {
+        let (is_paused, worked_in_pause) = {
+            let state = self.lock_state();
+            (state.is_paused, state.worked_in_pause)
+        };
+        let mut counts = self.lock_counts();
+        counts.sample(now);
+        // At the end, the line is shown once more, so that a short run has been seen.
+        let is_last = has_ended && counts.worked > worked_in_pause;
+        match self.display {
+            _ if is_paused => (),
+            Display::Bar if is_due || is_last => self.console.show_progress(&counts.format_line(now)),
+            Display::Log if is_due && !has_ended => {
+                self.console.write_message(&format!("{}: {}", self.filter, counts.format_line(now)));
+            }
+            Display::Json if is_due && !has_ended => {
+                self.console.write_message(&counts.format_json(self.filter, now, None));
+            }
+            _ => (),
+        }
+    }
+
+    fn lock_counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

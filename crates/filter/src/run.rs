@@ -94,7 +94,7 @@ where
         Err(stop) => return exit_code(name, &mut command, &stop),
     };
     let outcome = body(args, &filter).and_then(|()| filter.end_terminal_view()).and_then(|()| filter.output.flush());
-    filter.console.clear_progress();
+    filter.progress().stop();
     match outcome {
         Ok(()) => ExitCode::from(if filter.has_failed() { exit_status::SOME_FAILED } else { 0 }),
         Err(stop) => {

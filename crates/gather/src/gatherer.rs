@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use filter::{Filter, Stop};
+use filter::{Filter, Stop, Work};
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
 use patterns::plot;
 use patterns::report::Report;
@@ -52,7 +52,7 @@ impl<'a> Gatherer<'a> {
 
     fn build_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
         let (target, filter) = (&group.target, self.filter);
-        filter.progress().add_total(target.frames(), "frames");
+        filter.progress().add_total(target.frames());
         let mut options = self.args.output_options();
         // Parts have the sums that a merge adds.
         options.keep_parts |= self.args.merges();
@@ -289,7 +289,7 @@ impl BuildObserver for FilterObserver<'_> {
     }
 
     fn advance(&self, frames: u64) {
-        self.0.progress().advance(frames);
+        self.0.progress().add_work(Work { frames, ..Work::default() });
     }
 }
 

@@ -104,7 +104,7 @@ fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
     let error = assert_refused_quickly(
-        || run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/dtype", json!("complex"))),
+        || run("ai-integrate", &["--progress", "none"], &with_field(&tasks, "/dtype", json!("complex"))),
         "dtype",
     );
     assert!(error.contains("complex") && error.contains("u8 i8 u16"), "{error}");

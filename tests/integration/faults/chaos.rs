@@ -252,8 +252,9 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
         }
         let ran: Vec<FaultyRun> = std::thread::scope(|scope| {
             let top = &storm.top;
-            let run_one =
-                |(tasks, fault): &(String, InjectedFault)| run(top, "ai-integrate", &["--threads", "2"], tasks, fault);
+            let run_one = |(tasks, fault): &(String, InjectedFault)| {
+                run(top, "ai-integrate", &["--threads", "2", "--progress", "none"], tasks, fault)
+            };
             let runs: Vec<_> = jobs.iter().map(|job| scope.spawn(move || run_one(job))).collect();
             runs.into_iter().map(|run| run.join().expect("no panic")).collect()
         });

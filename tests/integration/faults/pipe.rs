@@ -143,8 +143,11 @@ impl Pipe {
                     .args(["--npt", "50", "--by", "frames=1"])
             }
             "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
-            // An OpenCL driver may end the process if it can't have a thread: PoCL does.
-            "ai-integrate" | "ai-integrate-again" => command.args(["--threads", "1", "--engine", "cpu"]),
+            // An OpenCL driver may end the process if it can't have a thread: PoCL does. Without its closing line, what
+            // ai-integrate writes to stderr is a message.
+            "ai-integrate" | "ai-integrate-again" => {
+                command.args(["--threads", "1", "--engine", "cpu", "--progress", "none"])
+            }
             "scan-find-follow" => command.args(["--follow=0.05", "--until-idle=0"]).arg(&self.data.raw),
             "gather-from" => command.arg("--from").arg(state.join("out")),
             "gather-exports" => command

@@ -103,7 +103,10 @@ fn quiet_says_nothing_but_errors() {
         assert_eq!(lines(&filter.run(place.path(), &["-q"], "").stderr), [""; 0], "{filter:?}");
         assert_eq!(lines(&filter.run(place.path(), &["-q"], NOTE).stderr).len(), 1, "{filter:?}");
         assert_eq!(lines(&filter.run(place.path(), &["-q"], "bad").stderr).len(), 1, "{filter:?}");
-        assert_eq!(filter.run(place.path(), &["-qvv", "--progress=off", "--line-buffered"], "").status.code(), Some(0));
+        assert_eq!(
+            filter.run(place.path(), &["-qvv", "--progress=none", "--line-buffered"], "").status.code(),
+            Some(0)
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod paths;
+mod progress;
 mod records;
 mod scans;
 mod signals;

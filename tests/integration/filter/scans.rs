@@ -14,12 +14,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::signals::send;
-use super::terminal::{stderr_on_terminal, stderr_on_terminal_with_input};
 use crate::support::filters::{AI_INTEGRATE, GATHER, PLAN_SPLIT, SCAN_FIND};
 use crate::support::{feed, json, lines, wait_for_exit};
 
 /// Makes a temporary directory with a scan of twelve frames, its geometry and its mask.
-fn directory_with_scan() -> TempDir {
+pub fn directory_with_scan() -> TempDir {
     let place = tempfile::tempdir().expect("a directory");
     write(place.path());
     place
@@ -39,7 +38,7 @@ fn scans(place: &Path) -> Vec<u8> {
 }
 
 /// Tasks of four frames each.
-fn tasks(place: &Path) -> Vec<u8> {
+pub fn tasks(place: &Path) -> Vec<u8> {
     PLAN_SPLIT.run(place, &["--by", "frames=4", "--npt", "100"], scans(place)).stdout
 }
 
@@ -140,55 +139,6 @@ fn a_failure_of_one_engine_ends_those_that_wait() {
     let mut stdin = child.stdin.take().expect("a pipe");
     writeln!(stdin, "bad").expect("it reads");
     assert_eq!(wait_for_exit(&mut child).code(), Some(1), "it ends though its input is open");
-}
-
-#[test]
-fn progress_is_for_terminals_or_on_request() {
-    let place = directory_with_scan();
-    let tasks_file = place.path().join("tasks.jsonl");
-    std::fs::write(&tasks_file, tasks(place.path())).expect("a file");
-    let integrate = |arguments: &[&str]| {
-        let mut command = AI_INTEGRATE.command(place.path());
-        command.args(["--force", "tasks.jsonl"]).args(arguments).env("TERM", "xterm");
-        command
-    };
-    let on_terminal = |arguments: &[&str]| stderr_on_terminal(integrate(arguments), 0);
-    let text = on_terminal(&[]);
-    assert!(text.contains("12/12 frames") && text.ends_with("\r\x1b[K"), "shown, and taken away: {text:?}");
-    assert_eq!(on_terminal(&["-q"]), "");
-    assert_eq!(on_terminal(&["--progress", "off"]), "");
-    let mut dumb = integrate(&[]);
-    dumb.env("TERM", "dumb");
-    assert_eq!(stderr_on_terminal(dumb, 0), "");
-
-    assert_eq!(lines(&feed(integrate(&[]), b"").stderr), [""; 0]);
-    let logged = feed(integrate(&["--progress", "on"]), b"");
-    let last = lines(&logged.stderr).last().copied().expect("progress").to_owned();
-    assert!(last.starts_with("12/12 frames") && !last.contains('\x1b'), "{last}");
-}
-
-/// In `ai-integrate | gather`, both have the terminal: the one with the work draws on its last line.
-#[test]
-fn gather_leaves_the_progress_line_to_the_filter_before_it() {
-    let place = directory_with_scan();
-    let results = AI_INTEGRATE.run(place.path(), &[], tasks(place.path())).stdout;
-    let whole = place.path().join("results.jsonl");
-    std::fs::write(&whole, &results).expect("a file");
-    let gather = |arguments: &[&str], input: &[u8], status: i32| {
-        let mut command = GATHER.command_without_arguments(place.path());
-        command.arg("--keep-parts").args(arguments).env("TERM", "xterm").stdin(Stdio::piped());
-        stderr_on_terminal_with_input(command, input, status)
-    };
-    assert_eq!(gather(&[], &results, 0), "", "the scan is complete before its input ends");
-    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
-    // Of a part of the results, what there is is gathered once the input has ended.
-    let some = [b"bad\n", lines(&results)[0].as_bytes(), b"\n"].concat();
-    let text = gather(&[], &some, 1);
-    assert!(text.starts_with("\r\x1b[Kgather: ") && text.contains("12/12 frames"), "over the other's line: {text:?}");
-    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
-    assert!(gather(&["--progress", "on"], &results, 0).contains("12/12 frames"));
-    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
-    assert!(gather(&["results.jsonl"], b"", 0).contains("12/12 frames"), "its own input is no pipe");
 }
 
 #[test]

@@ -126,7 +126,10 @@ fn long_help_shows_the_examples_of_the_page() {
 #[test]
 fn pages_have_the_sections_that_readers_look_for() {
     for (name, _, page) in pages() {
-        let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        let sections = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        // Only ai-integrate has much to say about its progress.
+        let sections: Vec<_> =
+            sections.filter(|section| (name.as_str(), *section) != ("ai-integrate", "PROGRESS")).collect();
         assert_eq!(sections, SECTIONS, "{name}");
     }
 }
