@@ -43,8 +43,9 @@ type CheckedFile = (PathBuf, Vec<String>, [u64; 3], (i64, i64));
 /// The files that were found to be readable.
 static CHECKED: LazyLock<Mutex<HashSet<CheckedFile>>> = LazyLock::new(Mutex::default);
 
-/// Has the worker read the objects `read_whole` of a file with all their content, and only open the objects `open_only`. Objects that
-/// don't exist or that the library refuses pass: the caller gets the error when it reads them. Does nothing in a program without a worker.
+/// Has the worker read the objects `read_whole` of a file with all their content, and only open the objects `open_only`, or list
+/// them if they are groups. Objects that don't exist or that the library refuses pass: the caller gets the error when it reads
+/// them. Does nothing in a program without a worker.
 ///
 /// # Errors
 /// The library hangs or crashes on the file; the file could not be read.
@@ -89,7 +90,7 @@ pub(crate) struct CheckRequest {
     file: RawPath,
     /// Objects that are read with all that is in them.
     read: Vec<String>,
-    /// Objects that are only opened.
+    /// Objects that are only opened, and listed if they are groups.
     open: Vec<String>,
 }
 
@@ -122,9 +123,14 @@ fn check_in_process(file: &Path, read: &[String], open: &[String]) -> io::Result
         }
     }
     for path in open {
-        pass_unusable(root.open(path).map(drop))?;
+        pass_unusable(root.open(path).and_then(|object| list_group(&object)))?;
     }
     Ok(())
+}
+
+/// Reads the links of an object that is a group.
+fn list_group(object: &Hdf5Object) -> Result<(), LibraryError> {
+    if object.object_type() == ObjectType::Group { object.read_links().map(drop) } else { Ok(()) }
 }
 
 /// Drops errors of the library, and keeps errors of the system.

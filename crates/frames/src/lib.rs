@@ -69,5 +69,5 @@ pub use file_timeout::{FileTimeoutError, check_file_timeout};
 pub use open_ahead::open;
 pub use prefetch::{open_ahead, prefetch_to_read};
 
-pub use ffi::{LibraryError, attribute_exists, link_exists, write_chunk};
+pub use ffi::{LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, link_exists, write_chunk};
 pub use worker_requests::run_with_worker;

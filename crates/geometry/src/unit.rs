@@ -25,27 +25,29 @@ struct UnitRow {
     scale: f64,
     /// Title of an axis in this unit: pyFAI's, without the marks of LaTeX.
     label: &'static str,
+    /// Short title of an axis in this unit: symbol and unit as they are printed.
+    axis_label: &'static str,
 }
 
 /// All radial units, in the order in which they are listed in help texts and messages. A row here is all that a new
 /// unit of a known quantity needs. Each quantity has a unit of scale 1.
 #[rustfmt::skip]
 static UNITS: [UnitRow; 15] = [
-    UnitRow { name: "r_mm", quantity: &RADIUS, scale: 1000.0, label: "Radius r (mm)" },
-    UnitRow { name: "r_m", quantity: &RADIUS, scale: 1.0, label: "Radius r (m)" },
-    UnitRow { name: "2th_deg", quantity: &TWO_THETA, scale: 180.0 / PI, label: "Scattering angle 2θ (°)" },
-    UnitRow { name: "2th_rad", quantity: &TWO_THETA, scale: 1.0, label: "Scattering angle 2θ (rad)" },
-    UnitRow { name: "q_nm^-1", quantity: &Q, scale: 1.0, label: "Scattering vector q (nm^-1)" },
-    UnitRow { name: "q_A^-1", quantity: &Q, scale: 0.1, label: "Scattering vector q (A^-1)" },
-    UnitRow { name: "d*2_nm^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 1.0, label: "Recip. spacing sq. d*2 (nm^-2)" },
-    UnitRow { name: "d*2_A^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 0.01, label: "Recip. spacing sq. d*2 (A^-2)" },
-    UnitRow { name: "d_m", quantity: &SPACING, scale: 1.0, label: "d-spacing d (m)" },
-    UnitRow { name: "d_nm", quantity: &SPACING, scale: 1e9, label: "d-spacing d (nm)" },
-    UnitRow { name: "d_A", quantity: &SPACING, scale: 1e10, label: "d-spacing d (A)" },
-    UnitRow { name: "qip_nm^-1", quantity: &Q_IN_PLANE, scale: 1.0, label: "Scattering vector q_IP (nm^-1)" },
-    UnitRow { name: "qip_A^-1", quantity: &Q_IN_PLANE, scale: 0.1, label: "Scattering vector q_IP (A^-1)" },
-    UnitRow { name: "qoop_nm^-1", quantity: &Q_OUT_OF_PLANE, scale: 1.0, label: "Scattering vector q_OOP (nm^-1)" },
-    UnitRow { name: "qoop_A^-1", quantity: &Q_OUT_OF_PLANE, scale: 0.1, label: "Scattering vector q_OOP (A^-1)" },
+    UnitRow { name: "r_mm", quantity: &RADIUS, scale: 1000.0, label: "Radius r (mm)", axis_label: "r (mm)" },
+    UnitRow { name: "r_m", quantity: &RADIUS, scale: 1.0, label: "Radius r (m)", axis_label: "r (m)" },
+    UnitRow { name: "2th_deg", quantity: &TWO_THETA, scale: 180.0 / PI, label: "Scattering angle 2θ (°)", axis_label: "2θ (°)" },
+    UnitRow { name: "2th_rad", quantity: &TWO_THETA, scale: 1.0, label: "Scattering angle 2θ (rad)", axis_label: "2θ (rad)" },
+    UnitRow { name: "q_nm^-1", quantity: &Q, scale: 1.0, label: "Scattering vector q (nm^-1)", axis_label: "q (nm⁻¹)" },
+    UnitRow { name: "q_A^-1", quantity: &Q, scale: 0.1, label: "Scattering vector q (A^-1)", axis_label: "q (Å⁻¹)" },
+    UnitRow { name: "d*2_nm^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 1.0, label: "Recip. spacing sq. d*2 (nm^-2)", axis_label: "d*² (nm⁻²)" },
+    UnitRow { name: "d*2_A^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 0.01, label: "Recip. spacing sq. d*2 (A^-2)", axis_label: "d*² (Å⁻²)" },
+    UnitRow { name: "d_m", quantity: &SPACING, scale: 1.0, label: "d-spacing d (m)", axis_label: "d (m)" },
+    UnitRow { name: "d_nm", quantity: &SPACING, scale: 1e9, label: "d-spacing d (nm)", axis_label: "d (nm)" },
+    UnitRow { name: "d_A", quantity: &SPACING, scale: 1e10, label: "d-spacing d (A)", axis_label: "d (Å)" },
+    UnitRow { name: "qip_nm^-1", quantity: &Q_IN_PLANE, scale: 1.0, label: "Scattering vector q_IP (nm^-1)", axis_label: "q_IP (nm⁻¹)" },
+    UnitRow { name: "qip_A^-1", quantity: &Q_IN_PLANE, scale: 0.1, label: "Scattering vector q_IP (A^-1)", axis_label: "q_IP (Å⁻¹)" },
+    UnitRow { name: "qoop_nm^-1", quantity: &Q_OUT_OF_PLANE, scale: 1.0, label: "Scattering vector q_OOP (nm^-1)", axis_label: "q_OOP (nm⁻¹)" },
+    UnitRow { name: "qoop_A^-1", quantity: &Q_OUT_OF_PLANE, scale: 0.1, label: "Scattering vector q_OOP (A^-1)", axis_label: "q_OOP (Å⁻¹)" },
 ];
 
 /// Explains that a name is not a supported radial unit.
@@ -112,6 +114,11 @@ impl Unit {
     /// Returns the title of an axis in this unit, as pyFAI prints it, such as `Scattering vector q (nm^-1)`.
     pub fn label(self) -> &'static str {
         self.0.label
+    }
+
+    /// Returns a short title of an axis in this unit, with the signs of print, such as `q (Å⁻¹)` or `2θ (°)`.
+    pub fn axis_label(self) -> &'static str {
+        self.0.axis_label
     }
 
     /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`, `q_nm^-1` and so on.

@@ -1,5 +1,6 @@
 //! The axes of a pattern: the quantity, unit, centres and edges of its bins.
 
+use geometry::Unit;
 use recipe::Recipe;
 
 /// One axis of a pattern.
@@ -14,9 +15,18 @@ pub struct PatternAxis {
 }
 
 impl PatternAxis {
-    /// Returns the label of the axis in a plot, such as `q (nm^-1)`.
+    /// Returns the name and units in ASCII, such as `q (nm^-1)`, for text files and messages.
     pub fn label(&self) -> String {
         format!("{} ({})", self.name, self.units)
+    }
+
+    /// Returns the title of the axis in a plot, such as `q (nm⁻¹)` or `χ (°)`.
+    pub fn plot_label(&self) -> String {
+        match Unit::parse(&format!("{}_{}", self.name, self.units)) {
+            Ok(unit) => unit.axis_label().to_owned(),
+            Err(_) if self.name == "chi" => format!("χ ({})", print_degrees(&self.units)),
+            Err(_) => self.label(),
+        }
     }
 
     /// Returns the edges of the bins, one more than there are bins. `asked` are the edges that the recipe gives; without them,
@@ -34,6 +44,11 @@ impl PatternAxis {
         };
         (0..=bins).map(|edge| first + width * (edge as f64 - 0.5)).collect()
     }
+}
+
+/// Returns units as they are printed: ° for `deg`.
+pub(crate) fn print_degrees(units: &str) -> &str {
+    if units == "deg" { "°" } else { units }
 }
 
 /// Returns the first and last of a list of edges; NaN if the list is empty.
@@ -89,6 +104,15 @@ impl PatternAxes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plots_show_the_signs_of_print() {
+        let axis = |name: &str, units: &str| {
+            PatternAxis { name: name.into(), units: units.into(), centers: Vec::new() }.plot_label()
+        };
+        assert_eq!((axis("q", "A^-1"), axis("2th", "deg")), ("q (Å⁻¹)".into(), "2θ (°)".into()));
+        assert_eq!((axis("chi", "deg"), axis("d*2", "nm^-2")), ("χ (°)".into(), "d*² (nm⁻²)".into()));
+    }
 
     #[test]
     fn edges_are_those_that_were_asked_for_or_of_bins_of_one_width() {

@@ -167,7 +167,7 @@ impl Report {
                 output.shared.axes.iter().zip(output.shared.axes.bin_ranges(&output.recipe)).map(|(axis, limits)| {
                     // Rounding removes the tiny rest of an edge at 0.
                     let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
-                    format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.label()))
+                    format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.plot_label()))
                 });
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
             facts.push(("recipe", recipe_settings(&output.recipe)));

@@ -12,6 +12,7 @@ mod merges;
 mod monitors;
 mod node_locks;
 mod nxcansas;
+mod readers;
 mod statuses;
 mod summaries;
 mod viewers;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{NO_ARGUMENTS, Workspace, run, run_python, small_options};
 
 const LOOK: &str = r#"
-import json, sys
+import json, os, sys
 import h5py, numpy
 import silx.io
 from silx.io.nxdata import get_default
@@ -31,10 +31,10 @@ with h5py.File(sys.argv[1]) as file:
     out["finite"] = [bool(numpy.isfinite(row).any()) for row in data["intensity"][()]]
     out["nans"] = sorted({hex(bits) for bits in data["intensity"][()].view("u4")[numpy.isnan(data["intensity"][()])]})
     out["texts"] = [entry["title"].asstr()[()], "Distance" in process["configuration/poni"].asstr()[()]]
-    out["links"] = {name: kind(entry, name) for name in ("instrument", "sample")}
+    out["links"] = [kind(entry, name) for name in ("instrument", "sample", "instrument/positioners", "instrument/pilatus/image")]
+    out["raw"] = [os.path.samefile(entry.attrs["raw_file"], sys.argv[2]), list(entry["instrument/pilatus/image"].shape)]
     out["counter"] = len(entry["measurement/monitor"])
-    out["same"] = entry["measurement/pilatus_integrated"] == data["intensity"]
-    out["raw"] = list(entry["instrument/pilatus/data"].shape) if "pilatus" in entry["instrument"] else None
+    out["same"] = numpy.array_equal(entry["measurement/pilatus_integrated"], data["intensity"], equal_nan=True)
     out["sum"] = float(numpy.nansum(data["intensity"][()].astype("f8")))
     kept = {kind: {name: [len(group[name]) if group[name].shape else 1, group[name].attrs.get("units"), str(group[name].dtype)]
                    for name in group} for kind, group in process.items() if kind in ("counters", "positioners")}
@@ -119,10 +119,6 @@ nans = all(bool((numpy.isnan(a) == numpy.isnan(b)).all()) for a, b in zip(one, t
 print(json.dumps({"intensity": apart[0], "errors": apart[1], "averaged": apart[2], "same_nans": nans}))
 "#;
 
-fn look(file: &str) -> Option<Value> {
-    run_script(LOOK, &[file])
-}
-
 /// Runs a script in the peers' environment, and returns the JSON that it prints.
 pub fn run_script(script: &str, arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&run_python(script, arguments)?).unwrap())
@@ -135,16 +131,20 @@ fn seen(layout: &str) -> Option<Value> {
     let results = run("ai-integrate", &["--threads", "1"], &(three.join("\n") + "\n")).assert_success();
     let gathered = run("gather", &["--layout", layout, "--average", "mean"], &results.stdout);
     assert_eq!(gathered.status, 1, "{}", gathered.stderr);
-    look(gathered.records("summary")[0]["final"].as_str().unwrap())
+    let summary = gathered.records("summary").remove(0);
+    run_script(LOOK, &[summary["final"].as_str().unwrap(), workspace.data.master.to_str().unwrap()])
 }
 
 #[test]
 fn silx_and_h5py_find_their_way() {
     let Some(seen) = seen("copy") else { return };
-    assert_eq!(seen["plot"], json!([true, "intensity", [24, 300], ["frame", "q (nm^-1)"], "spectrum"]));
+    assert_eq!(
+        seen["plot"],
+        json!([true, "Intensity (counts / monitor)", [24, 300], ["rot (°)", "q (nm⁻¹)"], "spectrum"])
+    );
     assert_eq!(seen["errors"], json!([24, 300]));
     assert_eq!(seen["classes"], json!(["NXroot", "NXentry", "NXprocess", "NXdata", "NXnote"]));
-    let f64s = ["monitor", "norm", "norm_sq", "count", "q"].map(|name| (name, "float64"));
+    let f64s = ["monitor", "norm", "norm_sq", "count", "q", "rot"].map(|name| (name, "float64"));
     let others = [("intensity", "float32"), ("intensity_errors", "float32"), ("points", "int64")];
     for (name, dtype) in f64s.into_iter().chain(others).chain([("frame_status", "uint8")]) {
         assert_eq!(seen["dtypes"][name], dtype, "{name}");
@@ -155,7 +155,8 @@ fn silx_and_h5py_find_their_way() {
     assert_eq!(seen["finite"], json!((0..24).map(done).collect::<Vec<_>>()));
     assert_eq!(seen["nans"], json!(["0x7fc00000"]), "one NaN pattern");
     assert_eq!(seen["texts"][1], true);
-    assert_eq!(seen["links"], json!({"instrument": "ExternalLink", "sample": "ExternalLink"}));
+    assert_eq!(seen["links"], json!(["HardLink", "HardLink", "ExternalLink", "ExternalLink"]));
+    assert_eq!(seen["raw"], json!([true, [24, 195, 487]]));
     assert_eq!((&seen["counter"], &seen["same"]), (&json!(24), &json!(true)));
     assert_eq!(seen["kept"]["counters"]["elapsed_time"], json!([24, "s", "float64"]));
     assert_eq!(seen["kept"]["positioners"]["rot"], json!([24, "deg", "float64"]));
@@ -178,19 +179,15 @@ fn a_virtual_final_shows_the_same() {
 fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
     let workspace = Workspace::new(&small_options());
     let kinds: &[(&[&str], &[&str], &str)] = &[
-        (&["--unit", "q_A^-1"], &[], "q (A^-1)"),
+        (&["--unit", "q_A^-1"], &[], "q (Å⁻¹)"),
         (&["--unit", "r_mm", "--split", "no"], &["--average", "median,5"], "r (mm)"),
-        (&["--unit", "2th_rad", "--error-model", "no"], &[], "2th (rad)"),
-        (&["--unit", "d_A", "--median", "50", "--radial-range", "0.3,2"], &["--layout", "virtual"], "d (A)"),
-        (
-            &["--unit", "d*2_nm^-2", "--sigma-clip", "4"],
-            &["--layout", "integrator", "--average", "mean"],
-            "d*2 (nm^-2)",
-        ),
-        (&["--npt-azim", "7", "--unit", "2th_deg"], &["--average", "sum"], "2th (deg)"),
-        (&["--npt-azim", "7", "--split", "full"], &["--layout", "virtual", "--keep-sums"], "q (nm^-1)"),
-        (&["--npt-azim", "3"], &["--layout", "integrator"], "q (nm^-1)"),
-        (&["--radial-range", "8,30"], &["--merge", "both"], "q (nm^-1)"),
+        (&["--unit", "2th_rad", "--error-model", "no"], &[], "2θ (rad)"),
+        (&["--unit", "d_A", "--median", "50", "--radial-range", "0.3,2"], &["--layout", "virtual"], "d (Å)"),
+        (&["--unit", "d*2_nm^-2", "--sigma-clip", "4"], &["--layout", "integrator", "--average", "mean"], "d*² (nm⁻²)"),
+        (&["--npt-azim", "7", "--unit", "2th_deg"], &["--average", "sum"], "2θ (°)"),
+        (&["--npt-azim", "7", "--split", "full"], &["--layout", "virtual", "--keep-sums"], "q (nm⁻¹)"),
+        (&["--npt-azim", "3"], &["--layout", "integrator"], "q (nm⁻¹)"),
+        (&["--radial-range", "8,30"], &["--merge", "both"], "q (nm⁻¹)"),
     ];
     let (mut files, mut expected) = (Vec::new(), Vec::new());
     for (number, (plan, gather, radial)) in kinds.iter().enumerate() {
@@ -204,11 +201,11 @@ fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
         let summary = run("gather", gather, &results).assert_success().records("summary").pop().unwrap();
         files.push(summary["final"].as_str().unwrap().to_owned());
         let is_cake = plan.contains(&"--npt-azim");
-        let axes = if is_cake { json!(["frame", "chi (deg)", radial]) } else { json!(["frame", radial]) };
+        let axes = if is_cake { json!(["rot (°)", "χ (°)", radial]) } else { json!(["rot (°)", radial]) };
         let interpretation = if is_cake { "image" } else { "spectrum" };
         expected.push(json!([
             true,
-            "intensity",
+            "Intensity (counts)",
             axes,
             interpretation,
             !plan.contains(&"no") || plan.contains(&"r_mm")
@@ -272,8 +269,9 @@ fn scripts_for_the_integrator_find_its_names() {
         let summary = run("gather", &arguments, &results.stdout).assert_success().records("summary").remove(0);
         assert_eq!(summary["layout"], "integrator");
         let Some(seen) = run_script(INTEGRATOR, &[summary["final"].as_str().unwrap()]) else { return };
-        let axes = if slices == 1 { json!(["frame", "2th (deg)"]) } else { json!(["frame", "chi (deg)", "2th (deg)"]) };
-        assert_eq!(seen["plot"], json!([true, "intensity", axes]));
+        let axes =
+            if slices == 1 { json!(["rot (°)", "2θ (°)"]) } else { json!(["rot (°)", "χ (°)", "2θ (°)"]) };
+        assert_eq!(seen["plot"], json!([true, "Intensity (counts)", axes]));
         assert_eq!(seen["slices"], json!((1..=slices).map(|slice| format!("azim_{slice:02}")).collect::<Vec<_>>()));
         assert_eq!((&seen["same"], &seen["close"]), (&json!(true), &json!(true)));
         assert_eq!(seen["intensities"], json!(["float32", [24, 300]]));

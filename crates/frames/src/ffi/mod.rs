@@ -6,6 +6,7 @@
 
 mod dataset;
 mod dataspace;
+mod dimension_scales;
 pub(crate) mod driver;
 mod exists;
 mod external_link_guard;
@@ -26,6 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
 pub(crate) use dataset::{ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk};
+pub use dimension_scales::{ScaledDataset, attach_dimension_scales};
 pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 pub(crate) use virtual_mappings::{ElementSelection, Hyperslab, VirtualMapping};

@@ -22,13 +22,11 @@ use super::{ExportContent, ExportError, ExportFormat};
 use crate::PatternAxis;
 use crate::h5::{self, Group};
 use crate::normalize::NAN32;
-use crate::output::{OutputFile, create_nexus_group, format_iso8601};
+use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, format_iso8601};
 use crate::row_writer::RowWriter;
 
 /// Citation of the method and its formulas.
 const CITATION: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
-/// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
-const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
 
 /// The format.

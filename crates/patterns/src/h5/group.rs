@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use frames::ScaledDataset;
 use hdf5::types::{OwnedDynValue, VarLenUnicode};
-use hdf5::{H5Type, Hyperslab, SliceOrIndex};
+use hdf5::{H5Type, Hyperslab, LinkType, SliceOrIndex};
 use ndarray::ArrayViewD;
 
 use super::attributes::{self, Attributes};
@@ -54,16 +55,22 @@ impl Group {
         self.errors.call(|| frames::link_exists(&self.group, name))
     }
 
-    /// Returns whether a path leads to an object, through links of any kind. A dangling link is `false`; a file that can't be read is
-    /// an error.
-    pub fn resolves(&self, path: &str) -> Result<bool> {
-        let found = self.errors.watch(|| self.group.loc_info_by_name(path).is_ok());
-        self.errors.check::<bool, Hdf5Error>(Ok(found))
-    }
-
     /// Returns the names of the members.
     pub fn member_names(&self) -> Result<Vec<String>> {
         self.errors.call(|| self.group.member_names())
+    }
+
+    /// Returns the names of the members that are links of some types.
+    pub fn members(&self, is_wanted: impl Fn(LinkType) -> bool) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut add = |name: &str, link: hdf5::LinkInfo| {
+            if is_wanted(link.link_type) {
+                names.push(name.to_owned());
+            }
+            Ok(())
+        };
+        self.errors.call(|| self.group.iter_visit_default(&mut add))?;
+        Ok(names)
     }
 
     /// Opens a group below this one.
@@ -191,22 +198,25 @@ impl Group {
         self.wrap_dataset(name, builder.create(name))
     }
 
-    /// Creates a virtual dataset that shows one entry along a dimension of another dataset in the same file.
+    /// Creates a virtual dataset that shows another dataset in the same file: all of it, or one entry along a dimension, given as
+    /// `(dimension, entry)`.
     pub fn create_view(
         &self,
         name: &str,
         source: &Dataset,
         path: &str,
-        dimension: usize,
-        entry: usize,
+        slice: Option<(usize, usize)>,
     ) -> Result<Dataset> {
         let extents = source.shape();
-        let select = |axis| {
-            if axis == dimension { SliceOrIndex::from(entry..entry.saturating_add(1)) } else { SliceOrIndex::from(..) }
+        let select = |axis| match slice {
+            Some((dimension, entry)) if axis == dimension => SliceOrIndex::from(entry..entry.saturating_add(1)),
+            _ => SliceOrIndex::from(..),
         };
         let selection = Hyperslab::from((0..extents.len()).map(select).collect::<Vec<_>>());
         let mut shape = extents.clone();
-        shape.remove(dimension);
+        if let Some((dimension, _)) = slice {
+            shape.remove(dimension);
+        }
         let create = || {
             let builder = self.group.new_dataset_builder().empty_as(&source.descriptor()?).obj_track_times(false);
             builder.shape(shape.clone()).virtual_map(".", path, extents, selection, shape, ..).create(name)
@@ -214,9 +224,9 @@ impl Group {
         self.wrap_dataset(name, create())
     }
 
-    /// Creates a soft link to a path in the same file.
-    pub fn link_soft(&self, path: &str, name: &str) -> Result<()> {
-        self.errors.check(self.group.link_soft(path, name))
+    /// Makes datasets of this group the dimension scales of others.
+    pub fn attach_scales(&self, datasets: &[ScaledDataset]) -> Result<()> {
+        self.errors.check(frames::attach_dimension_scales(&self.group, datasets))
     }
 
     /// Creates a hard link: a further name of an object.

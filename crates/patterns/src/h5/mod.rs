@@ -29,6 +29,7 @@ pub use error::Hdf5Error;
 pub(crate) use dataset::{Dataset, DatasetElement, DatasetStorage, NumberClass};
 pub(crate) use error::Result;
 pub(crate) use group::{Group, VirtualElement, VirtualSource};
+pub(crate) use hdf5::LinkType;
 pub(crate) use recording_storage::VerifiedFile;
 
 use error::ErrorLatch;
@@ -107,7 +108,7 @@ impl Hdf5File {
     }
 
     /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with everything in them, `open` only
-    /// so far as to open them.
+    /// so far as to open them, and to list groups.
     pub fn open_objects(path: &Path, read: &[&str], open: &[&str]) -> Result<Self> {
         let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
         Self::from_unverified_file(path, file, read, open)

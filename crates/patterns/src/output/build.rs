@@ -106,6 +106,8 @@ impl OutputInputs<'_> {
         let content = OutputContent {
             target: &self.target,
             recipe,
+            monitors: &recipe.monitor,
+            is_merged: false,
             normalizer,
             shared,
             parts: &self.parts,

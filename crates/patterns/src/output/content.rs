@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::ErrorKind;
 
-use recipe::Recipe;
+use recipe::{Monitor, Recipe};
 
 use super::row_sources::RowSources;
 use super::schema::entry_name;
@@ -12,10 +12,16 @@ use crate::h5;
 use crate::part::Part;
 use crate::{Normalizer, SharedBins};
 
+/// Paths of the names of the beamline and the sample, below the entry of the raw file.
+pub(super) const EXPERIMENT_NAMES: [&str; 2] = ["instrument/name", "sample/name"];
+
 /// Content of a final file that is to be written.
 pub(super) struct OutputContent<'a> {
     pub target: &'a OutputSpec,
     pub recipe: &'a Recipe,
+    /// Monitors that intensities are divided by. Those of a merged final file are the members', and not in its recipe.
+    pub monitors: &'a [Monitor],
+    pub is_merged: bool,
     pub normalizer: Normalizer,
     pub shared: &'a SharedBins,
     pub parts: &'a [Part],
@@ -49,9 +55,11 @@ impl OutputContent<'_> {
         let entry = format!("/{}/", entry_name(&scan.entry));
         let [positioners, instrument, sample] =
             ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
+        let names = EXPERIMENT_NAMES.map(|name| format!("{entry}{name}"));
         let counters = scan.counters.values().map(String::as_str);
-        let read: Vec<&str> = counters.chain([positioners.as_str()]).collect();
-        match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, &sample]) {
+        let read: Vec<&str> = counters.chain([positioners.as_str()]).chain(names.iter().map(String::as_str)).collect();
+        let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
+        match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, detector, &sample]) {
             Ok(raw) => Some(raw),
             Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
             Err(why) => {

@@ -8,11 +8,29 @@ use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
 const MAX_COUNTER_VALUES: usize = 1 << 22;
 
 /// Numbers of a counter or motor, with their name and units.
-struct CopiedValues {
-    name: String,
+pub(super) struct CopiedValues {
+    pub name: String,
     numbers: NumericValues,
     shape: Vec<usize>,
-    units: Option<String>,
+    pub units: Option<String>,
+}
+
+impl CopiedValues {
+    /// Returns the values of a list, one per frame; `None` for a single number.
+    pub fn list(&self) -> Option<Vec<f64>> {
+        let values = match &self.numbers {
+            NumericValues::Floats(values) => values.clone(),
+            NumericValues::Integers(values) => values.iter().map(|value| *value as f64).collect(),
+            NumericValues::Unsigned(values) => values.iter().map(|value| *value as f64).collect(),
+        };
+        (!self.shape.is_empty()).then_some(values)
+    }
+}
+
+/// The scan's counters and motor positions.
+pub(super) struct ScanNumbers {
+    pub counters: Vec<CopiedValues>,
+    pub positioners: Vec<CopiedValues>,
 }
 
 enum NumericValues {
@@ -21,25 +39,31 @@ enum NumericValues {
     Unsigned(Vec<u64>),
 }
 
-/// Copies numbers and their units to the groups `counters` and `positioners` of a final file: from the raw file or, if that can't
-/// be read any more, from the existing final file. Datasets that are not lists of numbers are left out.
-///
-/// # Errors
-/// Fails if the new final file can't be written, or the existing one can't be read.
-pub(super) fn write_counters_and_positioners(process: &Group, content: &OutputContent) -> Result<()> {
-    let [counters, positioners] = match content.raw_file().map(|raw| read_raw(&raw, content)) {
-        Some(Ok(all)) => all,
-        Some(Err(why)) => {
-            content.warn_of_raw_file(&why);
-            read_existing(content)?
+impl ScanNumbers {
+    /// Reads numbers and their units from the raw file or, if that can't be read any more, from the existing final file. Datasets
+    /// that are not lists of numbers are left out.
+    ///
+    /// # Errors
+    /// Fails if the existing final file can't be read.
+    pub fn read(raw: Option<&Group>, content: &OutputContent) -> Result<Self> {
+        match raw.map(|raw| read_raw(raw, content)) {
+            Some(Ok(all)) => Ok(all),
+            Some(Err(why)) => {
+                content.warn_of_raw_file(&why);
+                read_existing(content)
+            }
+            None => read_existing(content),
         }
-        None => read_existing(content)?,
-    };
-    write_all(process, name::COUNTERS, counters)?;
-    write_all(process, name::POSITIONERS, positioners)
+    }
+
+    /// Writes the groups `counters` and `positioners` of a final file.
+    pub fn write(&self, process: &Group) -> Result<()> {
+        write_all(process, name::COUNTERS, &self.counters)?;
+        write_all(process, name::POSITIONERS, &self.positioners)
+    }
 }
 
-fn read_raw(raw: &Group, content: &OutputContent) -> Result<[Vec<CopiedValues>; 2]> {
+fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
     let scan = &content.target.task().acquisition;
     let mut counters = Vec::new();
     for (name, path) in &scan.counters {
@@ -47,22 +71,23 @@ fn read_raw(raw: &Group, content: &OutputContent) -> Result<[Vec<CopiedValues>; 
     }
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
-        return Ok([counters, Vec::new()]);
+        return Ok(ScanNumbers { counters, positioners: Vec::new() });
     }
-    let positioners = raw.group(&format!("{entry}instrument/positioners"));
-    Ok([counters, ignore_unusable(positioners)?.map_or_else(|| Ok(Vec::new()), |group| read_children(&group))?])
+    let positioners = ignore_unusable(raw.group(&format!("{entry}instrument/positioners")))?;
+    let positioners = positioners.map_or_else(|| Ok(Vec::new()), |group| read_children(&group))?;
+    Ok(ScanNumbers { counters, positioners })
 }
 
-fn read_existing(content: &OutputContent) -> Result<[Vec<CopiedValues>; 2]> {
-    let Some(existing) = content.existing else { return Ok([Vec::new(), Vec::new()]) };
-    let all = |name| {
-        if existing.process.contains(name)? { read_children(&existing.process.group(name)?) } else { Ok(Vec::new()) }
+fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
+    let all = |name| match content.existing {
+        Some(existing) if existing.process.contains(name)? => read_children(&existing.process.group(name)?),
+        _ => Ok(Vec::new()),
     };
-    Ok([all(name::COUNTERS)?, all(name::POSITIONERS)?])
+    Ok(ScanNumbers { counters: all(name::COUNTERS)?, positioners: all(name::POSITIONERS)? })
 }
 
 /// Returns `None` instead of the error of an object that doesn't exist or can't be used. A failed system call stays an error.
-fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
+pub(super) fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(why @ (Hdf5Error::Io(_) | Hdf5Error::Damaged(_))) => Err(why),
@@ -100,21 +125,30 @@ fn read_numbers(dataset: &Dataset) -> Result<Option<NumericValues>> {
     })
 }
 
-fn write_all(process: &Group, name: &str, all: Vec<CopiedValues>) -> Result<()> {
+fn write_all(process: &Group, name: &str, all: &[CopiedValues]) -> Result<()> {
     if all.is_empty() {
         return Ok(());
     }
     let copies = create_nexus_group(process, name, "NXcollection")?;
     for CopiedValues { name, numbers, shape, units } in all {
-        if copies.contains(&name)? {
+        if copies.contains(name)? {
             continue;
         }
         let copied = match numbers {
-            NumericValues::Floats(values) => copies.write_array(&name, &values, &shape)?,
-            NumericValues::Integers(values) => copies.write_array(&name, &values, &shape)?,
-            NumericValues::Unsigned(values) => copies.write_array(&name, &values, &shape)?,
+            NumericValues::Floats(values) => copies.write_array(name, values, shape)?,
+            NumericValues::Integers(values) => copies.write_array(name, values, shape)?,
+            NumericValues::Unsigned(values) => copies.write_array(name, values, shape)?,
         };
-        units.map_or(Ok(()), |units| copied.set_text("units", &units))?;
+        units.as_ref().map_or(Ok(()), |units| copied.set_text("units", units))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+impl CopiedValues {
+    /// Returns a list for tests.
+    pub fn floats(name: &str, values: &[f64]) -> Self {
+        let (numbers, shape) = (NumericValues::Floats(values.to_vec()), vec![values.len()]);
+        Self { name: name.to_owned(), numbers, shape, units: None }
+    }
 }

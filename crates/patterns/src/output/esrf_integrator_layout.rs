@@ -57,7 +57,7 @@ fn link_dataset(into: &Group, name: &str, of: &Group, dataset: &str, slice: Opti
     let path = format!("{}/{dataset}", of.name());
     let Some(slice) = slice else { return into.link_hard(&path, name) };
     let dimension = source.shape().len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
-    into.create_view(name, &source, &path, dimension, slice).map(drop)
+    into.create_view(name, &source, &path, Some((dimension, slice))).map(drop)
 }
 
 fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> {

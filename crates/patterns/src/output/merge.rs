@@ -123,6 +123,8 @@ pub fn merge(
     let content = OutputContent {
         target: &target,
         recipe,
+        monitors: &members[0].recipe.monitor,
+        is_merged: true,
         normalizer: *normalizer,
         shared,
         parts: &[],

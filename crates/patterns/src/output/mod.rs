@@ -1,14 +1,18 @@
 //! Final files: the patterns of one scan by one recipe, in a NeXus tree that ESRF's viewers show as a plot.
 //!
 //! ```text
-//! /<N>.<M>                     NXentry   title, start_time, end_time; instrument and sample of the raw file
-//!   measurement                NXcollection: the raw counters, and <detector>_integrated, the patterns
+//! /<N>.<M>                     NXentry   title, start_time, end_time; @raw_file, where the raw file was
+//!   instrument                 NXinstrument   name; beam (incident_wavelength, incident_energy)
+//!     <detector>               NXdetector     description, distance, x_pixel_size, y_pixel_size, poni
+//!   sample                     NXsample       name; in all three links to the other members of the raw groups
+//!   measurement                NXcollection: links to the raw counters, and <detector>_integrated, the patterns
 //!   <detector>_integrate       NXprocess
 //!     configuration            NXnote: recipe and PONI text, digests, versions
 //!     integrated               NXdata
 //!       intensity              f32 (points[, chi], radial): S / (W g), see [`Normalizer`](crate::Normalizer)
 //!       intensity_errors       f32: the standard error of the mean, or the standard deviation of a pixel
-//!       points, [chi,] q       the axes; the radial one is named after its quantity
+//!       points, [chi,] q       the axes, which are HDF5 dimension scales; the radial one is named after its quantity
+//!       <motor>                f64 (points): positions of the motor that was scanned, then the first axis in place of points
 //!       frame_status           u8 (points): [`Status`](crate::Status), with @flag_values and @flag_meanings
 //!       monitor                f64 (points) if the recipe has a monitor, with @reference
 //!       norm, norm_sq, count   f64 ([chi,] radial): weights that the frames have in common
@@ -65,17 +69,20 @@ mod error;
 mod esrf_integrator_layout;
 mod frame_source;
 mod inputs;
+mod instrument;
 mod merge;
 mod nexus_tree;
 mod options;
 mod output_spec;
 mod part_index;
+mod pattern_labels;
 mod policy;
 mod raw_links;
 mod reader;
 mod row_sources;
 mod rows;
 mod scan_progress;
+mod scanned_motor;
 mod schema;
 mod timestamp;
 mod verified_file;
@@ -88,6 +95,7 @@ pub use build::build;
 pub use build_outcome::BuildOutcome;
 pub use clean::{Leftover, Leftovers, leftovers};
 pub use error::OutputError;
+pub(crate) use instrument::KEV_ANGSTROM;
 pub use merge::{MergeScope, merge};
 pub use options::{BuildObserver, OutputOptions, WritePolicy};
 pub use output_spec::OutputSpec;

@@ -3,21 +3,29 @@
 use std::time::SystemTime;
 
 use recipe::Recipe;
+use records::Acquisition;
 
 use super::content::OutputContent;
+use super::counters::ScanNumbers;
+use super::instrument::{ExperimentNames, write_instrument_and_sample};
+use super::pattern_labels::describe_patterns;
+use super::scanned_motor::find_scanned_motor;
 use super::schema::{
-    PROGRAM, PointAxis, create_nexus_group, entry_name, escape_name, name, set_interpretation, set_nexus_class,
-    write_axes,
+    FrameAxis, PROGRAM, attach_scales, create_nexus_group, entry_name, escape_name, name, set_interpretation,
+    set_nexus_class, write_axes,
 };
-use super::{OutputSpec, counters, raw_links, timestamp};
+use super::{OutputSpec, raw_links, timestamp};
+use crate::Status;
 use crate::h5::{self, Group, Result};
-use crate::{SharedBins, Status};
 
 /// Groups of a new final file.
 pub(super) struct NexusTree {
     pub process: Group,
     pub integrated: Group,
     pub coverage: Group,
+    measurement: Group,
+    /// Name of the first axis of the patterns.
+    frame_axis: String,
 }
 
 impl NexusTree {
@@ -43,9 +51,13 @@ impl NexusTree {
         process.write_text("date", &timestamp::format_iso8601(SystemTime::now()))?;
         write_configuration(&process, target, recipe)?;
         let integrated = create_nexus_group(&process, name::INTEGRATED, "NXdata")?;
-        let title = format!("{} {}", scan.detector, scan.title.as_deref().unwrap_or_default());
+        let raw = content.raw_file();
+        let numbers = ScanNumbers::read(raw.as_deref(), content)?;
+        let names = ExperimentNames::read(raw.as_deref(), content)?;
         let frames: Vec<i64> = (0..target.frames() as i64).collect();
-        write_axes(&integrated, shared, title.trim(), Some(PointAxis { numbers: &frames, label: "frame" }))?;
+        let motor = find_scanned_motor(&numbers.positioners, scan.title.as_deref(), target.frames(), &shared.axes);
+        let frame_axis = FrameAxis { numbers: &frames, label: "frame", motor: motor.as_ref() };
+        write_axes(&integrated, shared, &plot_title(scan, names.sample.as_deref()), Some(&frame_axis))?;
         for (name, values, meaning) in [
             (name::NORM, &shared.weights.norm, "sum of normalization"),
             (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
@@ -55,24 +67,43 @@ impl NexusTree {
             dataset.set_text("long_name", meaning)?;
         }
         let coverage = create_nexus_group(&process, name::COVERAGE, "NXcollection")?;
-        counters::write_counters_and_positioners(&process, content)?;
-        raw_links::write_raw_links(
-            &entry,
-            content,
-            &format!("{}_integrated", escape_name(&scan.detector)),
-            &integrated,
-        )?;
-        Ok(Self { process, integrated, coverage })
+        numbers.write(&process)?;
+        let groups = write_instrument_and_sample(&entry, content, &names)?;
+        let measurement = raw_links::write_raw_links(&entry, &groups, content, raw.as_deref())?;
+        let frame_axis = frame_axis.name().to_owned();
+        Ok(Self { process, integrated, coverage, measurement, frame_axis })
     }
 
-    /// Adds attributes to the datasets of patterns, after they were written.
-    pub fn describe(&self, shared: &SharedBins, has_errors: bool) -> Result<()> {
-        let intensity = self.integrated.dataset(name::INTENSITY)?;
-        set_interpretation(&intensity, shared)?;
-        if has_errors {
-            set_interpretation(&self.integrated.dataset(name::ERRORS)?, shared)?;
+    /// Adds attributes to the datasets, after all were written: titles, units, and the axes as HDF5 dimension scales.
+    pub fn describe(&self, content: &OutputContent) -> Result<()> {
+        describe_patterns(&self.integrated, content)?;
+        attach_scales(&self.integrated, content.shared, Some(&self.frame_axis))?;
+        // By the convention CF, from which xarray takes coordinates beside the dimensions.
+        let mut coordinates = Vec::new();
+        for name in [name::POINTS, name::FRAME_STATUS, name::MONITOR] {
+            if name != self.frame_axis && self.integrated.contains(name)? {
+                coordinates.push(name);
+            }
         }
-        Ok(())
+        for name in [name::INTENSITY, name::ERRORS] {
+            if let Some(dataset) = self.integrated.dataset_if_there(name)? {
+                dataset.set_text("coordinates", &coordinates.join(" "))?;
+            }
+        }
+        self.show_in_measurement(content)
+    }
+
+    /// Shows the patterns in `measurement`: as a virtual dataset, because netCDF4 can't read a file with a link to a dataset whose
+    /// axes are in another group.
+    fn show_in_measurement(&self, content: &OutputContent) -> Result<()> {
+        let intensity = self.integrated.dataset(name::INTENSITY)?;
+        if intensity.size() == 0 {
+            return Ok(());
+        }
+        let path = format!("{}/{}", self.integrated.name(), name::INTENSITY);
+        let name = raw_links::patterns_name(&content.target.task().acquisition);
+        let shown = self.measurement.create_view(&name, &intensity, &path, None)?;
+        set_interpretation(&shown, content.shared)
     }
 
     /// Writes the status of each frame, and the meaning of the numbers.
@@ -90,6 +121,18 @@ impl NexusTree {
         let dataset = self.integrated.write_list(name::MONITOR, monitor)?;
         dataset.set_text("long_name", counter)?;
         dataset.set_number(name::REFERENCE, reference)
+    }
+}
+
+/// Returns the title of the plot, such as `LaB6, scan 1.1, pilatus: ascan rot 0 90 100 0.1`.
+fn plot_title(scan: &Acquisition, sample: Option<&str>) -> String {
+    // Images, and patterns that were merged from several scans, have no entry.
+    let entry = (!scan.dataset.is_empty() && !scan.entry.is_empty()).then(|| format!("scan {}", scan.entry));
+    let sample = sample.filter(|sample| !sample.is_empty()).map(str::to_owned);
+    let names: Vec<String> = sample.into_iter().chain(entry).chain([scan.detector.clone()]).collect();
+    match scan.title.as_deref().unwrap_or_default() {
+        "" => names.join(", "),
+        title => format!("{}: {title}", names.join(", ")),
     }
 }
 

@@ -2,45 +2,66 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::content::OutputContent;
-use super::schema::{create_nexus_group, entry_name, name};
-use crate::h5::{Group, Hdf5Error, Result};
+use records::Acquisition;
 
-/// Adds links to an entry: `instrument`, `sample`, and `measurement` with the scan's counters, and with a link to `patterns`. Image
-/// files and plain HDF5 datasets have no entry that could be linked.
+use super::content::OutputContent;
+use super::counters::ignore_unusable;
+use super::schema::{create_nexus_group, entry_name, escape_name, name};
+use crate::h5::{Group, Hdf5Error, LinkType, Result};
+
+/// Adds links to an entry: in `measurement` the scan's counters; in `groups`, which are `instrument`, the detector and `sample`,
+/// the other members of these groups in the raw file. The path of the raw file is an attribute. Image files and plain HDF5
+/// datasets have no entry that could be linked. Returns `measurement`.
+///
+/// Each link has the path of its target, because nexusformat, the reader of NeXpy, follows no other links to groups.
 pub(super) fn write_raw_links(
     entry: &Group,
+    groups: &[Group],
     content: &OutputContent,
-    patterns: &str,
-    integrated: &Group,
-) -> Result<()> {
+    raw: Option<&Group>,
+) -> Result<Group> {
     let target = content.target;
     let scan = &target.task().acquisition;
     let measurement = create_nexus_group(entry, "measurement", "NXcollection")?;
-    measurement.link_soft(&format!("{}/{}", integrated.name(), name::INTENSITY), patterns)?;
     let below_entry = format!("/{}/", entry_name(&scan.entry));
     let reference = link_path(&target.path(), &scan.file)?.filter(|_| scan.dataset.starts_with(&below_entry));
-    let Some(file) = reference else { return Ok(()) };
-    // The links are written even if the raw file can't be read here, because readers of the final file may have access to it.
-    let raw = content.raw_file();
-    let may_have = |path: &str| match raw.as_ref().map(|raw| raw.resolves(path)) {
-        Some(Err(why @ Hdf5Error::Io(_))) => {
-            content.warn_of_raw_file(&why);
-            true
-        }
-        None | Some(Ok(true)) => true,
-        Some(_) => false,
-    };
-    for name in ["instrument", "sample"] {
-        let path = format!("{below_entry}{name}");
-        if may_have(&path) {
-            entry.link_external(&file, &path, name)?;
+    let Some(file) = reference else { return Ok(measurement) };
+    entry.set_text(name::RAW_FILE, &scan.file.display().to_string())?;
+    for group in groups {
+        for member in members_to_link(&group.name(), content, raw)? {
+            if !group.contains(&member)? {
+                group.link_external(&file, &format!("{}/{member}", group.name()), &member)?;
+            }
         }
     }
-    for (name, path) in scan.counters.iter().filter(|(name, _)| *name != patterns && !name.contains('/')) {
+    let patterns = patterns_name(scan);
+    for (name, path) in scan.counters.iter().filter(|(name, _)| **name != patterns && !name.contains('/')) {
         measurement.link_external(&file, path, name)?;
     }
-    Ok(())
+    Ok(measurement)
+}
+
+/// Returns the members of a group in the raw file. If that can't be read, because only readers of the final file may have access
+/// to it, they are those that the existing final file has links to.
+fn members_to_link(group: &str, content: &OutputContent, raw: Option<&Group>) -> Result<Vec<String>> {
+    if let Some(raw) = raw {
+        // A soft link leads to a path in its own file, which nexusformat would look for in the final file.
+        match ignore_unusable(raw.group(group).and_then(|group| group.members(|link| link != LinkType::Soft))) {
+            Ok(members) => return Ok(members.unwrap_or_default()),
+            Err(why) => content.warn_of_raw_file(&why),
+        }
+    }
+    match content.existing {
+        Some(existing) if existing.has_group(group)? => {
+            existing.process.group(group)?.members(|link| link == LinkType::External)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Returns the name of the patterns in `measurement`.
+pub(super) fn patterns_name(scan: &Acquisition) -> String {
+    format!("{}_integrated", escape_name(&scan.detector))
 }
 
 /// Returns the path by which a file beside `from` links to `to`: relative if they share a tree, so that both can be moved or

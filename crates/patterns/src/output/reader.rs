@@ -9,7 +9,7 @@ use std::sync::Arc;
 use recipe::Recipe;
 use records::{Record, Task};
 
-use super::schema::{PROGRAM, name};
+use super::schema::{PROGRAM, entry_name, name};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
 use crate::h5::{self, Group};
 use crate::weight_overrides::WeightOverrides;
@@ -133,6 +133,16 @@ impl OutputFile {
         drop(rows);
         self.damaged_sums.extend(damaged.into_iter().map(|row| row as u64));
         Ok(())
+    }
+
+    /// Returns whether the file has a group at a path of its entry. In final files of earlier versions, `instrument` and `sample`
+    /// are themselves links to the raw file, and not groups.
+    pub(super) fn has_group(&self, path: &str) -> h5::Result<bool> {
+        let entry = format!("/{}", entry_name(&self.task.acquisition.entry));
+        if !self.process.group(&entry)?.has_attribute(name::RAW_FILE)? {
+            return Ok(false);
+        }
+        self.process.contains(path)
     }
 
     /// Returns whether the file has sums without checksums.

@@ -1,5 +1,8 @@
 //! Names in final files, and the groups and axes of NeXus.
 
+use frames::ScaledDataset;
+
+use crate::axes::print_degrees;
 use crate::h5::{Dataset, Group, Result};
 use crate::{PatternAxis, SharedBins};
 
@@ -35,6 +38,9 @@ pub(super) mod name {
     pub const FRAMES: &str = "frames";
     pub const AVERAGED_DIGEST: &str = "averaged_digest";
     pub const CHECKSUMS: &str = "checksums";
+    pub const INSTRUMENT: &str = "instrument";
+    pub const SAMPLE: &str = "sample";
+    pub const RAW_FILE: &str = "raw_file";
 }
 
 /// Value of `creator` and `program`.
@@ -64,26 +70,60 @@ pub(super) fn set_nexus_class(group: &Group, nexus_class: &str) -> Result<()> {
     group.set_text("NX_class", nexus_class)
 }
 
-/// First axis of several patterns.
-pub(super) struct PointAxis<'a> {
+/// The one motor that was scanned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ScannedMotor {
+    /// Name of the dataset: that of the motor, or `motor_NAME` if another dataset has the name.
+    pub name: String,
+    /// Position at each frame, strictly ascending or descending.
+    pub positions: Vec<f64>,
+    pub units: Option<String>,
+}
+
+impl ScannedMotor {
+    /// Returns the title of the axis, such as `rot (°)`.
+    fn label(&self) -> String {
+        match &self.units {
+            Some(units) => format!("{} ({})", self.name, print_degrees(units)),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// First axis of several patterns: their numbers or, if a motor was scanned, its positions.
+pub(super) struct FrameAxis<'a> {
     /// Number of each pattern.
     pub numbers: &'a [i64],
     /// Meaning of the numbers.
     pub label: &'a str,
+    /// Motor whose positions are the axis; the numbers are there, too.
+    pub motor: Option<&'a ScannedMotor>,
 }
 
-/// Writes the axes of an NXdata group. The axis `points`, if any, is the first.
-pub(super) fn write_axes(group: &Group, shared: &SharedBins, title: &str, points: Option<PointAxis>) -> Result<()> {
-    let mut names: Vec<&str> = points.iter().map(|_| name::POINTS).collect();
-    names.extend(shared.axes.iter().map(|axis| axis.name.as_str()));
+impl FrameAxis<'_> {
+    /// Returns the name of the dataset with the axis.
+    pub fn name(&self) -> &str {
+        self.motor.map_or(name::POINTS, |motor| &motor.name)
+    }
+}
+
+/// Writes the axes of an NXdata group. The axis of frames, if any, is the first.
+pub(super) fn write_axes(group: &Group, shared: &SharedBins, title: &str, frames: Option<&FrameAxis>) -> Result<()> {
+    let names: Vec<&str> = frames.map(FrameAxis::name).into_iter().chain(radial_and_chi(shared)).collect();
     group.set_text("signal", name::INTENSITY)?;
     group.set_texts("axes", &names)?;
     for (index, name) in (0u32..).zip(&names) {
         group.set_number(&format!("{name}_indices"), index)?;
     }
-    if let Some(points) = points {
-        let dataset = group.write_list(name::POINTS, points.numbers)?;
-        dataset.set_text("long_name", points.label)?;
+    if let Some(frames) = frames {
+        let dataset = group.write_list(name::POINTS, frames.numbers)?;
+        dataset.set_text("long_name", frames.label)?;
+        if let Some(motor) = frames.motor {
+            group.set_number(&format!("{}_indices", name::POINTS), 0_u32)?;
+            let dataset = group.write_list(&motor.name, &motor.positions)?;
+            dataset.set_text("long_name", &motor.label())?;
+            motor.units.as_ref().map_or(Ok(()), |units| dataset.set_text("units", units))?;
+        }
     }
     shared.axes.iter().try_for_each(|axis| write_axis(group, axis))?;
     group.write_text("title", title).map(drop)
@@ -92,7 +132,31 @@ pub(super) fn write_axes(group: &Group, shared: &SharedBins, title: &str, points
 fn write_axis(group: &Group, axis: &PatternAxis) -> Result<()> {
     let dataset = group.write_list(&axis.name, &axis.centers)?;
     dataset.set_text("units", &axis.units)?;
-    dataset.set_text("long_name", &axis.label())
+    dataset.set_text("long_name", &axis.plot_label())
+}
+
+fn radial_and_chi(shared: &SharedBins) -> impl Iterator<Item = &str> {
+    shared.axes.iter().map(|axis| axis.name.as_str())
+}
+
+/// Makes the axes the dimension scales of all datasets of an NXdata group, after they were written. `frames` is the name of
+/// the first axis of several patterns.
+pub(super) fn attach_scales(group: &Group, shared: &SharedBins, frames: Option<&str>) -> Result<()> {
+    let bins: Vec<&str> = radial_and_chi(shared).collect();
+    let frames: Vec<&str> = frames.into_iter().collect();
+    let rows = [frames.clone(), bins.clone()].concat();
+    let of_frames = [name::FRAME_STATUS, name::MONITOR, name::POINTS, name::FRAMES];
+    let all = [name::INTENSITY, name::ERRORS, name::SIGNAL, name::VARIANCE].map(|name| (name, &rows)).into_iter();
+    let all = all.chain([name::NORM, name::NORM_SQ, name::COUNT].map(|name| (name, &bins)));
+    let all = all.chain(of_frames.map(|name| (name, &frames)).into_iter().filter(|_| !frames.is_empty()));
+    let mut datasets = Vec::new();
+    for (name, scales) in all {
+        // An axis has no axis itself.
+        if !scales.contains(&name) && group.contains(name)? {
+            datasets.push(ScaledDataset { name, scales: scales.clone() });
+        }
+    }
+    group.attach_scales(&datasets)
 }
 
 /// Sets the interpretation of a dataset's last dimensions: a curve or an image.

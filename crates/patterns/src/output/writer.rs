@@ -129,15 +129,14 @@ impl<'a> RowDatasets<'a> {
 
     fn finish(self, tree: &NexusTree) -> h5::Result<String> {
         let Self { content, intensity, errors, signal, variance, weight_overrides, averager, row_digests } = self;
-        let shared = content.shared;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
         weight_overrides.map_or(Ok(()), |mut weight_overrides| weight_overrides.flush())?;
-        tree.describe(shared, content.normalizer.has_errors())?;
         tree.write_status(&content.row_sources.status)?;
         if let Some(name) = content.recipe.monitor_name() {
             tree.write_monitor(&name, &content.row_sources.monitor, content.row_sources.reference)?;
         }
+        tree.describe(content)?;
         averager.map_or(Ok(()), |averager| averager.finish(&tree.coverage))?;
         write_coverage(&tree.coverage, content, &row_digests)
     }

@@ -156,7 +156,7 @@ where
         .label_style((FONT, 18).into_font().color(&TEXT_COLOR))
         .x_label_formatter(&|value| format_tick(*value))
         .y_label_formatter(&|value| format_tick(*value))
-        .x_desc(picture.radial.label())
+        .x_desc(picture.radial.plot_label())
         .y_desc("mean intensity")
         .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
         .draw()?;

@@ -74,7 +74,7 @@ impl PlotData {
             }
         }
         let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&output.recipe)) {
-            Some((chi, edges)) => (chi.label(), edges),
+            Some((chi, edges)) => (chi.plot_label(), edges),
             None => ("frame".to_owned(), (0..=total).map(|frame| frame as f64 - 0.5).collect()),
         };
         let edges = cell_edges(&edges, rows);

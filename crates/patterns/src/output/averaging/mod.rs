@@ -10,7 +10,8 @@ use std::vec::IntoIter;
 use super::average::{Average, AverageMethod, AveragePattern};
 use super::content::OutputContent;
 use super::frame_source::{FrameSource, OutputFrame};
-use super::schema::{self, PointAxis, name};
+use super::pattern_labels::describe_patterns;
+use super::schema::{self, FrameAxis, name};
 use super::{OutputError, digest};
 use crate::h5::{Group, Result};
 use crate::row_writer::RowWriter;
@@ -38,16 +39,16 @@ impl<'a> AverageWriter<'a> {
         let group = schema::create_nexus_group(process, name::AVERAGED, "NXdata")?;
         let (ranges, what) = (average.ranges(content.target.frames()), average.method.name());
         let firsts: Vec<i64> = ranges.iter().map(|range| range.start as i64).collect();
-        let points = average.every.map(|_| PointAxis { numbers: &firsts, label: "first frame" });
+        let points = average.every.map(|_| FrameAxis { numbers: &firsts, label: "first frame", motor: None });
         let of = average.every.map_or("all".to_owned(), |every| format!("every {every}"));
-        schema::write_axes(&group, shared, &format!("{what} of {of} frames"), points)?;
+        schema::write_axes(&group, shared, &format!("{what} of {of} frames"), points.as_ref())?;
         group.set_text(name::METHOD, &average.to_string())?;
         let rows = average.every.map(|_| ranges.len());
         let shape: Vec<usize> = rows.into_iter().chain(shared.axes.shape()).collect();
         let table = |name| RowWriter::with_rows(&group, name, shape[0], &shape[1..]);
         let intensity = table(name::INTENSITY)?;
         let errors = normalizer.has_errors().then(|| table(name::ERRORS)).transpose()?;
-        schema::set_interpretation(&group.dataset(name::INTENSITY)?, shared)?;
+        describe_patterns(&group, content)?;
         let sums = FrameSumAccumulator::new(shared.axes.bins(), normalizer);
         let ranges = ranges.into_iter().peekable();
         let (frames, digests) = (Vec::new(), Vec::new());
@@ -94,6 +95,7 @@ impl<'a> AverageWriter<'a> {
         self.errors.iter_mut().try_for_each(RowWriter::flush)?;
         coverage.write_list(name::AVERAGED_DIGEST, &self.digests)?;
         let dataset = self.group.write_list(name::FRAMES, &self.frames)?;
-        dataset.set_text("long_name", "frames with a pattern")
+        dataset.set_text("long_name", "frames with a pattern")?;
+        schema::attach_scales(&self.group, self.content.shared, self.average.every.map(|_| name::POINTS))
     }
 }
