@@ -7,6 +7,7 @@ mod error_bars;
 mod exports;
 mod file_ownership;
 mod follow;
+mod h5web;
 mod hangs;
 mod merges;
 mod monitors;
