@@ -8,7 +8,7 @@ use integrator::opencl::DeviceError;
 use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter};
-use records::{Acquisition, Fail, Spans, Task, format_count};
+use records::{Acquisition, Fail, Seconds, Spans, Task, format_count, format_frames};
 
 use crate::args::Args;
 use crate::batch_runner::BatchRunner;
@@ -23,7 +23,7 @@ use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::sources::{FrameLoss, SourcePool};
-use crate::stats::TaskStats;
+use crate::stats::{MAX_RANGES_IN_MESSAGE, TaskStats};
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a process is 1024.
 const MAX_OPEN_FILES: usize = 256;
@@ -187,6 +187,7 @@ impl<'a> TaskRunner<'a> {
             });
         }
         let scan = &recipe_tasks[0].task.acquisition;
+        let name = describe_task(&recipe_tasks[0].task);
         let groups = RecipeGroup::for_batches(recipe_tasks, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
         let sources = SourcePool::new(scan, &groups[0].integrators, batches, most_open, unsure);
@@ -213,8 +214,14 @@ impl<'a> TaskRunner<'a> {
                 memory_model::decoded_bytes_per_thread(scan, batch, stored),
             ) >> 20;
             let threads = format_count(threads, "thread");
-            format!("task {}: about {expected} MiB of memory with {threads}", recipe_tasks[0].task.id)
+            format!("{name}: about {expected} MiB of memory with {threads}")
         });
+        for source in &scan.sources {
+            self.filter.note(2, || {
+                let (file, frames) = (source.file.display(), format_count(source.frames.count(), "frame"));
+                format!("{name}: {file}: {frames}, {:.3} MB", source.bytes as f64 / 1e6)
+            });
+        }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         runner.run(|output| {
             let began = Instant::now();
@@ -235,9 +242,8 @@ impl<'a> TaskRunner<'a> {
         self.add_times(&stats);
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {
-                let id = &recipe_tasks[0].task.id;
                 let images = format_count(sources.without_checksum(), "CBF image");
-                format!("task {id}: {images} without Content-MD5: damage can't be detected")
+                format!("{name}: {images} without Content-MD5: damage can't be detected")
             });
         }
         self.filter.note(1, || {
@@ -246,7 +252,11 @@ impl<'a> TaskRunner<'a> {
                 mib => format!("; {mib} MiB read ahead"),
             };
             let peak = memory::peak_bytes().map_or(String::new(), |bytes| format!("; peak memory {} MiB", bytes >> 20));
-            format!("task {}: {}{ahead}{peak}", recipe_tasks[0].task.id, stats.decode_path())
+            let Seconds { read, integrate, write, .. } = stats.seconds;
+            let times =
+                format!("read in {read:.3} s, integrated in {integrate:.3} s, written in {write:.3} s of all threads");
+            let frames = format_count(stats.frames() as u64, "frame");
+            format!("{name}: {frames}: {times}; {}{ahead}{peak}", stats.decode_path())
         });
         if let Some((why, shared_device)) = stats.device_error.take().zip(shared_device) {
             self.device_pool.warn_once(self.filter, &shared_device.label, &why);
@@ -276,4 +286,9 @@ impl<'a> TaskRunner<'a> {
 fn describe_scan(scan: &Acquisition) -> String {
     let name = scan.file.file_name().map_or_else(|| scan.file.display().to_string(), |name| name.display().to_string());
     format!("{name} {}", scan.entry)
+}
+
+/// Names a task in messages by its scan and frames, because nobody knows a task by its id.
+fn describe_task(task: &Task) -> String {
+    format!("{}, {}", describe_scan(&task.acquisition), format_frames(&task.range, MAX_RANGES_IN_MESSAGE))
 }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use filter::{Filter, Stop, Work};
+use filter::{Filter, FrameCounts, Stop, Work};
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
 use patterns::plot;
 use patterns::report::Report;
@@ -52,14 +54,21 @@ impl<'a> Gatherer<'a> {
 
     fn build_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
         let (target, filter) = (&group.target, self.filter);
-        filter.progress().add_total(target.frames());
         let mut options = self.args.output_options();
         // Parts have the sums that a merge adds.
         options.keep_parts |= self.args.merges();
-        let outcome = match output::build(target, &options, &FilterObserver(filter)) {
+        let observer = FilterObserver::new(filter);
+        let built = output::build(target, &options, &observer);
+        // Frames that the final file had already are not written again.
+        let rest = target.frames().saturating_sub(observer.written.load(Relaxed));
+        let outcome = match built {
             Ok(outcome) => outcome,
-            Err(error) => return self.report_output_error(group, &error),
+            Err(error) => {
+                filter.progress().correct(FrameCounts::default(), FrameCounts { done: 0, failed: rest });
+                return self.report_output_error(group, &error);
+            }
         };
+        filter.progress().add_found(rest);
         if outcome.layout.is_some() && self.args.merges() {
             self.merge_members.retain(|member| member.path() != target.path());
             self.merge_members.push(target.clone());
@@ -95,7 +104,9 @@ impl<'a> Gatherer<'a> {
         if is_all_merged && !self.args.output.keep_parts {
             for member in members {
                 // The final file exists; building it again removes its parts, which were kept for the merge.
-                if let Err(error) = output::build(&member, &self.args.output_options(), &FilterObserver(self.filter)) {
+                if let Err(error) =
+                    output::build(&member, &self.args.output_options(), &FilterObserver::new(self.filter))
+                {
                     self.report_output_error(&mut ScanGroup::new(member), &error)?;
                 }
             }
@@ -105,7 +116,7 @@ impl<'a> Gatherer<'a> {
 
     /// Merges these final files, and returns whether the merged file is there and no rerun would add to it.
     fn merge_members(&mut self, members: &[OutputSpec], name: &str, scope: MergeScope) -> Result<bool, Stop> {
-        match output::merge(members, name, scope, &self.args.output_options(), &FilterObserver(self.filter)) {
+        match output::merge(members, name, scope, &self.args.output_options(), &FilterObserver::new(self.filter)) {
             Ok((target, outcome)) => {
                 let is_done = outcome.layout.is_some() && outcome.up_to_date;
                 let mut group = ScanGroup::new(target);
@@ -281,15 +292,26 @@ fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
 }
 
 /// Passes progress to a filter, and its stop to the work in progress.
-struct FilterObserver<'a>(&'a Filter);
+struct FilterObserver<'a> {
+    filter: &'a Filter,
+    /// The number of frames written.
+    written: AtomicU64,
+}
+
+impl<'a> FilterObserver<'a> {
+    fn new(filter: &'a Filter) -> Self {
+        Self { filter, written: AtomicU64::new(0) }
+    }
+}
 
 impl BuildObserver for FilterObserver<'_> {
     fn is_cancelled(&self) -> bool {
-        self.0.check_stopped().is_err()
+        self.filter.check_stopped().is_err()
     }
 
     fn advance(&self, frames: u64) {
-        self.0.progress().add_work(Work { frames, ..Work::default() });
+        self.written.fetch_add(frames, Relaxed);
+        self.filter.progress().add_work(Work { frames, ..Work::default() });
     }
 }
 

@@ -42,7 +42,7 @@ use system::ownership::ReplacePolicy;
 use args::Args;
 use gatherer::Gatherer;
 use required_tasks::RequiredTasks;
-use scan_group::ScanGroups;
+use scan_group::{ScanGroup, ScanGroups};
 use summary_lines::SummaryLines;
 
 /// Returns the command line, from which the manual page is made.
@@ -100,9 +100,11 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
-    for group in groups.iter_mut().filter(|group| group.schedule.has_new_input()) {
-        gatherer.update_final(group)?;
+    let mut waiting: Vec<&mut ScanGroup> = groups.iter_mut().filter(|group| group.schedule.has_new_input()).collect();
+    if !waiting.is_empty() {
+        filter.progress().add_total(waiting.iter().map(|group| group.target.frames()).sum());
     }
+    waiting.iter_mut().try_for_each(|group| gatherer.update_final(group))?;
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
     gatherer.write_report()
@@ -115,6 +117,7 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
     if args.inputs.iter().all(|path| path == Path::new("-")) {
         filter.yield_progress_to_upstream();
     }
+    filter.progress().set_total_may_grow(true);
     loop {
         match input.next_until(filter, groups.next_due_time())? {
             Polled::Ready(Record::Result(result)) => {
@@ -128,9 +131,11 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
             Polled::End => break,
         }
         while let Some(group) = groups.take_due(Instant::now()) {
+            filter.progress().add_total(group.target.frames());
             gatherer.update_final(group)?;
         }
     }
+    filter.progress().set_total_may_grow(false);
     filter.resume_progress();
     Ok(())
 }

@@ -93,8 +93,17 @@ fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filt
         filter.warn(&warning);
     }
     let digests = ScanDigests::new(&id, &scan.acquisition, planner.has_monitors());
+    let (entry, frames) = (scan.acquisition.entry.clone(), scan.acquisition.frames);
     match planner.plan_scan(scan) {
-        Ok(tasks) => emitted.select_new(digests, tasks).try_for_each(|task| filter.emit(&Record::from(task))),
+        Ok(tasks) => {
+            let (mut count, mut recipes) = (0, 0);
+            for task in emitted.select_new(digests, tasks) {
+                (count, recipes) = (count + 1, task.recipes().count() as u64);
+                filter.emit(&Record::from(task))?;
+            }
+            filter.note(1, || messages::scan_planned(&about, &entry, frames, count, recipes));
+            Ok(())
+        }
         Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),
     }
 }

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use records::format_count;
+
 /// Warns that frames are put back on the whole detector, because Lima recorded an image operation.
 pub fn operation_undone(detector: &str, operation: &str) -> String {
     format!(
@@ -18,6 +20,18 @@ pub fn output_among_raw_data(out: &Path, raw_data: &Path) -> String {
         "--out {} is among the raw data{place}, so results will be, too; give --out another directory",
         out.display()
     )
+}
+
+/// Says how many tasks a scan gave, for `-v`.
+pub fn scan_planned(file: &str, entry: &str, frames: u64, tasks: u64, recipes: u64) -> String {
+    let frames = format_count(frames, "frame");
+    match tasks {
+        0 => format!("{file}: entry {entry}: {frames}, nothing new to integrate"),
+        _ => {
+            let (tasks, recipes) = (format_count(tasks, "task"), format_count(recipes, "recipe"));
+            format!("{file}: entry {entry}: {frames} in {tasks}, {recipes}")
+        }
+    }
 }
 
 /// Warns that a recipe can be printed and not be applied.

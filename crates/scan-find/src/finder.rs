@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
@@ -89,7 +90,7 @@ impl<'a> Finder<'a> {
         mut take: impl FnMut(&mut Self, Discovery) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.filter.check_stopped()?;
-        let args = self.args;
+        let (args, began, emitted) = (self.args, Instant::now(), self.emitted);
         self.is_complete = true;
         // No other file can be opened while this one is being read.
         let mut waiting = Vec::new();
@@ -103,7 +104,14 @@ impl<'a> Finder<'a> {
                 _ => take(self, found),
             }
         })?;
-        waiting.into_iter().try_for_each(|found| take(self, found))
+        waiting.into_iter().try_for_each(|found| take(self, found))?;
+        // A following search visits files again and again.
+        let new = self.emitted - emitted;
+        self.filter.note(if new > 0 { 1 } else { 2 }, || {
+            let seconds = began.elapsed().as_secs_f64();
+            format!("{}: {} in {seconds:.3} s", file.display(), format_count(new, "record"))
+        });
+        Ok(())
     }
 
     /// Reports each series of images as one scan. For a series, `below` is relative to `root`.
@@ -146,6 +154,8 @@ impl<'a> Finder<'a> {
             DiscoveryKind::Scan(acquisition) => self.report_scan(*acquisition, &found.dataset, root),
             DiscoveryKind::Excluded { entry, detector } => {
                 self.found_count += 1;
+                self.filter
+                    .note(2, || format!("{about}: detector {detector} in entry {entry}: left out: not asked for"));
                 self.unwanted.insert(format!("{detector} in {entry}"));
                 Ok(())
             }
@@ -171,7 +181,9 @@ impl<'a> Finder<'a> {
 
     fn report_scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {
         self.found_count += 1;
+        let about = display_dataset(&acquisition.file.display(), dataset);
         if !self.is_recent(&acquisition) {
+            self.filter.note(1, || format!("{about}: left out: older than --since"));
             return Ok(());
         }
         if self.args.follow.is_some()
@@ -185,6 +197,7 @@ impl<'a> Finder<'a> {
         self.is_complete &= acquisition.complete;
         if !acquisition.complete && self.args.incomplete == Incomplete::Skip {
             self.skipped += 1;
+            self.filter.note(1, || format!("{about}: left out: not complete, see --incomplete"));
             return Ok(());
         }
         acquisition.below = path_below(&acquisition.file, root).into();
@@ -194,7 +207,6 @@ impl<'a> Finder<'a> {
             // The scan was reported before by another path, such as a link or an operand inside another.
             return Ok(());
         }
-        let about = display_dataset(&acquisition.file.display(), dataset);
         if let Err(why) = self.set_content_digest(&mut acquisition, &place) {
             self.is_complete = false;
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);

@@ -105,6 +105,11 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         return lines.try_for_each(|line| filter.emit(&Record::Other(line)));
     }
     job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts)?;
+    for batch in &batches {
+        let bytes: u64 = plan.stored_bytes()[batch.tasks.clone()].iter().sum();
+        let tasks = format_count(batch.tasks.len() as u64, "task");
+        filter.note(1, || format!("batch {}: {tasks}, {:.3} GB of stored data", batch.name, bytes as f64 / 1e9));
+    }
     filter.note(0, || written_note(&args, &job, plan.lines().len(), batch_count));
     if args.check {
         check(target, &job, &scripts, filter)?;

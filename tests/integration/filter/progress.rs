@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::scans::{directory_with_scan, tasks};
 use super::signals::send;
 use super::terminal::{stderr_on_terminal, stderr_on_terminal_with_input};
-use crate::support::filters::{AI_INTEGRATE, GATHER};
+use crate::support::filters::{AI_INTEGRATE, Filter, GATHER, PLAN_SPLIT, SCAN_FIND, SLURM_EMIT};
 use crate::support::{exit_status, feed, files_below, json, lines};
 
 /// Returns ai-integrate over three tasks of four frames each.
@@ -134,4 +134,29 @@ fn gather_leaves_the_progress_line_to_the_filter_before_it() {
     assert!(gather(&["--progress", "bar"], &results, 0).contains("12/12 frames"));
     std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
     assert!(gather(&["results.jsonl"], b"", 0).contains("12/12 frames"), "its own input is no pipe");
+}
+
+#[test]
+fn more_messages_name_files_and_scans() {
+    let place = directory_with_scan();
+    let said = |filter: Filter, flags: &[&str], input: &[u8]| {
+        let mut command = filter.command(place.path());
+        command.arg("-v").args(flags);
+        let done = feed(command, input);
+        assert!(done.status.success(), "{done:?}");
+        (String::from_utf8(done.stderr).expect("UTF-8"), done.stdout)
+    };
+    let (found, scans) = said(SCAN_FIND, &["RAW_DATA"], b"");
+    assert!(found.contains("_0001.h5: 1 record in "), "{found}");
+    let (planned, tasks) = said(PLAN_SPLIT, &["--by", "frames=4", "--npt", "100"], &scans);
+    assert!(planned.ends_with("_0001.h5: entry 1.1: 12 frames in 3 tasks, 1 recipe\n"), "{planned}");
+    let (divided, _) = said(SLURM_EMIT, &[], &tasks);
+    assert!(divided.contains("batch 000000: ") && divided.contains(" GB of stored data"), "{divided}");
+    let (integrated, results) = said(AI_INTEGRATE, &["-v"], &tasks);
+    let first = "_0001.h5 1.1, frames 0 to 3: ";
+    for part in [&format!("{first}4 frames: read in "), &format!("{first}/"), "_0000.h5: 4 frames, "] {
+        assert!(integrated.contains(part), "{part} in {integrated}");
+    }
+    let (gathered, _) = said(GATHER, &[], &results);
+    assert!(gathered.contains(".h5: written, 12 frames with a pattern"), "{gathered}");
 }
