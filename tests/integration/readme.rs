@@ -10,6 +10,7 @@ const README: &str = include_str!("../../README.md");
 /// Commands that can't run here, each the first line of a `console` block: they install azpipe, open windows, or need a cluster.
 const NOT_RUN: [&str; 5] = [
     "$ git clone https://github.com/azpipe/azpipe && cd azpipe",
+    "$ scripts/package          # into dist/, with SHA-256 sums",
     "$ silx view PROCESSED/LaB6/LaB6_0001/LaB6_0001_scan0001_pilatus.h5",
     ">>> data = xarray.open_dataset(final, group=\"1.1/pilatus_integrate/integrated\", engine=\"h5netcdf\")",
     "$ pyFAI-average -m mean -o calibrant.edf RAW_DATA/LaB6/LaB6_0001/scan0001/pilatus_0000.h5",
