@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const README: &str = include_str!("../../README.md");
 
 /// Commands that can't run here, each the first line of a `console` block: they install azpipe, open windows, or need a cluster.
-const NOT_RUN: [&str; 5] = [
+const NOT_RUN: [&str; 6] = [
     "$ git clone https://github.com/azpipe/azpipe && cd azpipe",
     "$ scripts/package          # into dist/, with SHA-256 sums",
     "$ silx view PROCESSED/LaB6/LaB6_0001/LaB6_0001_scan0001_pilatus.h5",
