@@ -23,6 +23,10 @@ pub struct JobSettings {
     pub size: JobSize,
     /// The fewest jobs of dask workers at a time, `size.workers` being the most.
     pub fewest_workers: u64,
+    /// The fewest nodes with which Ray goes on if others fail.
+    pub min_nodes: u64,
+    /// Seconds in which Ray has to start on a node.
+    pub node_seconds: u64,
     /// The sizes that flags gave, from which scripts for a single machine find their size.
     pub size_request: SizeRequest,
     /// The GPUs of a job.

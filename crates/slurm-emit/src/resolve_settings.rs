@@ -68,6 +68,8 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         memory,
         size,
         fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),
+        min_nodes: args.size.min_nodes.min(size.workers),
+        node_seconds: args.size.node_seconds,
         size_request,
         gpus,
         walltime,

@@ -1,8 +1,9 @@
 //! slurm-emit's driver for Ray, on the nodes of a real SLURM.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
-use super::cluster::{Cluster, NODES, wait_until};
+use super::cluster::{Cluster, NODES, shared_directory, wait_until};
 use super::jobs::Jobs;
 use crate::support::python_with;
 
@@ -27,9 +28,62 @@ fn engines_on_two_nodes_give_the_bytes_of_the_pipe() {
     assert!(jobs.call("status").contains("12 of 12 done, 0 to do"));
 
     jobs.wait();
-    let name = format!("ray.{}", runs[0].job);
-    let is_left = fs::read_dir("/tmp").unwrap().any(|entry| entry.unwrap().file_name() == name.as_str());
-    assert!(!is_left, "its directory is removed");
+    assert_nothing_is_left(&runs[0].job);
+}
+
+/// Asserts that the temporary directories of a job are removed.
+#[track_caller]
+fn assert_nothing_is_left(job: &str) {
+    let prefix = format!("ray.{job}.");
+    let names = fs::read_dir("/tmp").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with(&prefix)).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_bad_node_does_not_hang_the_others() {
+    let (Some(python), Some(_), Ok(_nodes)) = (python_with("ray"), Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("ray-node", "frames=12", 1);
+    // two nodes of three: one on which Python hangs, and one on which it fails
+    let wrapper = shared_directory().join("ray-node/python");
+    let text = format!(
+        "#!/bin/bash\ncase $(hostname) in node2) exec sleep 600 ;; node1) echo broken; exit 1 ;; esac\nexec {python} \"$@\"\n"
+    );
+    fs::write(&wrapper, text).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let wrapper = wrapper.to_str().unwrap();
+    let size = ["--target", "ray", "--n-workers", "2", "--mem", "3G", "--node-seconds", "15", "--python", wrapper];
+    jobs.emit(&[&size[..], &["--nodelist", "node[2-3]", "--min-nodes", "2"]].concat());
+    // the driver runs on the first node of a job, which has to be one with a Python
+    let sbatch = fs::read_to_string(jobs.dir.join("ray.sbatch")).unwrap();
+    let sbatch = sbatch.replace(
+        "    JOB=$SLURM_JOB_ID \"$python\" driver.py &",
+        &format!("    JOB=$SLURM_JOB_ID {python} driver.py &"),
+    );
+    fs::write(jobs.dir.join("ray.sbatch"), &sbatch).unwrap();
+    jobs.submit(&[]);
+    jobs.wait();
+    let log = || {
+        let logs = fs::read_dir(jobs.dir.join("logs")).unwrap().map(|entry| entry.unwrap().path());
+        logs.map(|path| fs::read_to_string(path).unwrap()).collect::<String>()
+    };
+    let said = log();
+    assert!(
+        said.contains("Ray is on 1 of 2 nodes, and not on node2: see ") && said.contains("--min-nodes is 2"),
+        "{said}"
+    );
+    assert!(!jobs.is_gathered());
+
+    let driver = fs::read_to_string(jobs.dir.join("driver.py")).unwrap();
+    fs::write(jobs.dir.join("driver.py"), driver.replace("MIN_NODES = 2", "MIN_NODES = 1")).unwrap();
+    fs::write(jobs.dir.join("ray.sbatch"), sbatch.replace("node[2-3]", "node[1,3]")).unwrap();
+    jobs.call("submit");
+    jobs.wait();
+    let said = log();
+    assert!(said.contains("and not on node1: see ") && said.contains("the others go on without them"), "{said}");
+    jobs.assert_complete();
+    for job in fs::read_to_string(jobs.dir.join("submitted")).unwrap().lines() {
+        assert_nothing_is_left(job.split(' ').next().unwrap());
+    }
 }
 
 #[test]
@@ -47,6 +101,7 @@ fn a_ray_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     jobs.wait();
     assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
     assert!(jobs.done().len() < 24 && !jobs.is_gathered());
+    assert_nothing_is_left(&job);
 }
 
 #[test]

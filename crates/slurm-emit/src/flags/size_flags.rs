@@ -31,6 +31,14 @@ pub struct JobSizeFlags {
     #[arg(long, value_name = "MIN,MAX", overrides_with_all = ["n_workers", "scale"], hide_short_help = true)]
     pub adapt: Option<Adapt>,
 
+    /// Fewest nodes with which Ray goes on if it does not start on the others
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    pub min_nodes: u64,
+
+    /// Seconds in which Ray has to start on each node
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400), hide_short_help = true)]
+    pub node_seconds: u64,
+
     /// Tasks at a time in each job [default: 8]
     ///
     /// Each task has its own engine, and the engines of a job share its GPU. dask's name of this flag, --processes, is

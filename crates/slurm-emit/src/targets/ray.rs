@@ -46,10 +46,15 @@ impl JobTarget for Ray {
             &assign("python", &job.python),
             &assign("cpus", job.size.cpus().to_string()),
             &assign("gpus", job.size.gpus.to_string()),
+            "# Seconds in which Ray has to start on a node.\n".as_ref(),
+            &assign("node_seconds", job.node_seconds.to_string()),
         ]);
         let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
         let engines = job.size.workers * job.size.engines;
-        let sizes = format!("NODES = {}\nENGINES = {engines}\nTHREADS = {}\n", job.size.workers, job.size.threads);
+        let sizes = format!(
+            "NODES = {}\nMIN_NODES = {}\nNODE_SECONDS = {}\nENGINES = {engines}\nTHREADS = {}\n",
+            job.size.workers, job.min_nodes, job.node_seconds, job.size.threads
+        );
         let mut scripts = driver::plan_scripts(job, WorkerPlace::Nodes);
         scripts.extend([
             driver_script(job, &sizes, "{}"),
@@ -74,6 +79,12 @@ impl JobTarget for Ray {
         rows.extend(ray_directives(job)?.iter().map(ExplainRow::from_directive));
         let share = gpu_share(job);
         rows.extend([
+            ExplainRow::new("--min-nodes", format!("MIN_NODES = {}", job.min_nodes), "fewest nodes to go on with"),
+            ExplainRow::new(
+                "--node-seconds",
+                format!("NODE_SECONDS = {}", job.node_seconds),
+                "for Ray to start on a node",
+            ),
             ExplainRow::new("--cores-per-worker", format!("ray start --num-cpus {}", size.cpus()), "CPUs of a node"),
             ExplainRow::new("--gres", format!("ray start --num-gpus {}", size.gpus), "GPUs of a node"),
             ExplainRow::new(
@@ -114,7 +125,7 @@ impl JobTarget for LocalRay {
     fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
         let engines = job.size.workers * job.size.engines;
         let sizes = format!(
-            "NODES = 1\nENGINES = int(os.environ.get(\"AZPIPE_ENGINES\", \"{engines}\"))\n\
+            "NODES = MIN_NODES = 1\nNODE_SECONDS = 60\nENGINES = int(os.environ.get(\"AZPIPE_ENGINES\", \"{engines}\"))\n\
              THREADS = int(os.environ.get(\"AZPIPE_THREADS\", \"{}\"))\n",
             job.size.threads
         );

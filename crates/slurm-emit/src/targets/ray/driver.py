@@ -25,17 +25,34 @@ def fits():
     return any(all(node.get(kind, 0) >= need for kind, need in needs.items()) for node in nodes)
 
 
+def wait_for_nodes():
+    """Waits until each node has its Ray, has failed, or has had its time. Goes on with those that are there, if enough are."""
+    end = time.monotonic() + NODE_SECONDS
+    names = os.environ.get("RAY_NODES", "").split()
+    log = f"logs/ray_{os.environ.get('JOB')}"
+    while True:
+        alive = [node["NodeManagerHostname"].split(".")[0] for node in ray.nodes() if node["Alive"]]
+        ended = [name for name in names if os.path.exists(f"{log}.{name}.ended")]
+        if len(alive) + len(ended) >= NODES or time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    if len(alive) >= NODES:
+        return
+    missing = " ".join(name for name in names if name.split(".")[0] not in alive)
+    why = f"Ray is on {len(alive)} of {NODES} nodes, and not on {missing}: see {plan.DIR}/{log}.*.log"
+    if len(alive) < MIN_NODES:
+        plan.fail(f"{why}; --min-nodes is {MIN_NODES}")
+    print(f"driver.py: {why}; the others go on without them", file=sys.stderr, flush=True)
+
+
 def main():
     lines = plan.missing()
     if lines:
         ray.init(log_to_driver=False, **RAY)
-        while sum(node["Alive"] for node in ray.nodes()) < NODES:
-            time.sleep(0.2)
+        wait_for_nodes()
         if not fits():
             needs = f"{ENGINE['num_cpus']} CPUs and {ENGINE['num_gpus']} GPUs"
-            message = f"driver.py: an engine needs {needs}, and no node has as many: run slurm-emit again with other sizes"
-            print(message, file=sys.stderr)
-            return 2
+            plan.fail(f"an engine needs {needs}, and no node has as many: run slurm-emit again with other sizes")
         # After ray.init, which sets its own handler of TERM.
         with plan.Results() as results:
             # As many tasks as run at a time, and as many that wait.
