@@ -71,7 +71,14 @@ fn an_svg_names_its_axes() {
     let path = out.path().join("rings.svg");
     plot::draw(&rings(out.path(), 60), &path, &ReplacePolicy::default()).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    for label in ["q (nm⁻¹)", "mean intensity", "frame", "50 of 60 frames", "ascan rot 0 90 100 0.1"] {
+    for label in [
+        "q (nm⁻¹)",
+        "mean intensity (counts)",
+        ">\nIntensity (counts)\n<",
+        "frame",
+        "50 of 60 frames",
+        "ascan rot 0 90 100 0.1",
+    ] {
         assert!(text.contains(label), "{label}");
     }
     let wrong = plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif"), &ReplacePolicy::default())

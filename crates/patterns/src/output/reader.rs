@@ -135,6 +135,19 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Returns the title of the intensities with their unit, such as `Intensity (counts)`; without a unit in final files of earlier
+    /// versions.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub fn intensity_label(&self) -> Result<String, OutputError> {
+        let label = self.integrated.dataset(name::INTENSITY).and_then(|dataset| dataset.text_attribute("long_name"));
+        match label {
+            Err(h5::Hdf5Error::NotFound(_)) => Ok("Intensity".to_owned()),
+            label => label.map_err(OutputError::hdf5(&self.path)),
+        }
+    }
+
     /// Returns whether the file has a group at a path of its entry. In final files of earlier versions, `instrument` and `sample`
     /// are themselves links to the raw file, and not groups.
     pub(super) fn has_group(&self, path: &str) -> h5::Result<bool> {

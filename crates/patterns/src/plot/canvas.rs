@@ -4,6 +4,7 @@ use std::error::Error;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
 
 use super::color_scale::{ColorScale, format_tick};
@@ -13,6 +14,7 @@ use crate::axes::ends;
 const FONT: &str = "sans-serif";
 const TEXT_COLOR: RGBColor = RGBColor(40, 40, 48);
 const CURVE: RGBColor = RGBColor(31, 86, 156);
+const ERROR_BAND: RGBColor = RGBColor(168, 198, 232);
 const NO_DATA: RGBColor = RGBColor(214, 214, 218);
 /// Left margin for the labels of the axes, in pixels.
 const LEFT_MARGIN: u32 = 84;
@@ -102,10 +104,10 @@ where
         .y_desc(map.label.as_str())
         .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
         .draw()?;
-    draw_color_bar(&bar, &scale)
+    draw_color_bar(&bar, &scale, &picture.intensity)
 }
 
-fn draw_color_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &ColorScale) -> DrawResult
+fn draw_color_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &ColorScale, label: &str) -> DrawResult
 where
     B::ErrorType: 'static,
 {
@@ -120,14 +122,14 @@ where
         area.draw(&cell)?;
     }
     let style = (FONT, 16).into_font().color(&TEXT_COLOR);
-    for position in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let y = at(position).clamp(top.saturating_add(8), bottom.saturating_sub(4));
-        area.draw(&Text::new(
-            format_tick(round_to_three_digits(scale.value(position))),
-            (28, y.saturating_sub(8)),
-            style.clone(),
-        ))?;
+    for tick in scale.ticks() {
+        let y = at(scale.position(tick));
+        area.draw(&PathElement::new([(22, y), (26, y)], TEXT_COLOR))?;
+        area.draw(&Text::new(format_tick(tick), (30, y.saturating_sub(8)), style.clone()))?;
     }
+    let upright = (FONT, 18).into_font().transform(FontTransform::Rotate270).color(&TEXT_COLOR);
+    let centered = upright.pos(Pos::new(HPos::Center, VPos::Top));
+    area.draw(&Text::new(label.to_owned(), (84, bottom.saturating_add(top) / 2), centered))?;
     Ok(())
 }
 
@@ -138,7 +140,9 @@ where
     let (width, _) = area.dim_in_pixel();
     let (area, _) = area.split_horizontally(width.saturating_sub(RIGHT_MARGIN));
     let (centers, (left, right)) = (&picture.radial.centers, ends(&picture.columns));
-    let there = picture.mean.iter().copied().filter(|value| value.is_finite());
+    let band = |index: usize| picture.error.get(index).copied().filter(|error| error.is_finite()).unwrap_or_default();
+    let ends_of_band = |(index, value): (usize, &f64)| [value - band(index), value + band(index)];
+    let there = picture.mean.iter().enumerate().filter(|(_, value)| value.is_finite()).flat_map(ends_of_band);
     let (low, high) =
         there.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     let (low, high) = if low < high { (low, high) } else { (low.min(1.0) - 1.0, low.min(1.0) + 1.0) };
@@ -157,22 +161,21 @@ where
         .x_label_formatter(&|value| format_tick(*value))
         .y_label_formatter(&|value| format_tick(*value))
         .x_desc(picture.radial.plot_label())
-        .y_desc("mean intensity")
-        .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
+        .y_desc(format!("mean {}", picture.intensity.replacen('I', "i", 1)))
+        .axis_desc_style((FONT, 18).into_font().color(&TEXT_COLOR))
         .draw()?;
-    // The curve is interrupted at a bin without a value.
-    let points: Vec<(f64, f64)> = centers.iter().copied().zip(picture.mean.iter().copied()).collect();
-    for piece in points.split(|(_, value)| !value.is_finite()).filter(|piece| !piece.is_empty()) {
-        chart.draw_series(LineSeries::new(piece.iter().copied(), CURVE.stroke_width(2)))?;
+    // Curve and band are interrupted at a bin without a value.
+    let points: Vec<(f64, f64, f64)> =
+        centers.iter().zip(&picture.mean).enumerate().map(|(index, (&x, &y))| (x, y, band(index))).collect();
+    for piece in points.split(|(_, value, _)| !value.is_finite()).filter(|piece| !piece.is_empty()) {
+        let above = piece.iter().map(|(x, y, error)| (*x, y + error));
+        let below = piece.iter().rev().map(|(x, y, error)| (*x, y - error));
+        chart.draw_series([Polygon::new(above.chain(below).collect::<Vec<_>>(), ERROR_BAND.filled())])?;
+        chart.draw_series(LineSeries::new(piece.iter().map(|(x, y, _)| (*x, *y)), CURVE.stroke_width(2)))?;
     }
     Ok(())
 }
 
 fn cell_color(scale: &ColorScale, value: f64) -> RGBColor {
     if value.is_finite() { ViridisRGB.get_color(scale.position(value)) } else { NO_DATA }
-}
-
-/// Rounds to three significant digits.
-fn round_to_three_digits(value: f64) -> f64 {
-    format!("{value:.2e}").parse().unwrap_or(value)
 }

@@ -35,6 +35,23 @@ impl ColorScale {
         ((value - low) / (high - low)).clamp(0.0, 1.0)
     }
 
+    /// Returns round values between the ends: multiples of 1, 2 or 5 times a power of ten, or on a logarithmic scale these numbers
+    /// themselves.
+    pub fn ticks(&self) -> Vec<f64> {
+        let round = |decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade));
+        let decades = |range: f64| range.abs().log10().floor() as i32;
+        if self.log {
+            let all = (decades(self.low)..=decades(self.high)).flat_map(round);
+            return all.filter(|value| (self.low..=self.high).contains(value)).collect();
+        }
+        let range = self.high - self.low;
+        let steps = (decades(range).saturating_sub(1)..=decades(range)).flat_map(round);
+        // The finest step with up to six ticks, which are at least four.
+        let Some(step) = steps.into_iter().find(|step| range / step <= 6.0) else { return Vec::new() };
+        let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
+        (first..=last).map(|multiple| multiple as f64 * step).collect()
+    }
+
     /// Returns the value at a position.
     pub fn value(&self, position: f64) -> f64 {
         if self.log {
@@ -71,6 +88,15 @@ mod tests {
         let flat = ColorScale::from_values([3.0, 3.0, f64::NAN].into_iter());
         assert_eq!((flat.log, flat.position(3.0)), (false, 0.5));
         assert_eq!(ColorScale::from_values(std::iter::empty()).position(0.5), 0.5);
+    }
+
+    #[test]
+    fn the_colour_bar_has_round_numbers() {
+        let ticks = |low, high, log| ColorScale { low, high, log }.ticks();
+        assert_eq!(ticks(0.7, 31.0, true), [1.0, 2.0, 5.0, 10.0, 20.0]);
+        assert_eq!(ticks(0.3, 4.7, false), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(ticks(-50.0, 230.0, false), [-50.0, 0.0, 50.0, 100.0, 150.0, 200.0]);
+        assert_eq!(ticks(2.5, 3.5, false), [2.6, 2.8, 3.0, 3.2, 3.4].map(|tick: f64| (tick / 0.2).round() * 0.2));
     }
 
     #[test]

@@ -12,6 +12,10 @@ pub(super) struct PlotData {
     pub map: Option<IntensityMap>,
     /// Mean of each radial bin over all frames (and chi); NaN if no frame has a value.
     pub mean: Vec<f64>,
+    /// Standard error of each mean, from the frames' errors; NaN if they have none.
+    pub error: Vec<f64>,
+    /// Title of the intensities with their unit.
+    pub intensity: String,
     /// Number of frames with a pattern, and number of all frames.
     pub frames: (u64, u64),
 }
@@ -44,6 +48,11 @@ impl CellMeans {
         }
     }
 
+    /// Returns the standard errors of means, if squared errors were added.
+    fn errors(&self) -> Vec<f64> {
+        self.sums.iter().zip(&self.counts).map(|(sum, count)| sum.sqrt() / *count as f64).collect()
+    }
+
     fn values(&self) -> Vec<f64> {
         self.sums.iter().zip(&self.counts).map(|(sum, count)| sum / *count as f64).collect()
     }
@@ -60,10 +69,14 @@ impl PlotData {
         let columns = radial.min(cells.0);
         let lines = axes.chi.as_ref().map_or(total, |chi| chi.centers.len());
         let rows = lines.min(cells.1);
-        let (mut mean, mut map) = (CellMeans::new(radial), vec![CellMeans::new(columns); rows]);
+        let (mut mean, mut squared_errors) = (CellMeans::new(radial), CellMeans::new(radial));
+        let mut map = vec![CellMeans::new(columns); rows];
         let mut patterns = output.rows()?;
         for frame in (0..total).filter(|frame| output.status[*frame] == Status::Ok) {
-            let (pattern, _) = patterns.pattern(frame)?;
+            let (pattern, errors) = patterns.pattern(frame)?;
+            for turn in errors.as_deref().unwrap_or_default().chunks(radial.max(1)) {
+                turn.iter().enumerate().for_each(|(bin, error)| squared_errors.add(bin, error * error));
+            }
             for (turn, bins) in pattern.chunks(radial.max(1)).enumerate() {
                 let line = if axes.chi.is_some() { turn } else { frame };
                 let row = &mut map[cell_of(line, rows, lines)];
@@ -87,6 +100,8 @@ impl PlotData {
             columns: cell_edges(&axes.radial_edges(&output.recipe), columns),
             map: (rows > 1).then(|| IntensityMap { label, edges, rows: map.iter().map(CellMeans::values).collect() }),
             mean: mean.values(),
+            error: squared_errors.errors(),
+            intensity: output.intensity_label()?,
             frames: (integrated as u64, total as u64),
         })
     }
