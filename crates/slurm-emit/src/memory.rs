@@ -11,7 +11,8 @@ fn parse_bytes(text: &str, plain: u64) -> Option<u64> {
     let split = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let number: f64 = digits.parse().ok()?;
-    let unit = unit.to_ascii_uppercase();
+    // dask, whose sizes are copied to here, has a space before the unit.
+    let unit = unit.trim_start().to_ascii_uppercase();
     let power = |letter: &str| "KMGT".find(letter).map(|index| index as u32 + 1);
     let factor = match (unit.strip_suffix("IB"), unit.strip_suffix('B'), unit.as_str()) {
         (_, _, "") => plain,
@@ -85,8 +86,15 @@ mod tests {
 
     #[test]
     fn memory_sizes_are_read_as_slurm_and_dask_jobqueue_do() {
-        let cases =
-            [("4000", "4G"), ("100G", "100G"), ("100GB", "94G"), ("16GB", "15G"), ("1.5GiB", "2G"), ("512M", "512M")];
+        let cases = [
+            ("4000", "4G"),
+            ("100G", "100G"),
+            ("100GB", "94G"),
+            ("16GB", "15G"),
+            ("1.5GiB", "2G"),
+            ("512M", "512M"),
+            ("100 GB", "94G"),
+        ];
         for (text, expected) in cases {
             assert_eq!(text.parse::<MemorySize>().unwrap().to_string(), expected, "{text}");
         }

@@ -74,8 +74,8 @@ fn values_that_flags_refuse() {
         ),
         ("--rate=x", "error: invalid value 'x' for '--rate <R>': expected stored bytes per second, such as 500M"),
         (
-            "--scale=4",
-            "error: invalid value '4' for '--scale <SIZE>': expected jobs=W, cores=N or memory=M, such as jobs=4",
+            "--scale=0",
+            "error: invalid value '0' for '--scale <SIZE>': expected jobs=W, cores=N, memory=M or a number of workers, such as jobs=4",
         ),
         (
             "--batch-minutes=-1",

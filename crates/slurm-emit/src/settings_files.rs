@@ -159,11 +159,21 @@ const INTEGRATOR_KEYS: [(&str, &str); 6] = [
     ("memory_per_worker", "mem"),
 ];
 
+/// Returns whether the integrator has a key of [`INTEGRATOR_SECTION`]; it has two that slurm-emit does not use.
+fn is_integrator_key(key: &str) -> bool {
+    ["python_executables", "workspace_path"].contains(&key) || INTEGRATOR_KEYS.iter().any(|(name, _)| *name == key)
+}
+
 /// Reads the settings of jobs from the integrator's configuration.
 fn read_integrator_ini(path: &Path) -> Result<Vec<OsString>, EmitError> {
     let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
     let mut flags: Vec<OsString> = Vec::new();
     for (key, value) in integrator_settings(&text) {
+        if !is_integrator_key(&key) {
+            let keys = INTEGRATOR_KEYS.map(|(key, _)| key).join(", ");
+            let why = format!("unknown key `{key}` in [{INTEGRATOR_SECTION}]; expected one of {keys}");
+            return Err(EmitError::Settings { path: path.to_owned(), why });
+        }
         if let Some((_, flag)) = INTEGRATOR_KEYS.iter().find(|(name, _)| *name == key)
             && !value.is_empty()
         {
@@ -266,5 +276,11 @@ mod tests {
         let flags = read_integrator_ini(write_temporary(text).path()).unwrap();
         assert_eq!(flags, ["--partition=p9gpu", "--n-workers=2", "--mem=100GB"]);
         assert!(read_integrator_ini(write_temporary("[output]\n").path()).is_err());
+        let misspelt = write_temporary("[computations distribution]\nn_workres = 2\n");
+        let why = read_integrator_ini(misspelt.path()).unwrap_err().to_string();
+        assert!(
+            why.contains("unknown key `n_workres` in [computations distribution]; expected one of partition"),
+            "{why}"
+        );
     }
 }

@@ -21,7 +21,8 @@ pub struct JobSizeFlags {
 
     /// Jobs that run at a time, in dask's syntax, such as jobs=4
     ///
-    /// jobs=W is --n-workers W. cores=N and memory=M are the total of all jobs, such as cores=128 or memory=1T.
+    /// jobs=W is --n-workers W. cores=N and memory=M are the total of all jobs, such as cores=128 or memory=1T. A number
+    /// alone counts dask's workers, one per engine, as scale(20) does.
     #[arg(long, value_name = "SIZE", overrides_with_all = ["n_workers", "adapt"], hide_short_help = true)]
     pub scale: Option<Scale>,
 
@@ -121,6 +122,8 @@ pub struct JobSizeFlags {
 /// A number of jobs, as dask's `scale` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
+    /// As many jobs as have so many engines together, dask's workers.
+    Engines(u64),
     /// The number itself.
     Jobs(u64),
     /// As many jobs as have so many CPUs together.
@@ -133,6 +136,7 @@ impl Scale {
     /// Returns the number of jobs of this size and with this memory, or `None` if the memory is needed and not known.
     pub fn count_jobs(self, size: &JobSize, memory: Option<MemorySize>) -> Option<u64> {
         match self {
+            Self::Engines(count) => Some(count.div_ceil(size.engines)),
             Self::Jobs(count) => Some(count),
             Self::Cores(count) => Some(count.div_ceil(size.cpus())),
             Self::Memory(total) => Some(total.bytes().div_ceil(memory?.bytes())),
@@ -145,13 +149,15 @@ impl FromStr for Scale {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let count = |text: &str| text.parse().ok().filter(|&count: &u64| count > 0);
+        let text = text.strip_prefix("scale(").and_then(|text| text.strip_suffix(')')).unwrap_or(text);
         let scale = match text.split_once('=') {
             Some(("jobs", jobs)) => count(jobs).map(Self::Jobs),
             Some(("cores", cores)) => count(cores).map(Self::Cores),
             Some(("memory", memory)) => memory.parse().ok().map(Self::Memory),
+            None => count(text).map(Self::Engines),
             _ => None,
         };
-        scale.ok_or_else(|| "expected jobs=W, cores=N or memory=M, such as jobs=4".to_owned())
+        scale.ok_or_else(|| "expected jobs=W, cores=N, memory=M or a number of workers, such as jobs=4".to_owned())
     }
 }
 
@@ -203,7 +209,8 @@ mod tests {
         let jobs = |text: &str| text.parse::<Scale>().unwrap().count_jobs(&size, memory);
         assert_eq!([jobs("jobs=5"), jobs("cores=20"), jobs("memory=12G"), jobs("memory=13G")], [5, 4, 2, 3].map(Some));
         assert_eq!("memory=1T".parse::<Scale>().unwrap().count_jobs(&size, None), None);
-        for wrong in ["5", "jobs=0", "cores=x", "gpus=1"] {
+        assert_eq!([jobs("20"), jobs("scale(20)"), jobs("scale(jobs=3)")], [7, 7, 3].map(Some));
+        for wrong in ["0", "scale(", "jobs=0", "cores=x", "gpus=1"] {
             assert!(wrong.parse::<Scale>().is_err(), "{wrong}");
         }
     }
