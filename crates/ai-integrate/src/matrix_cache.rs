@@ -193,7 +193,8 @@ fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: Strin
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
     integrator.write_to(&mut out)?;
-    drop(out.into_inner().map_err(io::IntoInnerError::into_error)?);
+    // Some systems report a failed write only once, to the handle that wrote.
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     let (bytes, xxh3) = {
         let written = MappedFile::open(file.temporary_path())?;
         let body = &written.as_ref()[MATRIX_HEADER_BYTES..];
@@ -206,7 +207,7 @@ fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: Strin
     line.push(b'\n');
     let mut written = File::options().write(true).open(file.temporary_path())?;
     written.write_all(&line)?;
-    drop(written);
+    written.sync_all()?;
     file.commit()
 }
 

@@ -104,10 +104,10 @@ impl<'a> Gatherer<'a> {
         if is_all_merged && !self.args.output.keep_parts {
             for member in members {
                 // The final file exists; building it again removes its parts, which were kept for the merge.
-                if let Err(error) =
-                    output::build(&member, &self.args.output_options(), &FilterObserver::new(self.filter))
-                {
-                    self.report_output_error(&mut ScanGroup::new(member), &error)?;
+                let observer = FilterObserver::new(self.filter);
+                match output::build(&member, &self.args.output_options(), &observer) {
+                    Ok(outcome) => outcome.warnings.iter().for_each(|warning| self.filter.warn(warning)),
+                    Err(error) => self.report_output_error(&mut ScanGroup::new(member), &error)?,
                 }
             }
         }
@@ -136,13 +136,14 @@ impl<'a> Gatherer<'a> {
                 filter.warn(warning);
             }
         }
+        group.lacks_frames = outcome.has_unread_parts;
         if outcome.layout.is_none() && self.args.complete_only {
             filter.note(1, || messages::scan_skipped(&path));
             return Ok(());
         }
         let all_frames = Spans::first_n(outcome.frames);
         let required = group.required.as_ref().unwrap_or(&all_frames);
-        group.lacks_frames = !outcome.failed_frames(required, self.args.common.allow_missing).is_empty();
+        group.lacks_frames |= !outcome.failed_frames(required, self.args.common.allow_missing).is_empty();
         let mut summary = summarize(group, &outcome);
         let without_seconds = Summary { seconds: Seconds::default(), ..summary.clone() };
         let report = LastReport::Summary(Box::new(without_seconds));
@@ -186,7 +187,12 @@ impl<'a> Gatherer<'a> {
         for summary in &self.summaries {
             let final_file = match OutputFile::open(&summary.final_file) {
                 Ok(final_file) => Some(final_file),
-                Err(output::OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+                // None was written.
+                Err(output::OutputError::Io { why, .. })
+                    if why.kind() == ErrorKind::NotFound && !summary.extra.contains_key("layout") =>
+                {
+                    None
+                }
                 Err(why) => {
                     self.warn_of_missing_plot(path, &why);
                     None

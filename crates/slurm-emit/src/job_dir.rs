@@ -147,7 +147,10 @@ fn sync_directory(directory: &File) -> io::Result<()> {
 fn write_plan(path: &Path, plan: &TaskPlan) -> Result<(), EmitError> {
     let write = || {
         let file = AtomicFile::create(path, &manifest::file_claim())?;
-        plan.lines().reader().copy(0..plan.lines().len(), file.create_temporary()?)?;
+        let temporary = file.create_temporary()?;
+        plan.lines().reader().copy(0..plan.lines().len(), &temporary)?;
+        // Some systems report a failed write only once, to the handle that wrote.
+        temporary.sync_all()?;
         file.commit()
     };
     write().map_err(EmitError::at(path))
@@ -157,7 +160,9 @@ fn write_script(dir: &Path, script: &Script) -> Result<(), EmitError> {
     let path = dir.join(script.name);
     let write = || {
         let file = AtomicFile::create(&path, &manifest::file_claim())?;
-        file.create_temporary()?.write_all(script.text.as_bytes())?;
+        let mut temporary = file.create_temporary()?;
+        temporary.write_all(script.text.as_bytes())?;
+        temporary.sync_all()?;
         if script.is_executable() {
             file.make_executable()?;
         }

@@ -16,4 +16,5 @@ mod nxcansas;
 mod readers;
 mod statuses;
 mod summaries;
+mod unread_inputs;
 mod viewers;

@@ -57,13 +57,13 @@ impl OutputInputs<'_> {
         let Some((recipe, shared)) = self.recipe_and_bins()? else {
             let nothing = RowSources::new(&self.target, &[], None, &Normalizer::default())?;
             let mut outcome = BuildOutcome { warnings: self.warnings, ..BuildOutcome::new(&self.target, &nothing) };
-            outcome.explain(&self.unread);
+            outcome.explain(&self.unread, self.has_unread_parts);
             return Ok(outcome);
         };
         let normalizer = Normalizer::new(&recipe);
         let row_sources = RowSources::new(&self.target, &self.parts, self.existing.as_ref(), &normalizer)?;
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
-        outcome.explain(&self.unread);
+        outcome.explain(&self.unread, self.has_unread_parts);
         if let Some(existing) = self.existing.as_ref()
             && self.is_current(existing, &row_sources)?
         {

@@ -29,6 +29,8 @@ pub struct BuildOutcome {
     pub missing: Vec<Absent>,
     /// Digest of the data; empty if there is no final file.
     pub data_digest: String,
+    /// True if a part can't be read. The frames may be in the final file all the same, as they were integrated earlier.
+    pub has_unread_parts: bool,
     /// Warnings, for example about damaged parts.
     pub warnings: Vec<String>,
 }
@@ -54,8 +56,9 @@ impl BuildOutcome {
         }
     }
 
-    /// Adds the reason for frames whose parts can't be read.
-    pub(super) fn explain(&mut self, unread: &[Absent]) {
+    /// Adds the reason for frames whose parts can't be read. The frames are not known of all of these parts.
+    pub(super) fn explain(&mut self, unread: &[Absent], has_unread_parts: bool) {
+        self.has_unread_parts |= has_unread_parts;
         for Absent { range, kind, reason } in unread {
             let mut explained = Spans::default();
             for entry in self.missing.iter_mut().filter(|entry| entry.kind == AbsentKind::NotIntegrated) {

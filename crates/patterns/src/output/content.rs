@@ -45,12 +45,15 @@ impl OutputContent<'_> {
         self.layout == OutputLayout::Virtual || self.keep_sums
     }
 
-    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without counters, or can't be read; the last
-    /// case gives a warning, because readers of the final file may have access to the raw file.
-    pub fn raw_file(&self) -> Option<h5::Hdf5File> {
+    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without counters, or can't be used; the last
+    /// case gives a warning.
+    ///
+    /// # Errors
+    /// Fails as [`Self::warn_of_raw_file`] does.
+    pub fn raw_file(&self) -> h5::Result<Option<h5::Hdf5File>> {
         let scan = &self.target.task().acquisition;
         if scan.dataset.is_empty() && scan.counters.is_empty() {
-            return None;
+            return Ok(None);
         }
         let entry = format!("/{}/", entry_name(&scan.entry));
         let [positioners, instrument, sample] =
@@ -60,19 +63,36 @@ impl OutputContent<'_> {
         let read: Vec<&str> = counters.chain([positioners.as_str()]).chain(names.iter().map(String::as_str)).collect();
         let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
         match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, detector, &sample]) {
-            Ok(raw) => Some(raw),
-            Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
-            Err(why) => {
-                self.warn_of_raw_file(&why);
-                None
-            }
+            Ok(raw) => Ok(Some(raw)),
+            Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => Ok(None),
+            Err(why) => self.warn_of_raw_file(why).map(|()| None),
         }
     }
 
-    /// Warns that counters and positions are missing from the final file because the raw file can't be read.
-    pub fn warn_of_raw_file(&self, why: &h5::Hdf5Error) {
+    /// Warns that counters and positions are missing from the final file because the raw file is damaged, or because this user has
+    /// no access to it, as readers of the final file may have.
+    ///
+    /// # Errors
+    /// Fails if a system call failed for another reason: a later run can copy the values.
+    pub fn warn_of_raw_file(&self, why: h5::Hdf5Error) -> h5::Result<()> {
         let path = self.target.task().acquisition.file.display();
-        let warning = format!("{path}: can't be read, so its counters and positions are not copied: {why}");
+        match why {
+            h5::Hdf5Error::Io(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+                let message = format!("counters and positions can't be read from {path}: {why}");
+                return Err(h5::Hdf5Error::Io(std::io::Error::new(why.kind(), message)));
+            }
+            why => self.warn(format!("{path}: can't be read, so its counters and positions are not copied: {why}")),
+        }
+        Ok(())
+    }
+
+    /// Warns that a counter of the scan is missing from the final file.
+    pub fn warn_of_counter(&self, name: &str, why: &h5::Hdf5Error) {
+        let path = self.target.task().acquisition.file.display();
+        self.warn(format!("{path}: counter {name} can't be read, and is not copied: {why}"));
+    }
+
+    fn warn(&self, warning: String) {
         let mut warnings = self.warnings.borrow_mut();
         if !warnings.contains(&warning) {
             warnings.push(warning);

@@ -49,7 +49,7 @@ impl ScanNumbers {
         match raw.map(|raw| read_raw(raw, content)) {
             Some(Ok(all)) => Ok(all),
             Some(Err(why)) => {
-                content.warn_of_raw_file(&why);
+                content.warn_of_raw_file(why)?;
                 read_existing(content)
             }
             None => read_existing(content),
@@ -67,7 +67,10 @@ fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
     let scan = &content.target.task().acquisition;
     let mut counters = Vec::new();
     for (name, path) in &scan.counters {
-        counters.extend(read_list(raw, path, name)?);
+        match read_list(raw, path, name) {
+            Err(why @ Hdf5Error::Library(_)) => content.warn_of_counter(name, &why),
+            found => counters.extend(ignore_unusable(found)?.flatten()),
+        }
     }
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
@@ -99,19 +102,19 @@ fn read_children(group: &Group) -> Result<Vec<CopiedValues>> {
     let names = ignore_unusable(group.member_names())?.unwrap_or_default();
     let mut all = Vec::new();
     for name in names {
-        all.extend(read_list(group, &name, &name)?);
+        all.extend(ignore_unusable(read_list(group, &name, &name))?.flatten());
     }
     Ok(all)
 }
 
 /// Reads a list of numbers; `None` if there is no such list.
 fn read_list(group: &Group, path: &str, name: &str) -> Result<Option<CopiedValues>> {
-    let Some(dataset) = ignore_unusable(group.dataset(path))? else { return Ok(None) };
+    let dataset = group.dataset(path)?;
     let shape = dataset.shape();
     if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES {
         return Ok(None);
     }
-    let Some(numbers) = ignore_unusable(read_numbers(&dataset))?.flatten() else { return Ok(None) };
+    let Some(numbers) = read_numbers(&dataset)? else { return Ok(None) };
     let units = ignore_unusable(dataset.text_attribute("units"))?;
     Ok(Some(CopiedValues { name: escape_name(name), numbers, shape, units }))
 }

@@ -13,14 +13,14 @@ use super::options::check_cancelled;
 use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
 use crate::SharedBins;
-use crate::part::{self, Part, list_parts, parts_dir};
+use crate::part::{self, Part, PartError, list_parts, parts_dir};
 
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {
     pub target: OutputSpec,
     pub options: &'a OutputOptions,
     pub observer: &'a dyn BuildObserver,
-    /// Files in the directory of the parts, usable or not, with their versions.
+    /// Parts that were read or are damaged, with their versions. They are not needed once the final file has all frames.
     pub files: Vec<(PathBuf, FileVersion)>,
     pub parts: Vec<Part>,
     pub existing: Option<OutputFile>,
@@ -28,6 +28,8 @@ pub(super) struct OutputInputs<'a> {
     pub is_damaged: bool,
     /// Frames of parts that can't be read, and why.
     pub unread: Vec<Absent>,
+    /// True if there are parts that can't be read.
+    pub has_unread_parts: bool,
     /// Version of the existing final file, from before it was opened.
     pub existing_version: Option<FileVersion>,
     /// True if the existing final file is replaced although it has another scan or recipe: it was made from an earlier content of the
@@ -48,22 +50,29 @@ impl<'a> OutputInputs<'a> {
     ) -> Result<Self, OutputError> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
-        let (mut files, mut unread, mut replaces) = (Vec::new(), Vec::new(), false);
+        let (mut files, mut unread) = (Vec::new(), Vec::new());
+        let (mut has_unread_parts, mut replaces) = (false, false);
         let path = target.path();
         let is_noted = part_index::is_recorded_owner(&target)?;
         let paths = list_parts(target.out_root(), &scan, &recipe);
         for path in paths.map_err(|why| list_error(&target, why))? {
             check_cancelled(observer)?;
-            files.extend(file_version(&path)?.map(|identity| (path.clone(), identity)));
+            let version = file_version(&path)?;
             match part::read_part(&path) {
                 Ok(part) if part.metadata.task.scan == scan && part.metadata.task.recipe_digest == recipe => {
                     check_same_file(&path, target.task(), &part.metadata.task)?;
+                    files.extend(version.map(|version| (path, version)));
                     parts.push(share_bins(part, parts.first())?);
                 }
                 Ok(_) => warnings
                     .push(format!("{}: ignored: a part of another scan or recipe than its directory", path.display())),
                 Err(error) if error.was_removed() => return Err(error.into()),
                 Err(error) => {
+                    has_unread_parts = true;
+                    // Whatever else it is, it may be read later, or by another version.
+                    if matches!(error, PartError::Damaged { .. }) {
+                        files.extend(version.map(|version| (path.clone(), version)));
+                    }
                     unread.extend(part::frames_of_unread(&path, &error));
                     warnings.push(error.to_string());
                 }
@@ -107,6 +116,7 @@ impl<'a> OutputInputs<'a> {
             existing_version: existing_was,
             is_damaged,
             unread,
+            has_unread_parts,
             replaces_other: replaces,
             warnings,
             write_warnings: notes,

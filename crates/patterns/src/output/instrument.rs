@@ -35,7 +35,7 @@ impl ExperimentNames {
         };
         match raw.map(read) {
             Some(Ok(names)) => return Ok(names),
-            Some(Err(why)) => content.warn_of_raw_file(&why),
+            Some(Err(why)) => content.warn_of_raw_file(why)?,
             None => (),
         }
         let mut names = Self::default();

@@ -86,6 +86,10 @@ pub fn merge(
     let plan = MergePlan::new(&members, &solid_angles, observer)?;
     let target = plan.output_spec(name, scope)?;
     let mut outcome = BuildOutcome::new(&target, &plan.row_sources);
+    for member in &members {
+        outcome.explain(&member.inputs.unread, member.inputs.has_unread_parts);
+        outcome.warnings.extend_from_slice(&member.inputs.warnings);
+    }
     let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
     outcome.layout = Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
     let was = file_version(&target.path())?;

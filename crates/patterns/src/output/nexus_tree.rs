@@ -51,7 +51,7 @@ impl NexusTree {
         process.write_text("date", &timestamp::format_iso8601(SystemTime::now()))?;
         write_configuration(&process, target, recipe)?;
         let integrated = create_nexus_group(&process, name::INTEGRATED, "NXdata")?;
-        let raw = content.raw_file();
+        let raw = content.raw_file()?;
         let numbers = ScanNumbers::read(raw.as_deref(), content)?;
         let names = ExperimentNames::read(raw.as_deref(), content)?;
         let frames: Vec<i64> = (0..target.frames() as i64).collect();

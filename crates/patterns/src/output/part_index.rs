@@ -72,6 +72,10 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         Err(why) if why.kind() == ErrorKind::NotFound => None,
         name => Some(RawPath::from(OsString::from_vec(name.map_err(OutputError::io(&register))?))),
     };
+    if name.as_ref().is_some_and(|name| !name.is_contained()) && damaged.is_none() {
+        let why = "damaged: expected the path of a final file; remove it if there are no results to keep";
+        return Err(OutputError::content(&register, why));
+    }
     match name.filter(RawPath::is_contained).map(|name| OutputFile::open(&out_root.join(name.as_path()))) {
         // The final file was replaced by the final file of another recipe.
         Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => Ok(None),

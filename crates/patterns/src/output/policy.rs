@@ -21,8 +21,9 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
         match part::read_user_block(path) {
             Ok(head) => in_parts = in_parts.saturating_add(head.count),
             Err(error) if error.io_error().is_some() && !error.was_removed() => return Err(error.into()),
+            Err(error) if error.was_removed() => (),
             // Damage is reported when the part is read.
-            Err(_) => (),
+            Err(_) => return Ok(true),
         }
     }
     let path = target.path();
@@ -34,9 +35,10 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
     for path in &parts {
         match part::read_task(path) {
             Ok(task) => target.add_fallback(&task),
+            Err(error) if error.was_removed() => (),
             Err(error) if error.is_io_failure() => return Err(error.into()),
             // Damage is reported when the part is read.
-            Err(_) => (),
+            Err(_) => return Ok(true),
         }
     }
     Ok(in_parts.saturating_add(count(&target)) >= target.frames())

@@ -48,7 +48,7 @@ fn members_to_link(group: &str, content: &OutputContent, raw: Option<&Group>) ->
         // A soft link leads to a path in its own file, which nexusformat would look for in the final file.
         match ignore_unusable(raw.group(group).and_then(|group| group.members(|link| link != LinkType::Soft))) {
             Ok(members) => return Ok(members.unwrap_or_default()),
-            Err(why) => content.warn_of_raw_file(&why),
+            Err(why) => content.warn_of_raw_file(why)?,
         }
     }
     match content.existing {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use output_owners::OutputOwner;
 use records::RawPath;
 use system::atomic;
+use system::mapped_file::is_without_locks;
 use system::ownership::OwnershipRule;
 
 use super::{Leftover, Leftovers, short};
@@ -176,6 +177,8 @@ fn lock(path: &Path) -> Result<Option<File>, OutputError> {
     };
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(OutputError::Busy { path: path.to_owned() }),
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(file)),
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::Error(why)) if is_without_locks(&why) => Ok(Some(file)),
+        Err(TryLockError::Error(why)) => Err(OutputError::Io { path: path.to_owned(), why }),
     }
 }

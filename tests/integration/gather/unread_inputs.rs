@@ -1,0 +1,128 @@
+//! Parts, counters and registers that can't be read: nothing is removed, and nothing is said to be whole, before it was read.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::fault_shim;
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture, program, run, small_options};
+
+fn from_out(workspace: &Workspace) -> Vec<String> {
+    vec!["--from".to_owned(), workspace.path("out").to_str().unwrap().to_owned()]
+}
+
+/// Runs gather under the shim that logs calls, or lets one fail.
+fn gather_under(workspace: &Workspace, environment: &[(&str, &str)]) -> Outcome {
+    let top = workspace.path("out");
+    let mut command = Command::new(program("gather"));
+    command.args(from_out(workspace));
+    fault_shim::preload(&mut command, top.parent().unwrap()).envs(environment.iter().copied());
+    capture(command, "").into()
+}
+
+/// Runs gather with the first open of a file failing.
+fn gather_without(workspace: &Workspace, file: &Path) -> Outcome {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let file = file.to_str().unwrap();
+    for number in 1..300 {
+        // A run that fails for another reason changes nothing; one that succeeds would.
+        fs::write(log.path(), "").unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        let copied = Command::new("cp").arg("-a").arg(workspace.path("out")).arg(copy.path()).status().unwrap();
+        assert!(copied.success());
+        let at = format!("open {number} EIO");
+        let ran = gather_under(workspace, &[("FAULTS_AT", &at), ("FAULTS_LOG", log.path().to_str().unwrap())]);
+        if fs::read_to_string(log.path()).unwrap().trim_end().ends_with(file) {
+            return ran;
+        }
+        fs::remove_dir_all(workspace.path("out")).unwrap();
+        let moved =
+            Command::new("cp").arg("-a").arg(copy.path().join("out")).arg(workspace.path("out")).status().unwrap();
+        assert!(moved.success());
+    }
+    panic!("{file} is not opened");
+}
+
+/// A workspace with a final file, and new parts of all its frames.
+fn integrate_twice() -> Workspace {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("out", &["--by", "frames=6"]);
+    let first = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
+    run("gather", NO_ARGUMENTS, &first.stdout).assert_success();
+    run("ai-integrate", &["--force"], &plan).assert_success();
+    workspace
+}
+
+#[test]
+fn a_part_that_cannot_be_read_stays_though_the_final_file_has_its_frames() {
+    let workspace = integrate_twice();
+    let part = workspace.parts("out").remove(1);
+    let failed = gather_without(&workspace, &part);
+    assert_eq!(failed.status, 1, "{}", failed.stderr);
+    assert!(failed.stderr.contains(part.to_str().unwrap()), "{}", failed.stderr);
+    assert_eq!(workspace.parts("out"), std::slice::from_ref(&part), "the others are in the final file");
+    // Another version may read it.
+    let content = fs::read(&part).unwrap();
+    let mut newer = content.clone();
+    let version = newer.windows(4).position(|bytes| bytes == b"\"v\":").unwrap() + 4;
+    newer[version] = b'9';
+    fs::write(&part, newer).unwrap();
+    let refused = run("gather", &from_out(&workspace), "");
+    assert!(refused.status == 1 && part.exists(), "{}", refused.stderr);
+    fs::write(&part, content).unwrap();
+    run("gather", &from_out(&workspace), "").assert_success();
+    assert!(workspace.parts("out").is_empty());
+}
+
+#[test]
+fn a_damaged_part_is_told_once_though_the_final_file_has_its_frames() {
+    let workspace = integrate_twice();
+    let part = workspace.parts("out").remove(1);
+    let mut bytes = fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let told = run("gather", &from_out(&workspace), "");
+    assert!(told.status == 1 && told.stderr.contains("damaged"), "{}", told.stderr);
+    run("gather", &from_out(&workspace), "").assert_success();
+}
+
+#[test]
+fn complete_only_reports_a_damaged_part() {
+    let workspace = Workspace::new(&small_options());
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"])).assert_success();
+    let part = workspace.parts("out").remove(1);
+    fs::write(&part, b"damaged").unwrap();
+    let told = run("gather", &[&from_out(&workspace)[..], &["--complete-only".to_owned()]].concat(), "");
+    assert_eq!(told.status, 1, "{}", told.stderr);
+    assert!(told.stderr.contains(part.to_str().unwrap()), "{}", told.stderr);
+}
+
+#[test]
+fn a_register_that_names_no_final_file_is_an_error() {
+    let workspace = Workspace::new(&small_options());
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success();
+    run("gather", &from_out(&workspace), "").assert_success();
+    let recipes = fs::read_dir(workspace.path("out/.azpipe/parts")).unwrap().next().unwrap().unwrap().path();
+    let register = fs::read_dir(recipes).unwrap().next().unwrap().unwrap().path().join("final");
+    fs::write(&register, "").unwrap();
+    let told = run("gather", &from_out(&workspace), "");
+    assert_eq!(told.status, 1, "{}", told.stderr);
+    assert!(told.stderr.contains(&format!("{}: damaged", register.display())), "{}", told.stderr);
+}
+
+#[test]
+fn counters_that_cannot_be_read_are_told_and_copied_by_the_next_run() {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("out", &[]);
+    let master = serde_json::from_str::<serde_json::Value>(plan.lines().next().unwrap()).unwrap();
+    let master = Path::new(master["scan"]["file"].as_str().or(master["file"].as_str()).unwrap()).to_owned();
+    run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
+    let failed = gather_without(&workspace, &master);
+    assert!(failed.status != 0 && failed.stderr.contains("counters and positions can't be read"), "{}", failed.stderr);
+    let summary = run("gather", &from_out(&workspace), "").assert_success().records("summary").remove(0);
+    let written = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+    let process =
+        written.groups().unwrap()[0].groups().unwrap().into_iter().find(|group| group.name().ends_with("_integrate"));
+    assert!(process.unwrap().group("counters").is_ok());
+}
