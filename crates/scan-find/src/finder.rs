@@ -245,11 +245,15 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Returns whether a scan began after `--since`; a scan without a start time is judged by the times of its files.
+    /// Returns whether a scan began after `--since`; a scan without a start time is judged by the times of its files. A
+    /// file that the system can't read may be as new as any, so that its scan is reported, with the failure.
     fn is_recent(&self, acquisition: &Acquisition) -> bool {
         let Some(since) = self.args.since else { return true };
         let began = acquisition.start_time.as_deref().and_then(|start| since.accepts(start));
-        began.unwrap_or_else(|| acquisition.sources.iter().any(|source| since.accepts_mtime(source.mtime)))
+        began.unwrap_or_else(|| {
+            acquisition.sources.iter().any(|source| since.accepts_mtime(source.mtime))
+                || acquisition.absent.iter().any(|absent| absent.kind == AbsentKind::Unreadable)
+        })
     }
 
     /// Reports a failure once.

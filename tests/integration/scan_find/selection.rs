@@ -92,3 +92,22 @@ fn what_is_there_is_said_where_nothing_matches() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_scan_without_a_start_time_whose_files_can_not_be_read_is_reported() {
+    let directory = RawData::new();
+    let master = create_hdf5(directory.path("raw/s_0001.h5"));
+    let instrument = nexus_group(&nexus_group(&master, "1.1", "NXentry"), "instrument", "NXinstrument");
+    let detector = nexus_group(&instrument, "p3", "NXdetector");
+    let shape = [2, 3, 4];
+    let images = detector.new_dataset::<u16>().shape(shape).virtual_map("p3_0000.h5", "/data", shape, .., shape, ..);
+    images.create("data").unwrap();
+    drop((images, detector, instrument, master));
+    let frames = directory.path("raw/p3_0000.h5");
+    std::os::unix::fs::symlink(&frames, &frames).unwrap();
+    let ran = find(&[directory.path("raw").to_str().unwrap(), "--since", "1d"]);
+    assert_eq!((ran.status, ran.records("scan").len()), (1, 1), "{}", ran.stderr);
+    let fail = ran.records("fail").remove(0);
+    assert!(fail["error"].as_str().unwrap().contains("Too many levels of symbolic links"), "{fail}");
+    assert_eq!(fail["retryable"], true);
+}
