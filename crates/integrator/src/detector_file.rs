@@ -8,6 +8,7 @@ use geometry::{Detector, NexusDetector, PixelCorners, Poni};
 use recipe::FileRef;
 
 use crate::IntegratorError;
+use crate::images::image_error;
 
 /// How many levels of groups are searched. pyFAI writes the detector to /entry/program/detector.
 const MAX_SEARCH_DEPTH: usize = 4;
@@ -15,8 +16,7 @@ const MAX_SEARCH_DEPTH: usize = 4;
 /// Reads the detector that a file describes. The orientation of the PONI file, if it has one, replaces the orientation of the
 /// file.
 pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, IntegratorError> {
-    let error =
-        |why: String| IntegratorError::Image { role: "detector file", name: file.path.display().to_string(), why };
+    let error = |why: String| image_error("detector file", file, why);
     let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| error(why.to_string()))?;
     let group =
         group.ok_or_else(|| error("no NXdetector group; expected a detector file as pyFAI saves it".to_owned()))?;
@@ -34,9 +34,10 @@ fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<Stri
     }
     for name in list_group(file, group)? {
         let child = format!("{}/{name}", group.trim_end_matches('/'));
-        // A child that is no group, or can't be opened, is skipped.
-        if let Ok(Some(found)) = find_nxdetector(file, &child, depth - 1) {
-            return Ok(Some(found));
+        match find_nxdetector(file, &child, depth - 1) {
+            // A child that is no group, or that the HDF5 library can't open, is skipped.
+            Ok(None) | Err(Hdf5ArrayError::Dataset { .. }) => (),
+            found_or_failed => return found_or_failed,
         }
     }
     Ok(None)

@@ -32,6 +32,11 @@ impl DummyCheck {
         Self { mask, dtype, has_started: AtomicBool::new(false) }
     }
 
+    /// Returns whether [`DummyCheck::start_once`] was called.
+    pub fn has_started(&self) -> bool {
+        self.has_started.load(Relaxed)
+    }
+
     /// Returns true on the first call, from any thread, and false on all others, so that one frame is checked.
     pub fn start_once(&self) -> bool {
         !self.has_started.swap(true, Relaxed)

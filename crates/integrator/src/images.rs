@@ -68,10 +68,13 @@ pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorErro
 }
 
 /// Returns the error of an image, which names the file once although its readers name it, too.
-fn image_error(role: &'static str, file: &FileRef, why: String) -> IntegratorError {
+pub fn image_error(role: &'static str, file: &FileRef, why: String) -> IntegratorError {
     let name = file.name();
     let names = [name.as_str(), &file.path.display().to_string()];
-    let rest = names.iter().find_map(|name| why.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned));
+    let rest = names.iter().find_map(|name| {
+        let rest = why.strip_prefix(name)?;
+        rest.strip_prefix(": ").or_else(|| rest.strip_prefix("::")).map(str::to_owned)
+    });
     IntegratorError::Image { role, name, why: rest.unwrap_or(why) }
 }
 

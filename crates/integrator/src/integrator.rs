@@ -127,6 +127,11 @@ impl Integrator {
         &self.invalid_values
     }
 
+    /// Returns whether a frame is still to be checked for dummy values.
+    pub(crate) fn awaits_dummy_check(&self) -> bool {
+        self.dummy_check.as_ref().is_some_and(|dummy_check| !dummy_check.has_started())
+    }
+
     /// Returns the check of the first frame for dummy values, on the first call only; `None` if no check is needed.
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
         self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())

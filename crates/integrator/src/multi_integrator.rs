@@ -47,14 +47,15 @@ impl<'a> MultiIntegrator<'a> {
     }
 
     /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and this frame has values
-    /// that photon counters use as dummy. Only the first frame of the integrators' lives is checked.
+    /// that photon counters use as dummy. Only one frame is checked: the first one that can be decoded. The others are
+    /// reported when they are integrated.
     pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &EncodedFrame<'_>) -> Option<String> {
-        let checks: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
-        if checks.is_empty() {
+        if !self.integrators.iter().any(|integrator| integrator.awaits_dummy_check()) {
             return None;
         }
         let mut pixels = vec![0; self.frame_bytes()];
         decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
+        let checks: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
         checks.into_iter().find_map(|check| check.check(&pixels))
     }
 
@@ -140,5 +141,31 @@ impl<'a> MultiIntegrator<'a> {
             IntegrationSpec { plan, invalid, csr }
         };
         self.integrators.iter().map(spec).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernels::PixelType;
+    use recipe::{Recipe, Settings};
+    use records::FrameLayout;
+
+    use super::*;
+
+    #[test]
+    fn the_first_frame_that_can_be_decoded_is_checked_for_dummies() {
+        let poni = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4, \
+                    \"max_shape\": [4, 5]}\nDistance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n";
+        let settings = Settings { geometry: Some(poni.to_owned()), npt: Some(3), ..Settings::default() };
+        let recipe = Recipe::resolve(&settings).unwrap();
+        let integrator = Integrator::new(&recipe, &FrameLayout::full_frame([4, 5]), PixelType::U16).unwrap();
+        let integrators = MultiIntegrator::new(vec![&integrator]);
+        let warning = |bytes: &[u8]| {
+            integrators.warn_of_dummies(&integrators.native_decoder(), &EncodedFrame { bytes, filter_mask: 0 })
+        };
+        let frame = 65534_u16.to_ne_bytes().repeat(20);
+        assert_eq!(warning(&frame[1..]), None);
+        assert!(warning(&frame).is_some_and(|warning| warning.starts_with("20 unmasked pixels")));
+        assert_eq!(warning(&frame), None);
     }
 }

@@ -23,6 +23,9 @@ fn write_files(workspace: &Workspace) {
     std::fs::write(workspace.path("text.edf"), "not an image").unwrap();
     std::fs::write(workspace.path("empty.edf"), "").unwrap();
     std::fs::create_dir(workspace.path("directory.npy")).unwrap();
+    let file = create_hdf5(workspace.path("unreadable.h5"));
+    file.link_external("endless.h5", "/detector", "detector").unwrap();
+    std::os::unix::fs::symlink(workspace.path("endless.h5"), workspace.path("endless.h5")).unwrap();
     let file = create_hdf5(workspace.path("images.h5"));
     let numbers = |name: &str, shape: &[usize]| {
         let dataset = file.new_dataset::<u8>().shape(shape).create(name).unwrap();
@@ -88,6 +91,7 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("variance = 'images.h5::/nothing'", 2, &["variance", "images.h5::/nothing", "no such dataset"]),
     ("poni-detector = 'nowhere.h5'", 2, &["nowhere.h5", "No such file"]),
     ("poni-detector = 'images.h5'", 2, &["images.h5", "no NXdetector"]),
+    ("poni-detector = 'unreadable.h5'", 2, &["unreadable.h5", "Too many levels of symbolic links"]),
     ("monitor = 'images.h5::/nothing'", 2, &["monitor", "images.h5::/nothing"]),
     ("monitor = 'text.edf::/counts'", 2, &["monitor", "text.edf", "HDF5"]),
     // Values, whatever the frames.
