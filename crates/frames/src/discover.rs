@@ -20,7 +20,7 @@ mod frame_map;
 pub(crate) mod frame_selection;
 mod image_operation;
 mod images;
-mod linked_file;
+pub(crate) mod linked_file;
 mod links;
 mod never_taken;
 mod open_files;

@@ -118,9 +118,7 @@ fn check_in_process(file: &Path, read: &[String], open: &[String]) -> io::Result
     };
     let mut budget = MAX_OBJECTS;
     for path in read {
-        if let Ok(object) = root.open(path) {
-            pass_unusable(read_object(&object, 0, &mut budget))?;
-        }
+        pass_unusable(root.open(path).and_then(|object| read_object(&object, 0, &mut budget)))?;
     }
     for path in open {
         pass_unusable(root.open(path).and_then(|object| list_group(&object)))?;
@@ -174,4 +172,30 @@ fn read_object(object: &Hdf5Object, depth: usize, budget: &mut usize) -> Result<
         ObjectType::Group | ObjectType::Other => (),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::tests::create_file_with_link;
+
+    #[test]
+    fn an_object_that_the_system_can_not_open_does_not_pass() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.h5");
+        create_file_with_link(&path, "entry", "b.h5");
+        let check = |read: &[&str], open: &[&str]| {
+            let [read, open] =
+                [read, open].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+            check_in_process(&path, &read, &open)
+        };
+        for (read, open) in [(&["entry"][..], &[][..]), (&[][..], &["entry"][..])] {
+            check(read, open).expect("a file that is missing is seen by the caller");
+        }
+        let unreadable = directory.path().join("b.h5");
+        std::os::unix::fs::symlink(&unreadable, &unreadable).unwrap();
+        for (read, open) in [(&["entry"][..], &[][..]), (&[][..], &["entry"][..])] {
+            check(read, open).expect_err("a link to itself can't be opened");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 //! They are read through the HDF5 library, so only its built-in filters are supported: deflate, shuffle and
 //! Fletcher's checksum.
 
+mod virtual_sources;
+
 use std::path::{Path, PathBuf};
 
 use records::RawPath;
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
 use crate::hdf5_worker::{self, FilterConnection, WorkerClient, WorkerFailure, WorkerRequest};
+use virtual_sources::{VirtualSourceError, check_sources};
 
 /// An array of numbers with its shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,9 +309,18 @@ fn with_object<T>(
     let not_hdf5 = |why| Hdf5ArrayError::NotHdf5 { file: file.to_owned(), why };
     let wrong = |why| Hdf5ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
     let opened = Hdf5Object::open_file(file).map_err(|err| failed(err, &not_hdf5))?;
-    let object = opened.open(path).map_err(|err| failed(err, &|_| wrong("no such object".to_owned())))?;
+    let object = opened.open_existing(path, "object").map_err(|err| failed(err, &wrong))?;
     if kind != ObjectType::Other && object.object_type() != kind {
         return Err(wrong(format!("expected a {}", if kind == ObjectType::Group { "group" } else { "dataset" })));
+    }
+    if kind == ObjectType::Dataset {
+        check_sources(&object).map_err(|err| match err {
+            VirtualSourceError::Library(err) => failed(err, &wrong),
+            VirtualSourceError::Unreadable(why) => {
+                Hdf5ArrayError::Io { file: file.to_owned(), why: std::io::Error::other(format!("{path}: {why}")) }
+            }
+            VirtualSourceError::Unusable(why) => wrong(why),
+        })?;
     }
     take(&object).map_err(|err| failed(err, &wrong))
 }

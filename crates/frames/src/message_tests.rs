@@ -60,7 +60,7 @@ fn why_files_and_objects_can_not_be_used() {
 #[test]
 fn why_objects_are_no_frames() {
     let path = || "/1.1/title".to_owned();
-    let errors: [UnusableError; 26] = [
+    let errors: [UnusableError; 27] = [
         frame_dimensions(&[7]).expect_err("a list").into(),
         frame_dimensions(&[5, 2, 20, 30]).expect_err("two channels").into(),
         FrameShapeError::Mismatch { found: [20, 30], expected: [30, 20] }.into(),
@@ -90,6 +90,11 @@ fn why_objects_are_no_frames() {
         UnusableError::Cycle(64),
         UnusableError::TooManyLinks { path: path(), most: 32 },
         UnusableError::TextLength { path: path(), len: 65537, most: 65536 },
+        UnusableError::ImageOperation {
+            path: "binning/x".to_owned(),
+            found: "-1".to_owned(),
+            expected: "a whole number",
+        },
         UnusableError::SegmentSize { segment: 100, frame: 84 },
     ];
     let messages = [
@@ -119,6 +124,7 @@ fn why_objects_are_no_frames() {
         "virtual datasets that refer to each other in a cycle, or more than 64 levels deep",
         "/1.1/title: more than 32 links on the way: do they form a cycle?",
         "/1.1/title: a text of 65537 bytes: expected at most 65536",
+        "image_operation: binning/x is -1: expected a whole number",
         "external storage with a segment of 100 bytes: expected a multiple of the 84 bytes of a frame",
     ];
     assert_eq!(errors.map(|error| error.to_string()), messages);
@@ -170,6 +176,7 @@ fn why_sources_arrays_and_images_can_not_be_read() {
             file: file(),
             why: WorkerError::StorageTimedOut(Duration::from_secs(60)).to_string(),
         },
+        Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Lost(io::Error::from_raw_os_error(5)).to_string() },
         Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Interrupted.to_string() },
         Hdf5ArrayError::NoAnswer {
             file: file(),
@@ -187,6 +194,7 @@ fn why_sources_arrays_and_images_can_not_be_read() {
         "/data/a.h5: the process that reads it was killed (signal: 9 (SIGKILL)), perhaps by the system because memory ran \
          out: run again, with more memory (a job's --mem) or fewer processes beside it if it is killed again",
         "/data/a.h5: its storage gave no answer for 60 s: run again when it does (AZPIPE_FILE_TIMEOUT sets the limit)",
+        "/data/a.h5: no answer from the process that reads it (Input/output error (os error 5)): run again",
         "/data/a.h5: a signal stopped the filter",
         "/data/a.h5: the process that reads HDF5 files can't be started: Resource temporarily unavailable (os error 11)",
         "/data/a.h5::/entry/data: no such object",

@@ -17,3 +17,4 @@ mod parts;
 mod pyfai_worker;
 mod special_files;
 mod stops;
+mod virtual_monitors;

@@ -24,7 +24,8 @@ use crate::ffi::{LibraryError, ObjectType, StorageLayout, VirtualMapping};
 /// depth of two.
 const MAX_VIRTUAL_DEPTH: usize = 64;
 
-type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
+/// The frame map of a dataset, or the reason why it has none.
+pub(super) type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
 
 /// Cache of the datasets that were mapped so far.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use records::{AbsentKind, Spans};
 
-use super::dataset_cache::DatasetCache;
+use super::dataset_cache::{DatasetCache, SharedFrameMap};
 use super::detector::{ImageLocation, ScanDetector};
 use super::entry::NexusEntry;
 use super::error::DiscoverError;
@@ -80,17 +80,26 @@ fn data_file_number(name: &str) -> Option<u64> {
 
 /// Concatenates the frames of the datasets. All datasets but the last have the same number of frames. A dataset
 /// whose file is missing counts as many, up to the number of images that the detector was configured to take.
+///
+/// # Errors
+/// No dataset can be read that tells how many frames the others have.
 pub(super) fn build_frame_map(
     cache: &mut DatasetCache,
     entry: &NexusEntry,
     paths: &[String],
 ) -> Result<FrameMap, DiscoverError> {
     let each: Vec<_> = paths.iter().map(|path| cache.frame_map(&entry.file, path)).collect();
-    let Some(first) = each.iter().find_map(|frame_map| frame_map.as_ref().as_ref().ok()) else {
-        let none = || UnusableError::NoDataFiles.into();
-        return Err(each.first().and_then(|frame_map| frame_map.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
+    let Some((index, first)) = each.iter().enumerate().find_map(|(at, map)| Some((at, map.as_ref().as_ref().ok()?)))
+    else {
+        return Err(first_failure(&each).unwrap_or_else(|| UnusableError::NoDataFiles.into()));
     };
     let planned = planned_images(&mut cache.files, entry)?;
+    // The last dataset may be shorter than the others, unless it takes all images that were planned for it.
+    let is_last = index.checked_add(1) == Some(each.len());
+    let is_full = || planned == first.frames.checked_mul(each.len() as u64);
+    if let Some(why) = first_failure(&each[..index]).filter(|_| is_last && !is_full()) {
+        return Err(why);
+    }
     let mut counts = Vec::new();
     let mut total: u64 = 0;
     for frame_map in &each {
@@ -121,6 +130,10 @@ pub(super) fn build_frame_map(
         }
     }
     Ok(all.complete())
+}
+
+fn first_failure(each: &[SharedFrameMap]) -> Option<DiscoverError> {
+    DiscoverError::choose_retryable(each.iter().filter_map(|frame_map| frame_map.as_ref().as_ref().err())).cloned()
 }
 
 /// Returns the number of images that the detector was configured to take.

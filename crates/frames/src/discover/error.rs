@@ -102,6 +102,11 @@ impl DiscoverError {
         matches!(self, Self::Unreadable(..))
     }
 
+    /// Returns the first error of the system, since it may pass, or else the first error.
+    pub(crate) fn choose_retryable<'a>(errors: impl Iterator<Item = &'a Self> + Clone) -> Option<&'a Self> {
+        errors.clone().find(|why| why.is_unreadable()).or_else(|| errors.clone().next())
+    }
+
     /// Returns the kind of absence that a record states for frames with this error.
     pub(crate) fn absent_kind(&self) -> AbsentKind {
         match self {

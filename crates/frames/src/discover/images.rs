@@ -115,13 +115,26 @@ fn detector_name(files: &[PathBuf]) -> String {
 }
 
 /// Concatenates the frames of the files. A gap in the numbers counts as a missing file.
+///
+/// # Errors
+/// No file can be read that tells how many frames the others have.
 fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
     open_files_ahead(files.iter().filter(|file| !file_content_cache::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
-    let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
+    let Some((index, first)) = headers.iter().enumerate().find_map(|(at, header)| Some((at, &header.as_ref().ok()?.0)))
+    else {
         let none = || UnusableError::NoImages.into();
         return Err(headers.into_iter().find_map(Result::err).unwrap_or_else(none));
     };
+    // The last file may hold fewer images than the others. If it is the only one that can be read, how many the others
+    // hold is unknown, except that damaged files before a single image are taken for single images.
+    let before = headers[..index].iter().filter_map(|header| header.as_ref().err());
+    if index.checked_add(1) == Some(files.len())
+        && let Some(why) = DiscoverError::choose_retryable(before)
+        && (why.is_unreadable() || first.frames > 1)
+    {
+        return Err(why.clone());
+    }
     let coding = PixelCoding::native_dtype(first.kind)?;
     let steps = number_step(files);
     let slots = files_by_position(files, steps.as_ref());

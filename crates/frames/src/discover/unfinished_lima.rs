@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use records::{AbsentKind, Span, Spans};
 
-use super::dataset_cache::DatasetCache;
+use super::dataset_cache::{DatasetCache, SharedFrameMap};
 use super::detector::ScanDetector;
 use super::entry::NexusEntry;
 use super::error::DiscoverError;
@@ -93,7 +93,7 @@ pub(super) fn file_paths(
 
 /// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
 ///
-/// Each file holds as many frames as the first one. The scan has as many frames as were requested or, if that is
+/// Each file but the last holds as many frames as the first one that can be read. The scan has as many frames as were requested or, if that is
 /// unknown, as the files have room for.
 ///
 /// # Errors
@@ -113,16 +113,29 @@ pub(super) fn build_frame_map(
         (frame_map, is_closed)
     };
     let each: Vec<_> = files.iter().map(&mut look).collect();
-    let Some(first) = each.iter().find_map(|(frame_map, _)| frame_map.as_ref().as_ref().ok()).cloned() else {
-        let why = each.first().and_then(|(frame_map, _)| frame_map.as_ref().as_ref().err()).cloned();
-        let why = why.unwrap_or_else(|| UnusableError::NoLimaFiles.into());
-        return Ok(Some(LimaFrames { frame_map: Err(why), stray_files: Vec::new() }));
+    let failed = |why| Ok(Some(LimaFrames { frame_map: Err(why), stray_files: Vec::new() }));
+    let is_readable = |(frame_map, _): &(SharedFrameMap, _)| frame_map.is_ok();
+    let Some((index, Ok(first))) = each.iter().position(is_readable).map(|index| (index, &*each[index].0)) else {
+        return failed(first_failure(&each).unwrap_or_else(|| UnusableError::NoLimaFiles.into()));
     };
+    let mut frames_per_file = first.frames;
+    if index.checked_add(1) == Some(files.len())
+        && let Some(why) = first_failure(&each[..index])
+    {
+        // The last file may hold fewer frames than the others, unless it takes all frames that were requested for it.
+        let count = files[index].number.saturating_sub(from).saturating_add(1);
+        if requested.is_none() || requested != first.frames.checked_mul(count) {
+            match saved_frames_per_file(&mut cache.files, entry, detector)? {
+                Some(saved) => frames_per_file = saved,
+                None => return failed(why),
+            }
+        }
+    }
     // No scan has more frames than a record may hold.
-    let most = Spans::MAX_FRAMES.checked_div(first.frames).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
+    let most = Spans::MAX_FRAMES.checked_div(frames_per_file).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
     // First frame of a file. File numbers are below `most`, so that the product is at most `MAX_FRAMES`, or the
     // frames of one file.
-    let start = |number: u64| number.saturating_sub(from).saturating_mul(first.frames);
+    let start = |number: u64| number.saturating_sub(from).saturating_mul(frames_per_file);
     let stray = |numbered: &LimaFile| {
         let (file, number) = (numbered.file.clone(), number_in_name(numbered));
         (file.clone(), UnusableError::LimaFileNumber { file, number, end: most }.into())
@@ -130,8 +143,9 @@ pub(super) fn build_frame_map(
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
     files.retain(|numbered| numbered.number < most);
     let start_of_last = files.last().map_or(0, |last| start(last.number));
-    let total =
-        requested.filter(|&requested| requested > start_of_last).unwrap_or(start_of_last.saturating_add(first.frames));
+    let total = requested
+        .filter(|&requested| requested > start_of_last)
+        .unwrap_or(start_of_last.saturating_add(frames_per_file));
     let fill = || {
         let mut all = FrameMap::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
         let start = |number: u64| start(number).min(total);
@@ -151,7 +165,7 @@ pub(super) fn build_frame_map(
         }
         if entry.has_ended() {
             let behind = Spans::from(Span::new(start(expected), total));
-            let last = expected.saturating_add(behind.count().div_ceil(first.frames.max(1)));
+            let last = expected.saturating_add(behind.count().div_ceil(frames_per_file.max(1)));
             all.add_absent(&behind, AbsentKind::Missing, &describe_missing(&files, expected, last))?;
         }
         Ok(all.complete())
@@ -173,6 +187,20 @@ fn requested_frames(
         Some(count) if count >= 1.0 => Ok(Some(count as u64)),
         _ => Ok(None),
     }
+}
+
+/// Returns the number of frames that Lima was to save in each file, or `None` if the master doesn't say.
+fn saved_frames_per_file(
+    files: &mut OpenFiles,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Option<u64>, DiscoverError> {
+    let count = entry.read_number(files, &format!("{}/ctrl_parameters/saving_frame_per_file", detector.group))?;
+    Ok(count.filter(|count| (1.0..=Spans::MAX_FRAMES as f64).contains(count)).map(|count| count as u64))
+}
+
+fn first_failure<T>(each: &[(SharedFrameMap, T)]) -> Option<DiscoverError> {
+    DiscoverError::choose_retryable(each.iter().filter_map(|(frame_map, _)| frame_map.as_ref().as_ref().err())).cloned()
 }
 
 /// Returns the number of a file as it is written in its name.

@@ -57,6 +57,9 @@ pub(crate) enum UnusableError {
     TooManyLinks { path: String, most: usize },
     #[error("{path}: a text of {len} bytes: expected at most {most}")]
     TextLength { path: String, len: usize, most: usize },
+    /// Lima's description of what it did to the images can't be understood.
+    #[error("image_operation: {path} is {found}: expected {expected}")]
+    ImageOperation { path: String, found: String, expected: &'static str },
     #[error("external storage with a segment of {segment} bytes: expected a multiple of the {frame} bytes of a frame")]
     SegmentSize { segment: u64, frame: u64 },
     #[error("external storage with more bytes than its {} take", format_count(*.0, "frame"))]

@@ -25,6 +25,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
+use rustix::io::Errno;
 
 pub(crate) use dataset::{ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk};
 pub use dimension_scales::{ScaledDataset, attach_dimension_scales};
@@ -51,7 +52,7 @@ impl LibraryError {
 
     /// Returns the error for memory that could not be allocated, which is no defect of the file.
     pub(crate) fn no_memory(what: impl Display) -> Self {
-        Self { why: format!("not enough memory for {what}"), errno: Some(rustix::io::Errno::NOMEM.raw_os_error()) }
+        Self { why: format!("not enough memory for {what}"), errno: Some(Errno::NOMEM.raw_os_error()) }
     }
 
     /// Returns the error of the failed system call, which is no defect of the file.
@@ -129,6 +130,25 @@ fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Librar
     })
 }
 
+/// Makes a call that reads elements. For a source of a virtual dataset that it can't open or read, the library returns the
+/// fill value and reports no error; this function returns the error of the system.
+fn call_to_read<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, LibraryError> {
+    with_library_lock(|| {
+        let done = call_for_status(call)?;
+        match STORAGE_ERRNO.take() {
+            Some(errno) if !is_refusal(errno) => Err(io::Error::from_raw_os_error(errno).into()),
+            _ => Ok(done),
+        }
+    })
+}
+
+/// Returns whether an error is a lasting refusal of one path, such as a directory without search permission. The library
+/// then looks for a source in another place.
+fn is_refusal(errno: i32) -> bool {
+    let refusals = [Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
+    refusals.contains(&Errno::from_raw_os_error(errno))
+}
+
 /// Messages of failed system calls (lstat and realpath) whose `errno` the library doesn't keep. They are
 /// reported as EIO.
 const ERRNO_LESS_MESSAGES: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
@@ -150,7 +170,7 @@ fn last_error() -> LibraryError {
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| parse_errno(entry.desc())) {
         Some(errno) => LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
         None if ERRNO_LESS_MESSAGES.contains(&inner.desc()) => {
-            LibraryError { why: inner.desc().to_owned(), errno: Some(rustix::io::Errno::IO.raw_os_error()) }
+            LibraryError { why: inner.desc().to_owned(), errno: Some(Errno::IO.raw_os_error()) }
         }
         None if stack
             .iter()
@@ -200,8 +220,13 @@ fn read_string<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<V
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Creates a file with an external link to the object of the same name in another file.
+    pub(crate) fn create_file_with_link(path: &std::path::Path, name: &str, target: &str) {
+        hdf5::File::create(path).unwrap().link_external(target, name, name).unwrap();
+    }
 
     #[test]
     fn memory_that_is_not_there_is_no_damage() {

@@ -64,6 +64,53 @@ impl Hdf5Object {
         call_for_id(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
     }
 
+    /// Opens an object like [`Hdf5Object::open`]. `kind` names it in the error for a path that doesn't exist.
+    ///
+    /// # Errors
+    /// The path doesn't exist; or a link on it leads nowhere, or the object is damaged, and the error says so.
+    pub(crate) fn open_existing(&self, path: &str, kind: &str) -> Result<Self, LibraryError> {
+        self.open(path).map_err(|err| match self.find_link(path) {
+            _ if err.errno.is_some() => err,
+            Err(why) if why.errno.is_some() => why,
+            Ok(None) => LibraryError::new(format!("no such {kind}")),
+            Ok(Some(LinkTarget::Soft(target))) => {
+                LibraryError::new(format!("can't follow the link to {target}: {}", err.why))
+            }
+            Ok(Some(LinkTarget::External(file, target))) => {
+                LibraryError::new(format!("can't follow the link to {}::{target}: {}", file.display(), err.why))
+            }
+            Ok(Some(LinkTarget::Hard | LinkTarget::Other)) | Err(_) => {
+                LibraryError::new(format!("not readable as HDF5: {}", err.why))
+            }
+        })
+    }
+
+    /// Returns the target of the last link on a path from this group, or of the first one that can't be followed, or `None`
+    /// if there is no such path.
+    ///
+    /// # Errors
+    /// A group on the path can't be read.
+    fn find_link(&self, path: &str) -> Result<Option<LinkTarget>, LibraryError> {
+        let mut names = path.split('/').filter(|name| !name.is_empty() && *name != ".").peekable();
+        let mut opened = None;
+        while let Some(name) = names.next() {
+            let at: &Self = opened.as_ref().unwrap_or(self);
+            if at.object_type() != ObjectType::Group {
+                return Ok(None);
+            }
+            let Some(target) = at.read_link(name)? else { return Ok(None) };
+            if names.peek().is_none() {
+                return Ok(Some(target));
+            }
+            opened = match at.open(name) {
+                Ok(next) => Some(next),
+                Err(why) if why.errno.is_some() => return Err(why),
+                Err(_) => return Ok(Some(target)),
+            };
+        }
+        Ok(None)
+    }
+
     pub(crate) fn object_type(&self) -> ObjectType {
         // SAFETY: the call takes only a number, and returns an error value for an invalid identifier.
         match with_library_lock(|| unsafe { raw::H5Iget_type(self.0.0) }) {

@@ -15,8 +15,8 @@ use hdf5_sys::h5t::{H5T_VARIABLE, H5Tcopy, H5Tget_size, H5Tis_variable_str, H5Tr
 use super::dataset::element_class;
 use super::dataspace::dataspace_shape;
 use super::{
-    ElementClass, Hdf5Id, Hdf5Object, LibraryError, c_string, call_for_id, call_for_status, raw, with_library_lock,
-    zeroed_buffer,
+    ElementClass, Hdf5Id, Hdf5Object, LibraryError, c_string, call_for_id, call_for_status, call_to_read, raw,
+    with_library_lock, zeroed_buffer,
 };
 
 /// Maximum number of array elements to read. The corners of 16 million pixels are 200 million numbers.
@@ -186,7 +186,7 @@ impl ValueReader<'_> {
             return Err(LibraryError::new("not numbers: expected integers or floating-point numbers"));
         }
         let mut numbers = zeroed_buffer(0.0_f64, self.count()?, MAX_NUMBERS)?;
-        call_for_status(|| (self.read)(*H5T_NATIVE_DOUBLE, numbers.as_mut_ptr().cast()))?;
+        call_to_read(|| (self.read)(*H5T_NATIVE_DOUBLE, numbers.as_mut_ptr().cast()))?;
         Ok(numbers)
     }
 
@@ -214,7 +214,7 @@ impl ValueReader<'_> {
         // SAFETY: the type is open for as long as its handle lives.
         let size = with_library_lock(|| unsafe { H5Tget_size(self.kind.0) });
         let mut bytes = zeroed_buffer(0_u8, count.saturating_mul(size as u64), MAX_TEXT_BYTES)?;
-        call_for_status(|| (self.read)(self.kind.0, bytes.as_mut_ptr().cast()))?;
+        call_to_read(|| (self.read)(self.kind.0, bytes.as_mut_ptr().cast()))?;
         bytes.truncate(size);
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         bytes.truncate(end);
@@ -233,7 +233,7 @@ impl ValueReader<'_> {
             call_for_status(|| H5Tset_size(kind.0, H5T_VARIABLE))?;
             call_for_status(|| raw::H5Tset_cset(kind.0, raw::H5Tget_cset(self.kind.0)))?;
             // After a failed read, the buffer may hold anything. Its pointers are neither read nor freed.
-            call_for_status(|| (self.read)(kind.0, texts.as_mut_ptr().cast()))?;
+            call_to_read(|| (self.read)(kind.0, texts.as_mut_ptr().cast()))?;
             let first = match texts.first() {
                 Some(text) if !text.is_null() => CStr::from_ptr(*text).to_bytes().to_vec(),
                 _ => Vec::new(),

@@ -104,19 +104,27 @@ impl WorkerClient {
                 Err(ExchangeError::Reply(ReplyError::Disconnected(why))) => why,
             };
             let why = match worker.wait_for_exit() {
-                Some((status, _))
+                Ok(Some((status, _)))
                     if !is_second && status.signal().is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) =>
                 {
                     is_second = true;
                     continue;
                 }
-                Some((status, said)) => WorkerError::from_end(status, &said),
-                None if disconnected.kind() == io::ErrorKind::OutOfMemory => WorkerError::System(disconnected),
-                None => WorkerError::Ended(disconnected.to_string()),
+                Ok(Some((status, said))) => WorkerError::from_end(status, &said),
+                Ok(None) if is_invalid_message(&disconnected) => WorkerError::Ended(disconnected.to_string()),
+                Ok(None) => WorkerError::Lost(disconnected),
+                Err(why) => WorkerError::Lost(why),
             };
             return Err(ConversationError::Worker(why));
         }
     }
+}
+
+/// Returns whether a worker was disconnected for what it sent, which a damaged file may have damaged. Any other reason,
+/// such as a pipe that was closed or can't be read, says nothing about the file.
+fn is_invalid_message(why: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, OutOfMemory, UnexpectedEof};
+    why.raw_os_error().is_none() && !matches!(why.kind(), BrokenPipe | OutOfMemory | UnexpectedEof)
 }
 
 fn start_worker() -> Result<WorkerProcess, WorkerError> {

@@ -42,6 +42,8 @@ pub(crate) enum WorkerError {
          and run again"
     )]
     Ended(String),
+    #[error("no answer from the process that reads it ({0}): run again")]
+    Lost(io::Error),
     #[error("a signal stopped the filter")]
     Interrupted,
     #[error("the process that reads HDF5 files can't be started: {0}")]

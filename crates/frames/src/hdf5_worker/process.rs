@@ -32,7 +32,7 @@ pub(super) struct WorkerProcess {
     requests: BufWriter<ChildStdin>,
     replies: Receiver<io::Result<ReceivedMessage>>,
     /// Thread that returns the end of what the worker wrote to stderr.
-    messages: Option<JoinHandle<String>>,
+    messages: JoinHandle<io::Result<String>>,
 }
 
 /// A reply to a request `R`, and the bytes that follow it.
@@ -82,8 +82,15 @@ impl WorkerProcess {
         else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        // Without this thread, the worker's messages are lost, but nothing else.
-        let messages = thread::Builder::new().name("messages".to_owned()).spawn(move || read_tail(stderr)).ok();
+        // Without its messages, the worker's end could not be explained.
+        let messages = thread::Builder::new().name("messages".to_owned()).spawn(move || read_tail(stderr));
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(why) => {
+                end(child);
+                return Err(why);
+            }
+        };
         let (replies, queue) = channel();
         let started = thread::Builder::new().name("replies".to_owned()).spawn(move || {
             let mut stdout = BufReader::new(stdout);
@@ -115,6 +122,7 @@ impl WorkerProcess {
                     Ok(WorkerReply::StartFailed(number)) => return Err(io::Error::from_raw_os_error(number)),
                     _ => return wrong(io::ErrorKind::UnexpectedEof, "does not answer as a worker"),
                 },
+                Ok(Err(why)) if why.kind() != io::ErrorKind::UnexpectedEof => return Err(why),
                 Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                     return wrong(io::ErrorKind::UnexpectedEof, "ended before it answered as a worker");
                 }
@@ -181,36 +189,50 @@ impl WorkerProcess {
     }
 
     /// Kills the worker.
-    pub(super) fn kill(mut self) {
-        // The worker may have exited meanwhile; it is waited for in any case.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(super) fn kill(self) {
+        end(self.child);
     }
 
     /// Gives a worker that has closed its pipe time to exit. Returns its exit status and the end of what it wrote to
     /// stderr, or kills it and returns `None`.
-    pub(super) fn wait_for_exit(mut self) -> Option<(ExitStatus, String)> {
+    ///
+    /// # Errors
+    /// Its status or what it wrote can't be read, so that it is unknown why it ended.
+    pub(super) fn wait_for_exit(mut self) -> io::Result<Option<(ExitStatus, String)>> {
         let began = Instant::now();
-        let mut ended = None;
-        while ended.is_none() && began.elapsed() < EXIT_TIMEOUT {
+        let mut ended = Ok(None);
+        while matches!(ended, Ok(None)) && began.elapsed() < EXIT_TIMEOUT {
             thread::sleep(Duration::from_millis(1));
-            ended = self.child.try_wait().ok().flatten();
+            ended = self.child.try_wait();
         }
-        let messages = self.messages.take();
-        self.kill();
-        let status = ended?;
-        Some((status, messages.and_then(|messages| messages.join().ok()).unwrap_or_default()))
+        end(self.child);
+        let Some(status) = ended? else { return Ok(None) };
+        let panicked = |_| io::Error::other("the thread that reads its messages panicked");
+        Ok(Some((status, self.messages.join().map_err(panicked)??)))
     }
 }
 
+/// Kills a worker.
+fn end(mut child: Child) {
+    // It may have exited meanwhile; it is waited for in any case.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
 /// Reads a stream to its end, and returns the last bytes as text.
-fn read_tail(mut stream: impl Read) -> String {
+fn read_tail(mut stream: impl Read) -> io::Result<String> {
     let (mut tail, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES]);
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        tail.extend_from_slice(&buffer[..count]);
-        tail.drain(..tail.len().saturating_sub(MESSAGE_BYTES));
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&tail).into_owned()),
+            Ok(count) => {
+                tail.extend_from_slice(&buffer[..count]);
+                tail.drain(..tail.len().saturating_sub(MESSAGE_BYTES));
+            }
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
+            Err(why) => return Err(why),
+        }
     }
-    String::from_utf8_lossy(&tail).into_owned()
 }
 
 #[cfg(test)]
@@ -220,7 +242,32 @@ mod tests {
     #[test]
     fn of_many_messages_the_last_are_kept() {
         let many = "x\n".repeat(1 << 20) + "memory allocation of 1 bytes failed";
-        let tail = read_tail(many.as_bytes());
+        let tail = read_tail(many.as_bytes()).unwrap();
         assert!(tail.len() <= MESSAGE_BYTES && tail.ends_with("\nmemory allocation of 1 bytes failed"));
+    }
+
+    /// A stream of which each second read is interrupted by a signal, and the last fails if `fails`.
+    struct Interrupted<'a> {
+        rest: &'a [u8],
+        is_next: bool,
+        fails: bool,
+    }
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.is_next = !self.is_next;
+            match self.is_next {
+                true => Err(io::ErrorKind::Interrupted.into()),
+                false if self.rest.is_empty() && self.fails => Err(io::Error::from_raw_os_error(5)),
+                false => self.rest.read(&mut buffer[..3]),
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_loses_no_message_and_a_failed_read_is_no_end() {
+        let stream = |fails| Interrupted { rest: b"memory allocation of 1 bytes failed", is_next: false, fails };
+        assert_eq!(read_tail(stream(false)).unwrap(), "memory allocation of 1 bytes failed");
+        assert_eq!(read_tail(stream(true)).unwrap_err().raw_os_error(), Some(5));
     }
 }

@@ -74,7 +74,7 @@ impl SourceIndex {
         let not_hdf5 = |why| SourceError::Hdf5 { file: path.to_owned(), why };
         let wrong = |why| SourceError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
         let opened = Hdf5Object::open_file(path).map_err(|err| failed(err, &not_hdf5))?;
-        let object = opened.open(dataset).map_err(|err| failed(err, &|_| wrong("no such dataset".to_owned())))?;
+        let object = opened.open_existing(dataset, "dataset").map_err(|err| failed(err, &wrong))?;
         if object.object_type() != ObjectType::Dataset {
             return Err(wrong("not a dataset".to_owned()));
         }

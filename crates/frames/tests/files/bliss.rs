@@ -14,7 +14,7 @@ use crate::support::{
 pub const SHAPE: [usize; 3] = [4, 6, 7];
 
 /// Writes a Lima 1 file with `frames` frames, starting at frame `first`.
-fn lima(dir: &TestDir, name: &str, first: usize, frames: usize) {
+pub fn lima(dir: &TestDir, name: &str, first: usize, frames: usize) {
     let file = dir.create(name);
     attribute(&file, "creator", "LIMA-1.10.0");
     let entry = group(&file, "entry_0000", "NXentry");
@@ -279,7 +279,8 @@ fn a_lima_file_alone() {
     assert!(!acquisition(&dir.path("p3_0000.h5")).complete);
 }
 
-fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
+/// Writes a scan of 12 frames, five per file, with a defect, and finds it.
+pub fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
     let dir = TestDir::new();
     let scans_ = usize::from(defect.is_none());
     let options = Options {
@@ -295,7 +296,8 @@ fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
     (dir, found)
 }
 
-fn absences(found: &[Discovery]) -> (bool, Vec<(String, String)>) {
+/// Returns whether the only scan is complete, and its absent frames with the reason of each.
+pub fn absences(found: &[Discovery]) -> (bool, Vec<(String, String)>) {
     let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!("{found:?}") };
     assert_eq!((found.len(), scan.frames), (1, 12));
     (scan.complete, scan.absent.iter().map(|absent| (json(&absent.range), absent.reason.clone())).collect())

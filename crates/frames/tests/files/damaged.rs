@@ -190,3 +190,34 @@ fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
     );
     assert!(silent.is_empty(), "bits of the node and frames: {silent:?}");
 }
+
+#[test]
+fn an_object_that_is_damaged_or_linked_to_nothing_is_not_said_to_be_absent() {
+    let dir = TestDir::new();
+    let path = dir.path("x.h5");
+    let latest = hdf5::file::LibraryVersion::V110;
+    let file = hdf5::File::with_options().with_fapl(|fapl| fapl.libver_bounds(latest, latest)).create(&path).unwrap();
+    file.new_dataset::<u16>().shape((2, 2)).create("d").unwrap().write_raw(&[1_u16, 2, 3, 4]).unwrap();
+    file.link_soft("/gone", "soft").unwrap();
+    file.link_external("gone.h5", "/d", "external").unwrap();
+    drop(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let header = bytes.windows(4).rposition(|window| window == b"OHDR").unwrap();
+    bytes[header + 6] ^= 0xff;
+    std::fs::write(&path, bytes).unwrap();
+    let frames = |name: &str| SourceReader::open(&source(&path, name), [2, 2]).unwrap_err().to_string();
+    let array = |name: &str| read_array(&path, name).unwrap_err().to_string();
+    for why in [frames("/d"), array("/d")] {
+        assert!(why.contains("::/d: not readable as HDF5: "), "{why}");
+    }
+    for why in [frames("/soft"), array("/soft")] {
+        assert!(why.contains("::/soft: can't follow the link to /gone: "), "{why}");
+    }
+    for why in [frames("/external"), array("/external")] {
+        assert!(why.contains("::/external: can't follow the link to gone.h5::/d: "), "{why}");
+    }
+    assert!(array("/soft/none").contains("can't follow the link to /gone: "), "{}", array("/soft/none"));
+    for name in ["/none", "/none/at/all"] {
+        assert!(array(name).ends_with(&format!("{name}: no such object")), "{}", array(name));
+    }
+}

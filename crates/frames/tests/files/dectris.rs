@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::bliss::{SHAPE, bliss, detector, ended};
-use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, text};
+use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, refusal, text};
 use records::AbsentKind;
 
 /// Writes a Dectris master with three data files: two of two frames, and the last of one.
@@ -97,4 +97,22 @@ fn a_link_that_the_master_lacks_shifts_no_frames() {
             assert_eq!(pixels.as_deref(), Some(&crate::support::frame(number, [6, 7])[..]));
         }
     }
+}
+
+#[test]
+fn the_last_file_alone_does_not_tell_how_many_frames_the_others_have() {
+    let dir = TestDir::new();
+    let master = dectris(&dir);
+    std::fs::remove_file(dir.path("lab6_data_000001.h5")).unwrap();
+    std::fs::remove_file(dir.path("lab6_data_000002.h5")).unwrap();
+    assert_eq!(refusal(&master), "file missing: lab6_data_000001.h5");
+    dir.make_unreadable("lab6_data_000002.h5");
+    assert!(refusal(&master).contains("Too many levels of symbolic links"), "{}", refusal(&master));
+    // All images that were planned fill all files.
+    let file = hdf5::File::open_rw(&master).unwrap();
+    let planned = file.dataset("entry/instrument/detector/detectorSpecific/nimages").unwrap();
+    planned.write_scalar(&3).unwrap();
+    drop((planned, file));
+    let scan = acquisition(&master);
+    assert_eq!((scan.frames, json(&scan.sources[0].frames)), (3, "[[2,3]]".to_owned()));
 }

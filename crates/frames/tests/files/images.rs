@@ -132,3 +132,27 @@ fn an_image_that_the_system_does_not_give_is_an_error_of_the_system() {
     let why = reader.read_chunk(&chunk, &mut Vec::new()).unwrap_err();
     assert_eq!((why.kind(), why.raw_os_error()), (std::io::ErrorKind::NotFound, Some(2)));
 }
+
+#[test]
+fn the_last_stack_alone_does_not_tell_how_many_images_the_others_have() {
+    let dir = TestDir::new();
+    let files = ["fe_1.npy", "fe_2.npy", "fe_3.npy"].map(|name| dir.path(name));
+    let reason = || match discover_series(&files, &AllScans).kind {
+        DiscoveryKind::Failed { why, retryable, .. } => (why, retryable),
+        other => panic!("{other:?}"),
+    };
+    std::fs::write(&files[0], "not an image").unwrap();
+    std::fs::write(&files[1], "not an image").unwrap();
+    npy(&files[2], 0, 2);
+    assert!(reason().0.contains("expected HDF5 or an image"), "{:?}", reason());
+    dir.make_unreadable("fe_2.npy");
+    let (why, retryable) = reason();
+    assert!(why.contains("Too many levels of symbolic links") && retryable, "{why}");
+    npy(&files[2], 0, 1);
+    assert!(reason().1);
+    // Files that are damaged for good are taken for single images before a single image.
+    std::fs::remove_file(&files[1]).unwrap();
+    std::fs::write(&files[1], "not an image").unwrap();
+    let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
+    assert_eq!((scan.frames, json(&scan.sources[0].frames)), (3, "[[2,3]]".to_owned()));
+}

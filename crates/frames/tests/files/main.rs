@@ -7,6 +7,7 @@ mod damaged;
 mod dectris;
 mod ffi;
 mod images;
+mod lima;
 mod no_side_effects;
 mod storage_layouts;
 mod support;

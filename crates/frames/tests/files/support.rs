@@ -23,6 +23,15 @@ impl TestDir {
         path
     }
 
+    /// Puts a link to itself in place of a file, so that the system refuses to open it.
+    pub fn make_unreadable(&self, name: &str) {
+        let path = self.path(name);
+        if path.exists() {
+            std::fs::remove_file(&path).unwrap();
+        }
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+    }
+
     pub fn create(&self, name: &str) -> File {
         File::create(self.path(name)).unwrap()
     }

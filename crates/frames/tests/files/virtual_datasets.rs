@@ -2,6 +2,8 @@
 
 use hdf5_sys::h5s::H5S_UNLIMITED;
 
+use frames::hdf5_array::{Hdf5ArrayError, read_numbers, read_written_numbers};
+
 use crate::ffi::{Mapping, create_virtual};
 use crate::support::{
     TestDir, acquisition, all_pixels, assert_whole, frame, json, plain, plain_from, refusal, rotations, stack,
@@ -250,4 +252,48 @@ fn frames_of_an_edf_file_that_the_dataset_lists_as_its_storage() {
     let scan = acquisition(&virtual_dataset(&dir));
     assert_eq!((scan.codec.as_str(), scan.sources[0].dataset.as_str()), ("edf", ""));
     assert_whole(&scan);
+}
+
+#[test]
+fn an_array_with_a_source_that_can_not_be_read_is_no_fill_value() {
+    let dir = TestDir::new();
+    let master = dir.create("master.h5");
+    master
+        .new_dataset::<f64>()
+        .shape(4)
+        .virtual_map("counts.h5", "/mon", 2, .., 4, 0..2)
+        .virtual_map("counts.h5", "/mon", 2, .., 4, 2..4)
+        .create("mon")
+        .unwrap();
+    let whole = || master.new_dataset::<f64>().shape(4).virtual_map("master.h5", "/mon", 4, .., 4, ..);
+    whole().create("nested").unwrap();
+    drop(master);
+    let counts = dir.create("counts.h5");
+    counts.new_dataset_builder().with_data(&[3.0, 4.0]).create("mon").unwrap();
+    drop(counts);
+    let path = dir.path("master.h5");
+    for name in ["/mon", "/nested"] {
+        assert_eq!(read_written_numbers(&path, name).unwrap(), [3.0, 4.0, 3.0, 4.0]);
+        assert_eq!(read_numbers(&path, name).unwrap(), [3.0, 4.0, 3.0, 4.0]);
+    }
+    let errors = || {
+        ["/mon", "/nested"].map(|name| {
+            let errors = [read_written_numbers(&path, name), read_numbers(&path, name)];
+            let [written, all] = errors.map(|read| read.unwrap_err());
+            assert_eq!(written.to_string(), all.to_string());
+            (matches!(all, Hdf5ArrayError::Io { .. }), all.to_string().replace(&path.display().to_string(), "M"))
+        })
+    };
+    std::fs::remove_file(dir.path("counts.h5")).unwrap();
+    let why = "file missing: counts.h5: expected the source of this virtual dataset";
+    assert_eq!(errors(), ["/mon", "/nested"].map(|name| (false, format!("M::{name}: {why}"))));
+    dir.make_unreadable("counts.h5");
+    for (is_io, why) in errors() {
+        assert!(is_io && why.starts_with("M: /") && why.contains("/counts.h5: Too many levels"), "{why}");
+    }
+    std::fs::remove_file(dir.path("counts.h5")).unwrap();
+    dir.create("counts.h5").create_group("other").unwrap();
+    for (is_io, why) in errors() {
+        assert!(!is_io && why.ends_with("/counts.h5::/mon: no such dataset"), "{why}");
+    }
 }

@@ -1,0 +1,81 @@
+//! Tests Lima files that can't all be read, and what Lima says that it did to the images.
+
+use frames::discover::{AllScans, Discovery, DiscoveryKind, discover};
+use hdf5::{File, Group};
+use sample::{Defect, Options};
+
+use crate::bliss::{absences, lima, sampled};
+use crate::support::{TestDir, group, refusal, text};
+
+#[test]
+fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
+    let (dir, found) = sampled(Some(Defect::Running));
+    let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!("{found:?}") };
+    let frames = |number: usize| {
+        let name = format!("scan0001/{}_{number:04}.h5", Options::default().detector.device);
+        scan.sources[0].file.ancestors().nth(2).unwrap().join(name)
+    };
+    // The first file can't be read; the second one, which is closed now, has two frames, as the last one of a scan may.
+    let second = frames(1);
+    let detector = scan.sources[0].dataset.trim_end_matches("/data");
+    let file = File::open_rw(&second).unwrap();
+    let path = format!("{detector}/data");
+    let images = file.dataset(&path).unwrap();
+    let kind = images.dtype().unwrap().to_descriptor().unwrap();
+    let [_, rows, columns] = images.shape()[..] else { panic!("{images:?}") };
+    drop(images);
+    file.unlink(&path).unwrap();
+    file.new_dataset_builder()
+        .empty_as(&kind)
+        .chunk((1, rows, columns))
+        .shape((2, rows, columns))
+        .create(&*path)
+        .unwrap();
+    text(&file.group("entry_0000").unwrap(), "end_time", "2026-03-04T09:20:50Z");
+    drop(file);
+    std::fs::remove_file(frames(0)).unwrap();
+    std::os::unix::fs::symlink(frames(0), frames(0)).unwrap();
+    let ranges = |found: &[Discovery]| absences(found).1.into_iter().map(|(range, _)| range).collect::<Vec<_>>();
+    let again = discover(&scan.file, &AllScans);
+    assert_eq!(ranges(&again)[0], "[[0,5]]", "{again:?}");
+    // A master that doesn't say how many frames each file has leaves it open where the frames belong.
+    let file = File::open_rw(&scan.file).unwrap();
+    let master_detector = scan.dataset.trim_end_matches("/data").trim_end_matches("/image");
+    file.unlink(&format!("{master_detector}/ctrl_parameters/saving_frame_per_file")).unwrap();
+    drop(file);
+    let again = discover(&scan.file, &AllScans);
+    let DiscoveryKind::Failed { why, retryable, .. } = &again[0].kind else { panic!("{again:?}") };
+    assert!(why.contains("Too many levels of symbolic links") && *retryable, "{why}");
+    drop(dir);
+}
+
+#[test]
+fn an_image_operation_that_is_not_understood_is_refused() {
+    let refused = |edit: &dyn Fn(&Group)| {
+        let dir = TestDir::new();
+        lima(&dir, "p3_0000.h5", 0, 4);
+        let file = File::open_rw(dir.path("p3_0000.h5")).unwrap();
+        let operation = group(&file.group("entry_0000/ESRF-ID31/p3").unwrap(), "image_operation", "NXcollection");
+        edit(&operation);
+        drop((operation, file));
+        refusal(&dir.path("p3_0000.h5"))
+    };
+    let number = |operation: &Group, name: &str, value: f64| {
+        let binning = operation.group("binning").unwrap_or_else(|_| group(operation, "binning", "NXcollection"));
+        binning.new_dataset::<f64>().create(name).unwrap().write_scalar(&value).unwrap();
+    };
+    let rotations = "expected Rotation_0, Rotation_90, Rotation_180 or Rotation_270";
+    for turned in ["Rotation_45", "90", "Unknown"] {
+        let why = refused(&|operation| text(operation, "rotation", turned));
+        assert_eq!(why, format!("image_operation: rotation is {turned}: {rotations}"));
+    }
+    let why = refused(&|operation| number(operation, "x", 2.0));
+    assert_eq!(why, "image_operation: binning/y is missing: expected a whole number");
+    let why = refused(&|operation| {
+        number(operation, "x", 2.0);
+        number(operation, "y", -1.0);
+    });
+    assert_eq!(why, "image_operation: binning/y is -1: expected a whole number");
+    let why = refused(&|operation| text(&group(operation, "binning", "NXcollection"), "y", "two"));
+    assert_eq!(why, "image_operation: binning/y is no number: expected a whole number");
+}
