@@ -132,7 +132,10 @@ impl Drop for AtomicFile {
 /// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do, and if the content can't be written.
 pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, rule: &OwnershipRule) -> io::Result<()> {
     let file = AtomicFile::create(target, rule)?;
-    file.create_temporary()?.write_all(content.as_ref())?;
+    let mut temporary = file.create_temporary()?;
+    temporary.write_all(content.as_ref())?;
+    // Some systems report a failed write only once, to the handle that wrote: `commit` syncs through another.
+    temporary.sync_all()?;
     file.commit()
 }
 
