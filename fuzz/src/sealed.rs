@@ -24,13 +24,14 @@ const BINS: usize = 6;
 const BLOCK: usize = 512;
 pub const FINAL: &str = "sample_scan0001_p3.h5";
 
-/// The part of half of a scan, the final of all of it, and what each of them has.
+/// The part of half of a scan, the finals of all of it, and what each of them has.
 pub struct Base {
     pub recipe: Recipe,
     pub scan: Acquisition,
     /// With a pattern, and as a cake.
     pub parts: [Sealed; 2],
-    pub final_file: Sealed,
+    /// With sums, and with only the weights of the frame that has its own.
+    pub finals: [Sealed; 2],
 }
 
 pub struct Sealed {
@@ -103,12 +104,20 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
     let cake = Sealed::read(&part(0, 3, Some(2)));
     let pattern = Sealed::read(&part(0, 3, None));
     part(3, FRAMES, None);
-    let options = OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() };
     let target = OutputSpec::new(&out, &task(&scan, &recipe, &Spans::first_n(FRAMES))).expect("a target");
-    output::build(&target, &options, &()).expect("a final");
-    let final_file = Sealed::read(&out.join(FINAL));
-    Base { recipe, scan, parts: [pattern, cake], final_file }
+    let finals = [true, false].map(|keep_sums| {
+        output::build(&target, &averaged(keep_sums), &()).expect("a final");
+        let final_file = Sealed::read(&out.join(FINAL));
+        fs::remove_file(out.join(FINAL)).expect("it can be made again");
+        final_file
+    });
+    Base { recipe, scan, parts: [pattern, cake], finals }
 });
+
+/// Options with a mean over all frames, and with or without sums.
+pub fn averaged(keep_sums: bool) -> OutputOptions {
+    OutputOptions { keep_sums, keep_parts: true, average: "mean".parse().ok(), ..OutputOptions::default() }
+}
 
 pub fn task(scan: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     let (id, digest) = (scan.compute_id(), recipe.digest());
@@ -209,7 +218,8 @@ pub fn sealed_final(data: &[u8]) {
     let out = directory().join("finals");
     let choice = input.byte();
     let (base, path) = (&*BASE, out.join(FINAL));
-    let Ok(file) = base.final_file.write_edited(&path, &mut input) else { return };
+    let sealed = &base.finals[usize::from(choice >> 6 & 1)];
+    let Ok(file) = sealed.write_edited(&path, &mut input) else { return };
     if choice & 1 == 0 {
         let _ = delete_checksums(&file);
     }
@@ -340,11 +350,11 @@ fn gather(out: &Path, base: &Base, choice: u8) {
         1 => vec![OutputSpec::from_file(out, &all)],
         _ => output::find_outputs(out),
     };
-    let with_sums = || OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() };
     let options = match choice >> 4 & 3 {
         0 => vec![OutputOptions::default()],
-        1 | 2 => vec![with_sums()],
-        _ => vec![OutputOptions::default(), with_sums()],
+        1 => vec![averaged(true)],
+        2 => vec![averaged(false)],
+        _ => vec![OutputOptions::default(), averaged(true)],
     };
     for target in targets {
         let Ok(target) = target else { continue };

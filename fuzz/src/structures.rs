@@ -10,7 +10,7 @@ use patterns::output::{self, OutputFile, OutputOptions, OutputSpec};
 use patterns::{coverage, part};
 use records::Spans;
 
-use crate::sealed::{BASE, FINAL, FRAMES, seal_digests, seal_part, seal_segments, task};
+use crate::sealed::{BASE, FINAL, FRAMES, averaged, seal_digests, seal_part, seal_segments, task};
 
 /// A change of a dataset.
 #[derive(Clone, Debug)]
@@ -106,13 +106,6 @@ fn change(file: &File, name: &str, change: &Change) -> hdf5::Result<bool> {
     Ok(true)
 }
 
-fn options(needs_all: bool) -> OutputOptions {
-    match needs_all {
-        true => OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() },
-        false => OutputOptions::default(),
-    }
-}
-
 /// Reads what a final has, sums and averages only if they are needed, and returns which frames are sound.
 fn read_final(path: &Path, needs_all: bool) -> Result<Vec<bool>, String> {
     let mut there = OutputFile::open(path).map_err(|why| why.to_string())?;
@@ -143,7 +136,7 @@ fn read_whole_final(path: &Path, needs_all: bool) -> Result<(), String> {
 }
 
 /// Asks build and coverage of a final that was changed, and returns where they take for done what a reader refuses.
-fn judge_final(out: &Path, path: &Path) -> Vec<String> {
+fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
     let base = &*BASE;
     let whole = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
     let mut breaches = Vec::new();
@@ -156,7 +149,8 @@ fn judge_final(out: &Path, path: &Path) -> Vec<String> {
     for needs_all in [false, true] {
         let target = OutputSpec::new(out, &whole).expect("a target");
         let read = read_whole_final(path, needs_all);
-        match (output::build(&target, &options(needs_all), &()), read) {
+        let options = if needs_all { averaged(keep_sums) } else { OutputOptions::default() };
+        match (output::build(&target, &options, &()), read) {
             (Ok(built), Err(why)) if built.was_unchanged => {
                 breaches.push(format!("build takes it for done, and a reader says {why}"));
             }
@@ -185,22 +179,26 @@ fn whoever_reads_a_final_judges_its_structure_alike() {
     let place = fast_directory();
     let (out, mut breaches, mut tried) = (place.path().join("out"), Vec::new(), 0);
     let path = out.join(FINAL);
-    for name in &base.final_file.catalog.datasets {
-        for change_to in changes() {
-            let _ = fs::remove_dir_all(&out);
-            let file = base.final_file.write(&path).expect("it is sound");
-            if !change(&file, name, &change_to).unwrap_or(false) {
-                continue;
+    for (sealed, keep_sums) in base.finals.iter().zip([true, false]) {
+        for name in &sealed.catalog.datasets {
+            for change_to in changes() {
+                let _ = fs::remove_dir_all(&out);
+                let file = sealed.write(&path).expect("it is sound");
+                if !change(&file, name, &change_to).unwrap_or(false) {
+                    continue;
+                }
+                // What the digests are of may have gone.
+                let _ = seal_digests(&file, true);
+                file.close().expect("it is closed");
+                seal_segments(&path);
+                tried += 1;
+                breaches.extend(
+                    judge_final(&out, &path, keep_sums).into_iter().map(|why| format!("{name} {change_to:?}: {why}")),
+                );
             }
-            // What the digests are of may have gone.
-            let _ = seal_digests(&file, true);
-            file.close().expect("it is closed");
-            seal_segments(&path);
-            tried += 1;
-            breaches.extend(judge_final(&out, &path).into_iter().map(|why| format!("{name} {change_to:?}: {why}")));
         }
     }
-    assert!(tried > 200, "{tried}");
+    assert!(tried > 400, "{tried}");
     assert!(breaches.is_empty(), "{} of {tried}:\n{}", breaches.len(), breaches.join("\n"));
 }
 
