@@ -6,6 +6,7 @@
 
 pub mod atomic;
 pub mod cpu;
+pub mod damaged_file;
 pub mod mapped_file;
 pub mod memory;
 pub mod ownership;

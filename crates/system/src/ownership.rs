@@ -208,36 +208,6 @@ pub fn remove(path: &Path, rule: &OwnershipRule) -> io::Result<bool> {
     remove_if_present(path)
 }
 
-/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
-/// and returns that name. A new file may then take its place.
-///
-/// # Errors
-/// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
-pub fn rename_damaged(path: &Path, rule: &OwnershipRule) -> io::Result<PathBuf> {
-    rule.check(path)?;
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".damaged");
-    let first = PathBuf::from(aside);
-    for number in 1_u64.. {
-        let mut name = first.clone().into_os_string();
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
-        let aside = PathBuf::from(name);
-        match std::fs::hard_link(path, &aside) {
-            Ok(()) => return Ok(aside),
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => (),
-            // The file system has no links. A file that another process creates in between is replaced, and is of no
-            // value.
-            Err(_) if aside.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound) => {
-                return std::fs::rename(path, &aside).map(|()| aside);
-            }
-            Err(why) => return Err(why),
-        }
-    }
-    unreachable!("numbers do not end")
-}
-
 /// Removes a directory if it is empty, and returns whether it is gone.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use system::atomic::AtomicFile;
+use system::damaged_file::rename_damaged;
 use system::ownership::{self, OwnershipRule, ProtectedFiles};
 use system::untrusted_file::FileVersion;
 
@@ -48,7 +49,7 @@ pub(super) fn write_verified(
         return Err(OutputError::ConcurrentWrite { path });
     }
     if content.renames_damaged {
-        let aside = ownership::rename_damaged(&path, &claim).map_err(&io)?;
+        let aside = rename_damaged(&path, &claim).map_err(&io)?;
         content.warnings.borrow_mut().push(format!("{}: the damaged file, kept under this name", aside.display()));
     }
     temporary.commit().map_err(&io)?;

@@ -1,0 +1,70 @@
+//! Keeps a damaged file of azpipe's own under another name, so that a new one can take its place.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::ownership::OwnershipRule;
+
+/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
+/// and returns that name. A new file may then take its place. Until then, the file has both names, and is not renamed again.
+///
+/// # Errors
+/// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
+pub fn rename_damaged(path: &Path, rule: &OwnershipRule) -> io::Result<PathBuf> {
+    rule.check(path)?;
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    let first = PathBuf::from(aside);
+    for number in 1_u64.. {
+        let mut name = first.clone().into_os_string();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        let aside = PathBuf::from(name);
+        match std::fs::hard_link(path, &aside) {
+            Ok(()) => return Ok(aside),
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                // An earlier run that did not get to write the new file may have renamed this one.
+                if identity(path)? == identity(&aside)? {
+                    return Ok(aside);
+                }
+            }
+            // The file system has no links. A file that another process creates in between is replaced, and is of no
+            // value.
+            Err(_) if aside.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound) => {
+                return std::fs::rename(path, &aside).map(|()| aside);
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// Returns the device and inode numbers of a file, which are those of all its names.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    path.symlink_metadata().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_renamed_once_until_another_takes_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let rule = OwnershipRule::new("a test file", |_| Ok(true));
+        let path = directory.path().join("final.h5");
+        fs::write(&path, "damaged").unwrap();
+        let aside = rename_damaged(&path, &rule).unwrap();
+        assert_eq!(aside, directory.path().join("final.h5.damaged"));
+        assert_eq!(rename_damaged(&path, &rule).unwrap(), aside, "the run that renamed it did not replace it");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "damaged, too").unwrap();
+        let second = rename_damaged(&path, &rule).unwrap();
+        assert_eq!(second, directory.path().join("final.h5.damaged-2"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+}
