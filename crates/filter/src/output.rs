@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
 
 use crate::{Stop, signal};
 
@@ -79,6 +80,12 @@ impl Output {
         self.lock().write(WriteWait::UntilStopped)
     }
 
+    /// Writes the buffered lines, after which there are no others, and checks that they have been stored.
+    pub(crate) fn finish(&self) -> Result<(), Stop> {
+        self.flush()?;
+        check_stored(&self.lock().stream).map_err(|error| Stop::from_stdout_error(&error))
+    }
+
     /// Writes as many buffered lines as the reader takes without blocking: the last act before a death by signal.
     pub(crate) fn flush_without_blocking(&self) {
         let _ = self.lock().write(WriteWait::NoWait);
@@ -138,6 +145,25 @@ impl OutputBuffer {
 fn piece_len(rest: &[u8]) -> usize {
     let most = &rest[..rest.len().min(ATOMIC_WRITE_BYTES)];
     most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |at| at + 1)
+}
+
+/// Reports errors of earlier writes to a regular file. Network file systems accept a write and may find only at close that
+/// the disk is full or the quota used up; nobody sees how the kernel closes the stream when the process ends.
+///
+/// A duplicate is closed, because that makes the file system report such errors (Linux calls its `flush` at each close), and
+/// costs nothing on a local disk. An fsync would also wait for the disk, for seconds while others write much, and records
+/// can be made again. Pipes, terminals and devices have nothing left to report.
+pub(crate) fn check_stored(stream: impl AsFd) -> io::Result<()> {
+    if SFlag::from_bits_truncate(fstat(&stream)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
+        return Ok(());
+    }
+    loop {
+        match nix::unistd::close(stream.as_fd().try_clone_to_owned()?) {
+            // The duplicate is gone, but not what it would have reported.
+            Err(Errno::EINTR) => (),
+            closed => return Ok(closed?),
+        }
+    }
 }
 
 fn is_transient(error: &io::Error) -> bool {

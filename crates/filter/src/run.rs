@@ -12,6 +12,7 @@ use clap_complete::Shell;
 use libc::SIGPIPE;
 
 use crate::console::Console;
+use crate::output::check_stored;
 use crate::{CommonArgs, Filter, Stop, exit_status, signal};
 
 /// Name of the flag that prints a script of completions. It is no field of [`CommonArgs`], because it takes the place of
@@ -93,7 +94,7 @@ where
         Ok(filter) => filter,
         Err(stop) => return exit_code(name, &mut command, &stop),
     };
-    let outcome = body(args, &filter).and_then(|()| filter.end_terminal_view()).and_then(|()| filter.output.flush());
+    let outcome = body(args, &filter).and_then(|()| filter.end_terminal_view()).and_then(|()| filter.output.finish());
     filter.progress().stop();
     match outcome {
         Ok(()) => ExitCode::from(if filter.has_failed() { exit_status::SOME_FAILED } else { 0 }),
@@ -117,21 +118,23 @@ fn print_clap_message(name: &str, command: &mut Command, message: &clap::Error) 
         let _ = message.print();
         return ExitCode::from(exit_status::USAGE_OR_IO);
     }
-    let printed = check_stdout_open().and_then(|()| {
-        message.print().and_then(|()| io::stdout().flush()).map_err(|error| Stop::from_stdout_error(&error))
-    });
-    printed.map_or_else(|stop| exit_code(name, command, &stop), |()| ExitCode::SUCCESS)
+    print_instead_of_records(name, command, || message.print())
 }
 
 /// Prints a script with which a shell completes the flags of the filter.
 fn print_completions(name: &str, command: &mut Command, shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, command, name, &mut script);
-    let printed = check_stdout_open().and_then(|()| {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(&script).and_then(|()| stdout.flush()).map_err(|error| Stop::from_stdout_error(&error))
-    });
-    printed.map_or_else(|stop| exit_code(name, command, &stop), |()| ExitCode::SUCCESS)
+    print_instead_of_records(name, command, || io::stdout().write_all(&script))
+}
+
+/// Prints a text to stdout, with the errors and exit statuses of records.
+fn print_instead_of_records(name: &str, command: &mut Command, print: impl FnOnce() -> io::Result<()>) -> ExitCode {
+    let write = || print().and_then(|()| io::stdout().flush()).and_then(|()| check_stored(io::stdout()));
+    match check_stdout_open().and_then(|()| write().map_err(|error| Stop::from_stdout_error(&error))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => exit_code(name, command, &stop),
+    }
 }
 
 fn open_filter(name: &'static str, common: &CommonArgs) -> Result<Filter, Stop> {
@@ -150,7 +153,7 @@ fn check_stdout_open() -> Result<(), Stop> {
 fn flush_last_records(filter: &Filter, stop: Stop) -> Stop {
     match stop {
         Stop::Signal(_) => filter.output.flush_without_blocking(),
-        _ => return filter.output.flush().err().unwrap_or(stop),
+        _ => return filter.output.finish().err().unwrap_or(stop),
     }
     stop
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
+use crate::support::fault_shim::preload;
 use crate::support::filters::{FILTERS, NOTE, READERS, SCAN_FIND, directory_with_poni};
 use crate::support::{feed, json, lines, wait_for_exit};
 
@@ -69,6 +70,27 @@ fn a_full_disk_is_an_error() {
         assert_eq!(done.status.code(), Some(2), "{filter:?}");
         let complaint = format!("{}: stdout: No space left on device", filter.name);
         assert!(lines(&done.stderr).iter().any(|line| line.starts_with(&complaint)), "{done:?}");
+    }
+}
+
+/// As on NFS, or with a quota: the writes are accepted, and closing the file tells that there was no room for them.
+#[test]
+fn a_disk_that_is_full_only_when_the_file_is_closed_is_an_error() {
+    for filter in FILTERS {
+        for arguments in [&[][..], &["--help"], &["--completions", "bash"]] {
+            let (place, output) = (directory_with_poni(), tempfile::tempdir().expect("a directory"));
+            let mut command = filter.command_without_arguments(place.path());
+            if arguments.is_empty() {
+                command = filter.command(place.path());
+            }
+            let stdout = output.path().join("records.jsonl");
+            command.args(arguments).stdout(File::create(&stdout).expect("a file"));
+            preload(&mut command, output.path()).env("FAULTS_AT", "close 1-99 ENOSPC");
+            let done = feed(command, format!("{}\n", filter.line).as_bytes());
+            assert_eq!(done.status.code(), Some(2), "{filter:?} {arguments:?}: {done:?}");
+            let complaint = format!("{}: stdout: No space left on device", filter.name);
+            assert!(lines(&done.stderr).iter().any(|line| line.starts_with(&complaint)), "{done:?}");
+        }
     }
 }
 
