@@ -286,7 +286,8 @@ impl WorkerConfig<'_> {
             settings.polarization_offset = offset.filter(|offset| *offset != 0.0).map(f64::to_degrees);
         }
         let dummy = self.number_value("val_dummy")?.or(self.number_value("dummy")?);
-        if let Some(value) = dummy.filter(|_| self.is_not_disabled("do_dummy").unwrap_or(true)) {
+        let has_dummy = self.is_not_disabled("do_dummy")?;
+        if let Some(value) = dummy.filter(|_| has_dummy) {
             let delta = self.number_value("delta_dummy")?.unwrap_or(0.0);
             settings.dummy = Some(DummySetting::Value { value, delta });
             remarks.push(format!(

@@ -31,8 +31,12 @@ impl WorkerConfig<'_> {
             "" => (),
             name if name.starts_with("integrate1d") || name.starts_with("integrate2d") => (),
             "sigma_clip" | "sigma_clip_ng" => {
-                let threshold = take_number(&mut options, &["thres", "thresh"]).unwrap_or(5.0);
-                let max_iter = take_number(&mut options, &["max_iter"]).unwrap_or(5.0) as u32;
+                let threshold = self.take_number(&mut options, &["thres", "thresh"])?.unwrap_or(5.0);
+                let max_iter = self.take_number(&mut options, &["max_iter"])?.unwrap_or(5.0);
+                if max_iter.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&max_iter) {
+                    return self.unsupported("extra_options.max_iter", &max_iter.into(), "a whole number");
+                }
+                let max_iter = max_iter as u32;
                 settings.sigma_clip = Some(SigmaClip { threshold, max_iter });
                 if settings.error_model == Some(ErrorModel::No) {
                     // pyFAI clips with Poisson errors if no error model is given.
@@ -50,6 +54,16 @@ impl WorkerConfig<'_> {
                 refuse(self.path, &format!("extra_options.{key}"), format!("{value}: not supported; remove the key"))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Removes the first of several keys that is given from the extra options, and returns its number; `None` if none is given.
+    fn take_number(&self, options: &mut Map<String, Value>, keys: &[&str]) -> Result<Option<f64>, RecipeError> {
+        let given = keys.iter().find_map(|key| Some((key, options.remove(*key).filter(|value| !value.is_null())?)));
+        let Some((key, value)) = given else { return Ok(None) };
+        match value.as_f64() {
+            Some(number) => Ok(Some(number)),
+            None => self.unsupported(&format!("extra_options.{key}"), &value, "a number"),
         }
     }
 
@@ -125,8 +139,4 @@ impl WorkerConfig<'_> {
             }
         }
     }
-}
-
-fn take_number(options: &mut Map<String, Value>, keys: &[&str]) -> Option<f64> {
-    keys.iter().find_map(|key| options.remove(*key)).and_then(|value| value.as_f64())
 }

@@ -162,6 +162,15 @@ fn unknown_and_unsupported_keys_are_refused_by_name() {
         (r#""nbpt_azim": 2.5"#, "nbpt_azim: 2.5: expected a whole number"),
         (r#""mask_file": 3"#, "mask_file: 3: expected a file"),
         (r#""polarization_factor": "high""#, "expected a factor"),
+        (r#""val_dummy": -1, "do_dummy": "no""#, "do_dummy: \"no\": expected true or false"),
+        (
+            r#""integrator_method": "sigma_clip_ng", "extra_options": {"thres": "3"}"#,
+            "extra_options.thres: \"3\": expected a number",
+        ),
+        (
+            r#""integrator_method": "sigma_clip_ng", "extra_options": {"thres": null, "max_iter": 2.5}"#,
+            "extra_options.max_iter: 2.5: expected a whole number",
+        ),
     ] {
         assert!(message(keys).contains(words), "{keys}: {}", message(keys));
     }
