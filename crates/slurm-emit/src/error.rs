@@ -63,7 +63,7 @@ pub enum EmitError {
         id: String,
     },
     /// The memory can't be estimated, because a recipe can't be read.
-    #[error("--mem auto: {why}; restore the recipe file, or give the memory of a job, such as --mem 16G")]
+    #[error("--mem: {why}; restore the recipe file, or give the memory of a job, such as --mem 16G")]
     Recipe {
         /// The error of the recipe, with its path.
         why: recipe::RecipeError,

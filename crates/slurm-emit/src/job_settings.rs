@@ -33,7 +33,7 @@ pub struct JobSettings {
     pub gpus: GpuRequest,
     /// The option of sbatch that requests memory, and its amount.
     pub memory: Option<(&'static str, MemorySize)>,
-    /// The estimated memory of a job; 4 GiB if it can't be estimated.
+    /// The estimated memory of a job; the amount of `memory` where one is requested.
     pub estimated_memory: MemorySize,
     /// The walltime of a job.
     pub walltime: Walltime,

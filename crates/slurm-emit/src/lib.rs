@@ -146,7 +146,7 @@ fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), St
     let warnings: Vec<String> = if args.target.uses_slurm() {
         filter.note(0, || job.size.to_string());
         let partition = job.slurm.partition.as_deref();
-        let node_cpus = args.size.node_cpus.or_else(|| smallest_node_cpus(&list_partitions().ok()?, partition));
+        let node_cpus = args.size.node_cpus.or_else(|| ask_for_node_cpus(partition, filter));
         if let Some(node_cpus) = node_cpus {
             args.target.check_node(job, node_cpus)?;
         }
@@ -159,6 +159,21 @@ fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), St
     };
     warnings.iter().for_each(|warning| filter.warn(warning));
     Ok(())
+}
+
+/// Asks SLURM for the CPUs of the smallest node that a job may run on. Returns `None` on a machine without SLURM, and, with a
+/// warning, if SLURM does not answer.
+fn ask_for_node_cpus(requested: Option<&str>, filter: &Filter) -> Option<u64> {
+    match list_partitions() {
+        Ok(all) => smallest_node_cpus(&all, requested),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            filter.warn(&format!(
+                "sinfo: {error}; the size of a job is not compared with that of the nodes, whose CPUs --node-cpus can give"
+            ));
+            None
+        }
+    }
 }
 
 /// Returns the CPUs of the smallest node that a job may run on.

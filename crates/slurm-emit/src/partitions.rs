@@ -21,13 +21,18 @@ pub struct Partition {
 /// Lists all partitions. A partition with several kinds of nodes has an item for each kind.
 ///
 /// # Errors
-/// Fails if there is no `sinfo` on this machine, or if the controller does not answer.
+/// Fails if there is no `sinfo` on this machine, if the controller does not answer, or if the answer is not understood.
 pub fn list_partitions() -> io::Result<Vec<Partition>> {
     let output = run_program("sinfo", ["--noheader", "--format=%P|%l|%c"])?;
     if !output.status.success() {
         return Err(io::Error::other(last_line(&output.stderr)));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_partition).collect())
+    let answer = String::from_utf8_lossy(&output.stdout);
+    let parse = |line| {
+        let why = || format!("answers `{line}`: expected PARTITION|TIMELIMIT|CPUS");
+        parse_partition(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, why()))
+    };
+    answer.lines().map(parse).collect()
 }
 
 fn parse_partition(line: &str) -> Option<Partition> {
@@ -35,10 +40,19 @@ fn parse_partition(line: &str) -> Option<Partition> {
     Some(Partition {
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
-        limit: limit.parse().ok(),
+        limit: if NO_LIMIT.contains(&limit) { None } else { Some(limit.parse().ok()?) },
         // `64+` means that nodes differ, and that the smallest has 64 CPUs.
-        cpus: cpus.trim_end_matches('+').parse().ok()?,
+        cpus: parse_cpus(cpus.trim_end_matches('+'))?,
     })
+}
+
+/// The time limits that are none.
+const NO_LIMIT: [&str; 3] = ["infinite", "UNLIMITED", "n/a"];
+
+/// Parses a number as `sinfo` writes it: 1024 is `1K`.
+fn parse_cpus(text: &str) -> Option<u64> {
+    let (digits, factor) = text.strip_suffix('K').map_or((text, 1), |digits| (digits, 1024));
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Returns the partitions that a job may run in: those that `requested` names, separated by commas, or the default one.
@@ -62,5 +76,9 @@ mod tests {
         assert_eq!(select_partitions(&all, Some("nice,p9gpu")), [&all[1], &all[2]]);
         assert_eq!((all[0].cpus, all[0].limit.unwrap().minutes()), (64, 24 * 60));
         assert_eq!((all[1].limit, all[2].limit.unwrap().minutes()), (None, 30));
+        assert_eq!(parse_partition("big|infinite|1K+").map(|partition| partition.cpus), Some(1024));
+        for line in ["", "gpu", "gpu|1-00:00:00", "gpu|soon|64", "gpu|infinite|many", "gpu|infinite|64|idle"] {
+            assert_eq!(parse_partition(line), None, "{line}");
+        }
     }
 }

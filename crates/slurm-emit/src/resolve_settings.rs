@@ -25,8 +25,8 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// Returns the settings that a command line gives for a plan.
 ///
 /// # Errors
-/// Fails without a working directory, if results tell no rate, if `--mem auto` meets a recipe that can't be read, and
-/// if jobs would be signalled before they begin.
+/// Fails without a working directory, if results tell no rate, if the memory must be estimated and a recipe can't be
+/// read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
     let slurm = &args.slurm;
     let gpus = match (&slurm.gpus, &slurm.gpus_per_task) {
@@ -64,7 +64,7 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
             None => own_directory()?,
         },
         partition_bins: partition_bins(&args.bin)?,
-        estimated_memory: estimate_memory(plan, &size).unwrap_or(MemorySize::from_bytes(4 << 30)),
+        estimated_memory: memory.map_or_else(|| estimate_memory(plan, &size), |(_, memory)| Ok(memory))?,
         memory,
         size,
         fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),

@@ -74,12 +74,17 @@ fn check_arguments(job: &JobSettings) -> Vec<CheckFailure> {
     let mut failures = Vec::new();
     for (flag, program, arguments) in passed.into_iter().filter(|(_, _, arguments)| !arguments.is_empty()) {
         let words = arguments.iter().map(String::as_str).chain(["--version"]);
-        if let Ok(output) = run_program(job.bin.join(program), words)
-            && output.status.code() == Some(2)
-        {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let why = text.lines().next().unwrap_or_default();
-            failures.push(CheckFailure::new(flag, format_args!("{program} refuses it: {why}")));
+        match run_program(job.bin.join(program), words) {
+            Ok(output) if output.status.code() == Some(2) => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                let why = text.lines().next().unwrap_or_default();
+                failures.push(CheckFailure::new(flag, format_args!("{program} refuses it: {why}")));
+            }
+            // `check_programs` reports a program that is not there.
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                failures.push(CheckFailure::new(flag, format_args!("{program} can't be asked: {error}")));
+            }
+            _ => (),
         }
     }
     failures

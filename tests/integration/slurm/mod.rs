@@ -18,3 +18,4 @@ mod scripts;
 mod single_machine;
 mod snakemake;
 mod task;
+mod unanswered;

@@ -340,7 +340,7 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
 }
 
 /// Writes an executable script.
-fn write_program(path: &Path, text: &str) {
+pub fn write_program(path: &Path, text: &str) {
     fs::write(path, format!("#!/bin/bash\n{text}")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
