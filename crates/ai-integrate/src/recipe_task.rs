@@ -135,7 +135,7 @@ impl RecipeTask {
 /// Returns what earlier runs have done of the task, and warns of files that can't be used.
 fn find_coverage(task: &Task, index: &CoverageIndex, filter: &Filter) -> Coverage {
     let found = index.find_coverage(&task.out, task);
-    found.unusable.iter().for_each(|why| filter.warn(why));
+    found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
     found
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use filter::{Filter, Input, Stop};
-use patterns::coverage;
-use records::{Acquisition, Record, Spans, Task, TaskRecipe};
+use patterns::coverage::{self, UnusableFile};
+use records::{Acquisition, Fail, Record, Spans, Task, TaskRecipe};
 
 use crate::scan_group::OutputKey;
 
@@ -47,7 +47,7 @@ impl RequiredTasks {
         for (key, scan_task) in self.tasks_by_output() {
             filter.check_stopped()?;
             let coverage = coverage::find_coverage(&scan_task.out, &scan_task);
-            coverage.unusable.iter().for_each(|why| filter.warn(why));
+            report_unusable(&coverage.unusable, &scan_task, filter)?;
             done.insert(key, coverage.covered_frames());
         }
         for task in &self.0 {
@@ -76,7 +76,7 @@ impl RequiredTasks {
         for (key, scan_task) in self.tasks_by_output() {
             filter.check_stopped()?;
             let frames = coverage::find_claimed_frames(&scan_task.out, &scan_task);
-            frames.unusable.iter().for_each(|why| filter.warn(why));
+            report_unusable(&frames.unusable, &scan_task, filter)?;
             progress.finals += 1;
             let is_done = existing_frames(&scan_task).difference(&frames.in_output).is_empty();
             progress.finals_done += u64::from(is_done);
@@ -117,6 +117,21 @@ impl RequiredTasks {
         }
         outputs
     }
+}
+
+/// Reports files whose frames count as not done: with a warning if they are damaged, and as failures if they can't be read now,
+/// because their frames may be done for all that is known.
+fn report_unusable(files: &[UnusableFile], task: &Task, filter: &Filter) -> Result<(), Stop> {
+    for file in files {
+        let why = file.to_string();
+        if file.is_io_failure {
+            let about = format!("results for {}", task.final_file.display());
+            filter.fail(Fail { id: task.id.clone(), about, error: why, retryable: true, ..Fail::default() })?;
+        } else {
+            filter.warn(&why);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the frames of a task's range that exist.

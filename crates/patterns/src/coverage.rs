@@ -20,6 +20,7 @@
 mod claimed_frames;
 mod output_coverage;
 mod part_listing;
+mod unusable_file;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +31,7 @@ use output_owners::{FileRelation, OutputOwner};
 use records::{Spans, Task};
 
 pub use claimed_frames::{ClaimedFrames, find_claimed_frames};
+pub use unusable_file::UnusableFile;
 
 use crate::Status;
 use crate::output;
@@ -45,8 +47,8 @@ pub struct Coverage {
     pub parts: Vec<(PathBuf, CoveredFrames)>,
     /// Frames of the task that the final file covers and no part does.
     pub in_output: CoveredFrames,
-    /// Warnings about files that can't be used, such as damaged parts.
-    pub unusable: Vec<String>,
+    /// Files that can't be used, such as damaged parts.
+    pub unusable: Vec<UnusableFile>,
 }
 
 /// The frames that a file covers. Integrating them again would give the same.
@@ -140,6 +142,8 @@ struct ScanCoverage {
     output: OutputCoverage,
     /// Owner of the results in the directory, once it was looked up; the inner `None` means that there are no results.
     owner: Option<Option<OutputOwner>>,
+    /// Files that could not be read when the directory was listed, until [`CoverageIndex::find_coverage`] returns them.
+    unreported: Vec<UnusableFile>,
 }
 
 impl CoverageIndex {
@@ -151,8 +155,10 @@ impl CoverageIndex {
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
         let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return coverage };
         let stamps = SourceFingerprints::new(&task.acquisition);
-        let listed =
-            self.with_scan(&directory, &mut coverage.unusable, |known| known.listing.parts_between(first, last));
+        let listed = self.with_scan(&directory, |known| {
+            coverage.unusable.append(&mut known.unreported);
+            known.listing.parts_between(first, last)
+        });
         add_parts_coverage(&listed, task, &wanted, &stamps, &mut coverage);
         let same_name = out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
         if !listed.contains(&same_name) && coverage.covered_frames().count() < wanted.len() as u64 && same_name.exists()
@@ -164,15 +170,11 @@ impl CoverageIndex {
         let left: Vec<u64> = task.range.difference(&coverage.covered_frames()).iter().collect();
         if !left.is_empty() && task.final_file.is_contained() {
             let path = out_root.join(task.final_file.as_path());
-            let mut unread = Vec::new();
-            match self
-                .with_scan(&directory, &mut unread, |known| known.output.covered_frames(&path, task, &stamps, &left))
-            {
+            match self.with_scan(&directory, |known| known.output.covered_frames(&path, task, &stamps, &left)) {
                 Ok(covered) => coverage.in_output = covered,
                 Err(output::OutputError::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
-                Err(error) => coverage.unusable.push(error.to_string()),
+                Err(error) => coverage.unusable.push(error.into()),
             }
-            coverage.unusable.extend(unread);
         }
         coverage
     }
@@ -186,7 +188,7 @@ impl CoverageIndex {
         let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
         let final_file = out_root.join(task.final_file.as_path());
         let of_task = OutputOwner::from_task(task);
-        let owner = self.with_scan(&directory, &mut Vec::new(), |known| match &known.owner {
+        let owner = self.with_scan(&directory, |known| match &known.owner {
             Some(owner) => Ok(owner.clone()),
             None => {
                 let noted = OutputOwner::read(out_root, &task.final_file).map_err(unreadable_error)?;
@@ -228,25 +230,16 @@ impl CoverageIndex {
         }
     }
 
-    /// Calls `ask` with the entry of a directory, which is listed first if it is unknown. Warnings about files that can't be
-    /// read are added to `unusable`.
-    fn with_scan<T>(
-        &self,
-        directory: &Path,
-        unusable: &mut Vec<String>,
-        ask: impl FnOnce(&mut ScanCoverage) -> T,
-    ) -> T {
+    /// Calls `ask` with the entry of a directory, which is listed first if it is unknown.
+    fn with_scan<T>(&self, directory: &Path, ask: impl FnOnce(&mut ScanCoverage) -> T) -> T {
         let mut all = self.lock();
         let known = match all.iter().position(|known| known.directory == directory) {
             Some(place) => all.remove(place),
             None => {
-                let listing = PartListing::read(directory, unusable);
-                ScanCoverage {
-                    directory: directory.to_owned(),
-                    listing,
-                    output: OutputCoverage::default(),
-                    owner: None,
-                }
+                let mut unreported = Vec::new();
+                let listing = PartListing::read(directory, &mut unreported);
+                let (directory, output) = (directory.to_owned(), OutputCoverage::default());
+                ScanCoverage { directory, listing, output, owner: None, unreported }
             }
         };
         if all.len() == MAX_CACHED_SCANS {
@@ -325,7 +318,7 @@ fn add_parts_coverage(
             Ok(covered) => coverage.parts.push((path.clone(), covered)),
             // Gather may have merged the part into the final file and removed it since it was listed.
             Err(error) if error.was_removed() => (),
-            Err(error) => coverage.unusable.push(error.to_string()),
+            Err(error) => coverage.unusable.push(error.into()),
         }
     }
 }

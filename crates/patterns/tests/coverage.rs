@@ -60,7 +60,7 @@ fn a_part_whose_first_line_names_impossible_frames_is_damaged() {
         let coverage = coverage::find_coverage(out.path(), &task);
         assert!(coverage.covered_frames().is_empty(), "{first} to {last}");
         let expected = format!("damaged: {count} frames from {first} to {last} are impossible");
-        assert!(coverage.unusable[0].contains(&expected), "{:?}", coverage.unusable);
+        assert!(coverage.unusable[0].to_string().contains(&expected), "{:?}", coverage.unusable);
     }
 }
 
@@ -112,7 +112,24 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     flip(&damaged, 3000);
     let coverage = coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
     assert_eq!(coverage.covered_frames(), Span::new(10, 20).into());
-    assert!(coverage.unusable[0].contains(damaged.to_str().unwrap()));
+    assert!(coverage.unusable[0].to_string().contains(damaged.to_str().unwrap()));
+    assert!(!coverage.unusable[0].is_io_failure);
+}
+
+#[test]
+fn a_part_that_could_not_be_listed_is_reported_whatever_was_asked_first() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let part = write_range(out.path(), &acquisition, &recipe, 0, 10);
+    // Its frames are not in its name, and its first line is damaged.
+    let unlisted = part.with_file_name("copy.h5");
+    std::fs::rename(&part, &unlisted).unwrap();
+    flip(&unlisted, 3);
+    let (index, task) = (coverage::CoverageIndex::default(), task(&acquisition, &recipe, &Spans::first_n(10)));
+    index.check_owner(out.path(), &task).unwrap();
+    let unusable = index.find_coverage(out.path(), &task).unusable;
+    assert!(unusable.len() == 1 && unusable[0].to_string().contains(unlisted.to_str().unwrap()), "{unusable:?}");
+    assert!(index.find_coverage(out.path(), &task).unusable.is_empty(), "a run reports it once");
 }
 
 #[test]

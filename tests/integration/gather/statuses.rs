@@ -1,11 +1,13 @@
 //! Exit status, `complete` and `up_to_date`, for every state of a scan and every kind of loss.
 
 use std::fs;
+use std::process::Command;
 
 use sample::{Defect, Options};
 use serde_json::{Value, json};
 
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+use crate::support::fault_shim::preload;
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture, program, run, small_options};
 
 /// Exit statuses and fields of the summary.
 #[derive(Debug, PartialEq, Eq)]
@@ -162,4 +164,39 @@ fn a_failure_names_its_file_once() {
     let line = refused.stderr.lines().find(|line| line.contains("--average needs")).unwrap();
     assert_eq!(line.matches(path).count(), 1, "{line}");
     assert!(!refused.records("fail")[0]["error"].as_str().unwrap().contains(path));
+}
+
+/// Reads of the parts fail, and with them what is known of their frames. A damaged part is known to be of no use.
+#[test]
+fn what_is_missing_of_a_plan_is_not_a_success_where_parts_cannot_be_read() {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("out", &["--by", "frames=8"]);
+    let file = workspace.path("plan.jsonl");
+    fs::write(&file, &plan).unwrap();
+    run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
+    let ask = |flag: &str, fault: &str| -> Outcome {
+        let mut command = Command::new(program("gather"));
+        command.arg("--plan").arg(&file).arg(flag);
+        if !fault.is_empty() {
+            preload(&mut command, &workspace.path("out/.azpipe/parts")).env("FAULTS_AT", fault);
+        }
+        capture(command, "").into()
+    };
+    for (flag, fault) in
+        [("--missing", "readdir 1 EIO"), ("--missing", "open 1 EIO"), ("--count-done", "readdir 1 EIO")]
+    {
+        let ran = ask(flag, fault);
+        let [fail] = &ran.records("fail")[..] else { panic!("{flag}, {fault}: {ran:?}") };
+        assert_eq!((ran.status, &fail["retryable"]), (1, &json!(true)), "{flag}, {fault}: {ran:?}");
+        assert!(ran.stderr.contains("Input/output error"), "{ran:?}");
+        assert_eq!(ask(flag, "").status, 0);
+    }
+    let part = &workspace.parts("out")[0];
+    let mut bytes = fs::read(part).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(part, bytes).unwrap();
+    let ran = ask("--missing", "");
+    assert_eq!((ran.status, ran.records("task").len()), (0, 1), "{ran:?}");
+    assert!(ran.stderr.contains("damaged"), "{ran:?}");
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use records::{Span, Spans, Task};
 
+use super::UnusableFile;
 use crate::output::{OutputError, OutputFile};
 use crate::part::{self, range_in_name};
 
@@ -16,8 +17,8 @@ pub struct ClaimedFrames {
     pub all: Spans,
     /// Frames that are settled in a final file of the task's scan and recipe, in ascending order.
     pub in_output: Spans,
-    /// Warnings about files that can't be used.
-    pub unusable: Vec<String>,
+    /// Files that can't be used.
+    pub unusable: Vec<UnusableFile>,
 }
 
 /// Returns the frames that the parts of the task's scan and recipe below `out_root`, and the task's final file, claim to
@@ -34,11 +35,11 @@ pub fn find_claimed_frames(out_root: &Path, task: &Task) -> ClaimedFrames {
 
 /// Returns the frames that the names of the parts in a directory tell. A part with another kind of name tells them in its
 /// user block.
-fn frames_of_parts(directory: &Path, unusable: &mut Vec<String>) -> Spans {
+fn frames_of_parts(directory: &Path, unusable: &mut Vec<UnusableFile>) -> Spans {
     let mut spans = Vec::new();
     match part::list_files(directory) {
         Err(why) if why.kind() == ErrorKind::NotFound => (),
-        Err(why) => unusable.push(format!("{}: {why}", directory.display())),
+        Err(why) => unusable.push(UnusableFile::directory(directory, &why)),
         Ok(paths) => {
             for path in paths {
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -48,7 +49,7 @@ fn frames_of_parts(directory: &Path, unusable: &mut Vec<String>) -> Spans {
                         Ok(head) => (head.count > 0).then_some((head.first, head.last)),
                         Err(error) => {
                             if !error.was_removed() {
-                                unusable.push(error.to_string());
+                                unusable.push(error.into());
                             }
                             None
                         }
@@ -62,7 +63,7 @@ fn frames_of_parts(directory: &Path, unusable: &mut Vec<String>) -> Spans {
 }
 
 /// Returns the settled frames of the final file, if it has the task's scan and recipe.
-fn frames_of_output(out_root: &Path, task: &Task, unusable: &mut Vec<String>) -> Option<Spans> {
+fn frames_of_output(out_root: &Path, task: &Task, unusable: &mut Vec<UnusableFile>) -> Option<Spans> {
     if !task.final_file.is_contained() {
         return None;
     }
@@ -70,7 +71,7 @@ fn frames_of_output(out_root: &Path, task: &Task, unusable: &mut Vec<String>) ->
         Ok(output) => output,
         Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
-            unusable.push(error.to_string());
+            unusable.push(error.into());
             return None;
         }
     };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::UnusableFile;
 use crate::part::{self, range_in_name};
 
 /// Index of the parts of one directory by their first and last frames.
@@ -26,18 +27,18 @@ struct ListedPart {
 }
 
 impl PartListing {
-    /// Lists a directory. Warnings about files that can't be read are added to `unusable`.
-    pub fn read(directory: &Path, unusable: &mut Vec<String>) -> Self {
+    /// Lists a directory. Files that can't be read are added to `unusable`.
+    pub fn read(directory: &Path, unusable: &mut Vec<UnusableFile>) -> Self {
         let mut listing = Self { directory: directory.to_owned(), ..Self::default() };
         match part::list_files(directory) {
             Ok(paths) => paths.iter().for_each(|path| listing.add(path, unusable)),
-            Err(why) => unusable.push(format!("{}: {why}", directory.display())),
+            Err(why) => unusable.push(UnusableFile::directory(directory, &why)),
         }
         listing
     }
 
     /// Adds a part, unless it is already listed.
-    pub fn add(&mut self, path: &Path, unusable: &mut Vec<String>) {
+    pub fn add(&mut self, path: &Path, unusable: &mut Vec<UnusableFile>) {
         let Some(name) = path.file_name().filter(|name| !self.names.contains(*name)) else { return };
         let range = match range_in_name(name.as_encoded_bytes()) {
             Some(range) => Ok(Some(range)),
@@ -52,7 +53,7 @@ impl PartListing {
             Ok(None) => (),
             // Gather may have merged the part into the final file and removed it since it was listed.
             Err(error) if error.was_removed() => return,
-            Err(error) => unusable.push(error.to_string()),
+            Err(error) => unusable.push(error.into()),
         }
         self.names.insert(name.to_owned());
     }
