@@ -1,4 +1,4 @@
-//! What slurm-emit could not ask or read is told, and not taken for a good answer.
+//! Questions to programs and files that stay unanswered: slurm-emit tells of them, and makes no answer up.
 
 use std::fs;
 use std::process::Command;
