@@ -130,7 +130,8 @@ fn clipped_patterns_and_azimuthal_errors_are_the_bytes_of_the_processor() {
     for (number, recipe) in recipes.iter().enumerate() {
         let plan = |out: &str| workspace.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat());
         let expected = gather_digest(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
-        let flags = ["--engine", "opencl", "--threads", "1", "--batch-frames", "4", "--verify", "2"];
+        let flags =
+            ["--engine", "opencl", "--threads", "1", "--batch-frames", "4", "--verify", "2", "--progress", "none"];
         let found = driver::integrate(&flags, &plan("opencl"), &[]).assert_success();
         for result in found.records("result") {
             assert_eq!(result["engine"], "opencl", "{result}");
@@ -149,8 +150,8 @@ fn auto_takes_no_processor_for_a_gpu() {
     let ran = driver::integrate(&[], &tasks, &[]).assert_success();
     let gpu = ran.records("result")[0]["engine"] != "cpu";
     assert!(!gpu || !ran.records("result")[0]["device"].as_str().unwrap_or("").contains("pthread"));
-    let ran =
-        driver::integrate(&["--force"], &tasks, &[("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so")]).assert_success();
+    let (flags, library) = (["--force", "--progress", "none"], ("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so"));
+    let ran = driver::integrate(&flags, &tasks, &[library]).assert_success();
     assert_eq!((ran.records("result")[0]["engine"].as_str(), ran.stderr.as_str()), (Some("cpu"), ""));
 }
 
