@@ -96,7 +96,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
     }
-    let device_pool = DevicePool::new(&args, &env_var_lossy)?;
+    let device_pool = DevicePool::new(&args, &env_var_lossy, filter)?;
     filter.reinstall_signal_handlers();
     let engines = usize::from(args.engines) * device_pool.device_count().max(1);
     let threads = args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);

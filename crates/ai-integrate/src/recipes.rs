@@ -79,7 +79,10 @@ impl LoadedRecipe {
     /// # Errors
     /// Fails if the recipe can't be applied to frames of this format.
     pub fn integrator(&self, cache: &MatrixCache<'_>, filter: &Filter) -> Result<Arc<Integrator>, TaskError> {
-        let refused = |why: BuildError| TaskError { why: why.to_string(), retryable: false };
+        let refused = |why: BuildError| {
+            let retryable = matches!(&why, BuildError::Integrator(why) if why.is_retryable());
+            TaskError { why: why.to_string(), retryable }
+        };
         self.integrator.get_or_init(|| self.build_integrator(cache, filter).map(Arc::new).map_err(refused)).clone()
     }
 

@@ -162,21 +162,22 @@ fn reads_results(args: &Args) -> bool {
 }
 
 fn report_bad_task(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
-    filter.fail(Fail { id: id.to_owned(), about: format!("task {id}"), error: why.to_string(), ..Fail::default() })
+    let (about, retryable) = (format!("task {id}"), why.io_error().is_some());
+    filter.fail(Fail { id: id.to_owned(), about, error: why.to_string(), retryable, ..Fail::default() })
 }
 
 /// Reports a directory in which ai-integrate never worked. One whose results were removed by hand has an empty directory of
 /// parts.
 fn report_if_never_a_root(root: &Path, filter: &Filter) -> Result<(), Stop> {
-    let error = match root.join(".azpipe/parts").try_exists() {
+    let (error, retryable) = match root.join(".azpipe/parts").try_exists() {
         Ok(true) => return Ok(()),
-        Ok(false) => messages::nothing_to_gather().to_owned(),
-        Err(why) => format!(".azpipe/parts: {why}"),
+        Ok(false) => (messages::nothing_to_gather().to_owned(), false),
+        Err(why) => (format!(".azpipe/parts: {why}"), true),
     };
-    filter.fail(Fail { about: root.display().to_string(), error, ..Fail::default() })
+    filter.fail(Fail { about: root.display().to_string(), error, retryable, ..Fail::default() })
 }
 
 fn report_bad_parts(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
-    let about = format!("parts in {}", root.display());
-    filter.fail(Fail { about, error: why.to_string(), ..Fail::default() })
+    let (about, retryable) = (format!("parts in {}", root.display()), why.io_error().is_some());
+    filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })
 }

@@ -8,7 +8,7 @@ use geometry::{Detector, NexusDetector, PixelCorners, Poni};
 use recipe::FileRef;
 
 use crate::IntegratorError;
-use crate::images::image_error;
+use crate::images::{image_error, may_pass};
 
 /// How many levels of groups are searched. pyFAI writes the detector to /entry/program/detector.
 const MAX_SEARCH_DEPTH: usize = 4;
@@ -16,8 +16,11 @@ const MAX_SEARCH_DEPTH: usize = 4;
 /// Reads the detector that a file describes. The orientation of the PONI file, if it has one, replaces the orientation of the
 /// file.
 pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, IntegratorError> {
-    let error = |why: String| image_error("detector file", file, why);
-    let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| error(why.to_string()))?;
+    let error = |why: String| image_error("detector file", file, why, false);
+    let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| {
+        let is_retryable = matches!(&why, Hdf5ArrayError::Io { why, .. } if may_pass(why));
+        image_error("detector file", file, why.to_string(), is_retryable)
+    })?;
     let group =
         group.ok_or_else(|| error("no NXdetector group; expected a detector file as pyFAI saves it".to_owned()))?;
     let content = read_nxdetector(&file.path, &group).map_err(error)?;

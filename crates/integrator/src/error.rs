@@ -23,6 +23,16 @@ pub enum IntegratorError {
         /// The reason.
         why: String,
     },
+    /// The file system or the HDF5 worker failed for such a file, which may be readable later.
+    #[error("{role} {name}: {why}")]
+    Unreadable {
+        /// `mask`, `dark`, `flat` or `detector file`.
+        role: &'static str,
+        /// The file, and the dataset in it.
+        name: String,
+        /// The reason.
+        why: String,
+    },
     /// An image has another shape than the frames.
     #[error(
         "{role} {name}: {} x {} pixels; expected {} x {} like the frames: give a {role} of this shape",
@@ -55,4 +65,11 @@ pub enum IntegratorError {
     /// A setting can't be applied.
     #[error("{0}")]
     Unsupported(String),
+}
+
+impl IntegratorError {
+    /// Returns whether another attempt may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unreadable { .. })
+    }
 }

@@ -1,14 +1,15 @@
 //! Reads masks, darks, flats and variances from image files or HDF5 datasets.
 
-use std::fmt;
+use std::{fmt, io};
 
-use frames::source::{FrameChunks, SourceReader};
+use frames::image::ImageError;
+use frames::source::{FrameChunks, SourceError, SourceReader};
 use kernels::{Pipeline, PixelType};
 use recipe::FileRef;
 use records::Source;
 
 use crate::IntegratorError;
-use crate::frame_assembly::Assembler;
+use crate::frame_assembly::{AssembleError, Assembler};
 
 /// The purpose of an image. Error messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +69,29 @@ pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorErro
 }
 
 /// Returns the error of an image, which names the file once although its readers name it, too.
-pub fn image_error(role: &'static str, file: &FileRef, why: String) -> IntegratorError {
+pub fn image_error(role: &'static str, file: &FileRef, why: String, is_retryable: bool) -> IntegratorError {
     let name = file.name();
     let names = [name.as_str(), &file.path.display().to_string()];
     let rest = names.iter().find_map(|name| {
         let rest = why.strip_prefix(name)?;
         rest.strip_prefix(": ").or_else(|| rest.strip_prefix("::")).map(str::to_owned)
     });
-    IntegratorError::Image { role, name, why: rest.unwrap_or(why) }
+    let why = rest.unwrap_or(why);
+    if is_retryable {
+        IntegratorError::Unreadable { role, name, why }
+    } else {
+        IntegratorError::Image { role, name, why }
+    }
+}
+
+/// Returns whether a file may be readable later. One that is not there was named wrongly, and errors without a system code are in
+/// the file's content.
+pub fn may_pass(why: &io::Error) -> bool {
+    match why.kind() {
+        io::ErrorKind::OutOfMemory => true,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => false,
+        _ => why.raw_os_error().is_some(),
+    }
 }
 
 /// A file of images, open.
@@ -99,7 +115,7 @@ impl<'a> ImageStack<'a> {
 
     fn open(role: ImageRole, file: &'a FileRef) -> Result<Self, IntegratorError> {
         let role = role.name();
-        let error = |why: &dyn fmt::Display| image_error(role, file, why.to_string());
+        let error = |why: &dyn fmt::Display| image_error(role, file, why.to_string(), false);
         if let Some(dataset) = &file.dataset
             && let Ok(header) = frames::image::probe(&file.path)
         {
@@ -108,7 +124,14 @@ impl<'a> ImageStack<'a> {
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
-        let store = SourceReader::open_any(&source).map_err(|why| error(&why))?;
+        let store = SourceReader::open_any(&source).map_err(|why| {
+            let is_retryable = match &why {
+                SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => may_pass(why),
+                SourceError::NoAnswer { retryable, .. } => *retryable,
+                _ => false,
+            };
+            image_error(role, file, why.to_string(), is_retryable)
+        })?;
         if store.frames() == 0 {
             return Err(error(&"0 images; expected at least one"));
         }
@@ -122,20 +145,22 @@ impl<'a> ImageStack<'a> {
     }
 
     fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
-        self.decode(row).map_err(|why| image_error(self.role, self.file, why))
-    }
-
-    fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
+        let error = |why, is_retryable| image_error(self.role, self.file, why, is_retryable);
         let chunks = match self.store.frame_chunks(row) {
             FrameChunks::Whole(chunk) => vec![chunk],
             FrameChunks::Pieces(chunks) => chunks,
-            FrameChunks::NoData(why) | FrameChunks::Damaged(why) => return Err(format!("image {row}: {why}")),
+            FrameChunks::NoData(why) | FrameChunks::Damaged(why) => {
+                return Err(error(format!("image {row}: {why}"), false));
+            }
         };
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read_chunk(chunk, stored);
         let mut pixels = Vec::new();
         let frame = assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
-        frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| why.to_string())
+        frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| {
+            let is_retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
+            error(why.to_string(), is_retryable)
+        })
     }
 }
 

@@ -104,6 +104,9 @@ fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filt
             filter.note(1, || messages::scan_planned(&about, &entry, frames, count, recipes));
             Ok(())
         }
-        Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),
+        Err(why) => {
+            let retryable = why.is_retryable();
+            filter.fail(Fail { id, about, error: why.to_string(), retryable, ..Fail::default() })
+        }
     }
 }

@@ -67,7 +67,12 @@ mod tests {
             PlanError::EqualRecipes { one: "wide".into(), other: "narrow".into() },
             PlanError::Geometry { poni: "lab6.poni".into(), why: "not a PONI file".into() },
             PlanError::Write { path: "/out/.azpipe".into(), why: io::Error::from_raw_os_error(13) },
-            PlanError::Unsuitable { entry: entry(), detector: detector(), why: "no counter `mon`".into() },
+            PlanError::Unsuitable {
+                entry: entry(),
+                detector: detector(),
+                why: "no counter `mon`".into(),
+                retryable: false,
+            },
             PlanError::SameFinal { entry: entry(), path: "a/s.h5".into(), other: "/raw/b.h5".into() },
             PlanError::OtherSettings {
                 entry: entry(),

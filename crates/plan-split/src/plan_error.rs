@@ -53,6 +53,8 @@ pub enum PlanError {
         detector: String,
         /// The problem: a setting of the recipe, and the property of the scan that does not suit it.
         why: String,
+        /// True if a file of the recipe can't be read, and may be readable later.
+        retryable: bool,
     },
     /// Two scans of this run have the same final file.
     #[error(
@@ -117,6 +119,18 @@ pub enum PlanError {
         /// The scan's detector.
         detector: String,
     },
+}
+
+impl PlanError {
+    /// Returns whether another attempt may succeed, because the system failed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unsuitable { retryable, .. } => *retryable,
+            Self::File(why) => why.is_retryable(),
+            Self::Recipe(recipe::RecipeError::Io { .. }) | Self::Write { .. } | Self::Unreadable { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 impl From<PlanError> for Stop {

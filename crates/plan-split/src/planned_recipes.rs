@@ -33,7 +33,22 @@ pub struct PlannedRecipe {
     monitors: RequiredMonitors,
     /// The results of checks by frame layout and pixel type. A check reads the images of the recipe, so it is made once for
     /// all scans of such frames.
-    checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), String>>>,
+    checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
+}
+
+/// The reason why a recipe can't be applied to a scan.
+#[derive(Clone, Debug)]
+pub struct UnsuitableScan {
+    /// The property of the scan or the file that does not suit, and what was expected.
+    pub why: String,
+    /// True if a file of the recipe can't be read, and may be readable later.
+    pub retryable: bool,
+}
+
+impl From<String> for UnsuitableScan {
+    fn from(why: String) -> Self {
+        Self { why, retryable: false }
+    }
 }
 
 impl PlannedRecipe {
@@ -41,17 +56,24 @@ impl PlannedRecipe {
     /// before jobs run.
     ///
     /// # Errors
-    /// Returns a message with what was found and what was expected.
-    pub fn check_scan(&self, scan: &Acquisition) -> Result<(), String> {
+    /// Returns what was found and what was expected.
+    pub fn check_scan(&self, scan: &Acquisition) -> Result<(), UnsuitableScan> {
         let key = (scan.frame_layout(), scan.dtype.clone());
-        let mut checked = self.checked_layouts.borrow_mut();
-        checked.entry(key).or_insert_with_key(|(layout, dtype)| self.check_layout(layout, dtype)).clone()?;
-        self.monitors.check(scan)
+        let mut checked_layouts = self.checked_layouts.borrow_mut();
+        let known = checked_layouts.get(&key).cloned();
+        let checked = known.unwrap_or_else(|| self.check_layout(&key.0, &key.1));
+        // What could not be read for this scan may be readable for the next one.
+        if !matches!(&checked, Err(UnsuitableScan { retryable: true, .. })) {
+            checked_layouts.insert(key, checked.clone());
+        }
+        checked?;
+        Ok(self.monitors.check(scan)?)
     }
 
-    fn check_layout(&self, layout: &FrameLayout, dtype: &str) -> Result<(), String> {
+    fn check_layout(&self, layout: &FrameLayout, dtype: &str) -> Result<(), UnsuitableScan> {
         let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
-        integrator::check(&self.recipe, &self.recipe.framing(layout), dtype).map_err(|why| why.to_string())
+        integrator::check(&self.recipe, &self.recipe.framing(layout), dtype)
+            .map_err(|why| UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() })
     }
 
     /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it undoes none.

@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::final_path::final_path;
 use crate::messages;
 use crate::plan_error::PlanError;
-use crate::planned_recipes::{PlannedRecipe, PlannedRecipes};
+use crate::planned_recipes::{PlannedRecipe, PlannedRecipes, UnsuitableScan};
 use crate::split_scan::{SplitBy, split_scan};
 
 /// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the run have claimed.
@@ -99,12 +99,12 @@ impl Planner {
         }
         let planned = self.recipes.for_detector(&detector)?;
         for recipe in &planned {
-            recipe.check_scan(&acquisition).map_err(|why| {
+            recipe.check_scan(&acquisition).map_err(|UnsuitableScan { why, retryable }| {
                 let why = match &recipe.name {
                     Some(name) => format!("recipe {name}: {why}"),
                     None => why,
                 };
-                PlanError::Unsuitable { entry: entry.clone(), detector: detector.clone(), why }
+                PlanError::Unsuitable { entry: entry.clone(), detector: detector.clone(), why, retryable }
             })?;
         }
         let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();

@@ -9,6 +9,7 @@ mod every_call;
 mod full_disk;
 mod pipe;
 mod power_loss;
+mod recipe_images;
 mod report;
 mod state;
 mod trace;

@@ -33,6 +33,15 @@ int clEnqueueReadBuffer(void *queue, void *buffer, unsigned blocking, size_t off
     return status;
 }
 
+typedef int (*platforms_fn)(unsigned, void *, unsigned *);
+
+int clGetPlatformIDs(unsigned most, void *platforms, unsigned *count)
+{
+    if (is("driver"))
+        return -6;
+    return ((platforms_fn)dlsym(RTLD_NEXT, "clGetPlatformIDs"))(most, platforms, count);
+}
+
 typedef void *(*buffer_fn)(void *, unsigned long, size_t, void *, int *);
 
 void *clCreateBuffer(void *context, unsigned long flags, size_t size, void *data, int *code)

@@ -56,6 +56,25 @@ fn list_engines(ran: &Outcome) -> Vec<String> {
 }
 
 #[test]
+fn a_driver_that_fails_is_told_where_no_device_was_asked_for() {
+    if !driver::is_installed() {
+        return;
+    }
+    let workspace = Workspace::new(&small_options());
+    let library = compile_faulty_library(&workspace.path("."));
+    let library = ("AZPIPE_OPENCL_LIBRARY", library.to_str().expect("UTF-8"));
+    let integrate = |out: &str, fault: &str| {
+        driver::integrate(&["--threads", "1"], &workspace.plan(out, &[]), &[("FAULT", fault), library]).assert_success()
+    };
+    let told = integrate("driver", "driver").stderr;
+    assert!(
+        told.contains("OpenCL: listing the devices failed: ") && told.contains("the CPU integrates instead"),
+        "{told}"
+    );
+    assert!(!integrate("sound", "none").stderr.contains("OpenCL"));
+}
+
+#[test]
 fn a_device_that_is_lost_leaves_its_work_to_the_processor() {
     // An invalid queue, what NVIDIA says after most faults, and a code that nobody knows.
     for code in ["-36", "-5", "-5000"] {

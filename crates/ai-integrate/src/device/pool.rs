@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use filter::{Filter, Stop};
-use integrator::opencl::{Device, DeviceDescription, DeviceSettings};
+use integrator::opencl::{Device, DeviceDescription, DeviceSettings, OpenClUnavailable};
 
 use super::select;
 use crate::args::{Args, EngineKind};
@@ -26,11 +26,12 @@ struct DeviceSlot {
 }
 
 impl DevicePool {
-    /// Selects the devices that the arguments ask for: none with `--engine cpu`.
+    /// Selects the devices that the arguments ask for: none with `--engine cpu`. Warns if no argument asks for one and the
+    /// machine's can't be listed; having none is no reason to warn.
     ///
     /// # Errors
     /// Fails if the arguments ask for devices and there are none.
-    pub fn new(args: &Args, environment: select::EnvLookup<'_>) -> Result<Self, Stop> {
+    pub fn new(args: &Args, environment: select::EnvLookup<'_>, filter: &Filter) -> Result<Self, Stop> {
         let no_device = |why: select::DeviceSelectionError| Stop::fatal("OpenCL", why);
         let found = match (args.engine, &args.device[..]) {
             (EngineKind::Cpu, []) => Vec::new(),
@@ -41,6 +42,9 @@ impl DevicePool {
             (EngineKind::Auto, []) => {
                 let found =
                     select::visible_devices(environment).and_then(|all| select::select_devices(&all, &[], environment));
+                if let Err(why @ select::DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_))) = &found {
+                    filter.warn(&format!("{why}: the CPU integrates instead; --engine cpu looks for no device"));
+                }
                 let mut found = found.unwrap_or_default();
                 found.retain(|(_, device)| device.is_not_cpu());
                 found

@@ -84,7 +84,7 @@ impl ExportError {
     pub fn io_error(&self) -> Option<&std::io::Error> {
         match self {
             Self::Final(why) => why.io_error(),
-            Self::Io { why, .. } => Some(why),
+            Self::Io { why, .. } | Self::Hdf5 { why: h5::Hdf5Error::Io(why), .. } => Some(why),
             _ => None,
         }
     }
