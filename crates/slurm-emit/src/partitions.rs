@@ -25,7 +25,8 @@ pub struct Partition {
 pub fn list_partitions() -> io::Result<Vec<Partition>> {
     let output = run_program("sinfo", ["--noheader", "--format=%P|%l|%c"])?;
     if !output.status.success() {
-        return Err(io::Error::other(last_line(&output.stderr)));
+        // It begins its messages with its name, as the caller does.
+        return Err(io::Error::other(last_line(&output.stderr).trim_start_matches("sinfo: ")));
     }
     let answer = String::from_utf8_lossy(&output.stdout);
     let parse = |line| {
