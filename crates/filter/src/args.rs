@@ -50,11 +50,13 @@ pub enum ProgressMode {
     #[default]
     Auto,
     /// One line that is overwritten.
+    #[value(alias = "on")]
     Bar,
     /// A line per minute, and one at the end.
     Log,
     /// A JSON object per second, and one at the end.
     Json,
     /// Nothing.
+    #[value(alias = "off")]
     None,
 }

@@ -218,16 +218,19 @@ impl Shared {
         counts.sample(now);
         // At the end, the line is shown once more, so that a short run has been seen.
         let is_last = has_ended && counts.worked > worked_in_pause;
-        match self.display {
-            _ if is_paused => (),
-            Display::Bar if is_due || is_last => self.console.show_progress(&counts.format_line(now)),
-            Display::Log if is_due && !has_ended => {
-                self.console.write_message(&format!("{}: {}", self.filter, counts.format_line(now)));
-            }
-            Display::Json if is_due && !has_ended => {
-                self.console.write_message(&counts.format_json(self.filter, now, None));
-            }
-            _ => (),
+        let text = match self.display {
+            _ if is_paused => None,
+            Display::Bar if is_due || is_last => Some(counts.format_line(now)),
+            Display::Log if is_due && !has_ended => Some(format!("{}: {}", self.filter, counts.format_line(now))),
+            Display::Json if is_due && !has_ended => Some(counts.format_json(self.filter, now, None)),
+            _ => None,
+        };
+        // Whoever counts must not wait for a terminal that is stopped, or for a pipe that nobody reads.
+        drop(counts);
+        match (self.display, text) {
+            (_, None) => (),
+            (Display::Bar, Some(line)) => self.console.show_progress(&line),
+            (_, Some(message)) => self.console.write_message(&message),
         }
     }
 

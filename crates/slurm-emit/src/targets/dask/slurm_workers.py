@@ -164,11 +164,15 @@ class Workers(SLURMCluster):
     async def replace_jobs(self, report):
         wait_until, told = 0, None
         while self.status == Status.running:
-            queue = await self.queue()
+            # Jobs that are submitted while SLURM is asked are not in its answer.
+            asked = dict(self.workers)
+            queue = await self.queue(asked.values())
             if queue is not None and self.status == Status.running:
                 workers = self.connected_workers()
                 lost = []
-                for name, job in list(self.workers.items()):
+                for name, job in asked.items():
+                    if self.workers.get(name) is not job:
+                        continue
                     if workers.get(name) and not job.connected:
                         job.connected, self.failures = True, 0
                     state, reason = queue.get(job.job_id, (None, ""))
@@ -190,9 +194,9 @@ class Workers(SLURMCluster):
                 await self.fit(queue, workers, time.monotonic() >= wait_until)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def queue(self):
-        """Returns state and reason of the jobs that are waiting or running, or None if SLURM does not answer."""
-        ids = [job.job_id for job in self.workers.values() if job.job_id]
+    async def queue(self, jobs):
+        """Returns state and reason of those of the jobs that are waiting or running, or None if SLURM does not answer."""
+        ids = [job.job_id for job in jobs if job.job_id]
         if not ids:
             return {}
         try:
@@ -236,7 +240,11 @@ def certificates():
     """Yields the certificates that scheduler and workers use: those of the user, or else temporary ones."""
     given = GIVEN.get("security", True)
     if isinstance(given, dict):
-        yield Security(require_encryption=True, **given)
+        try:
+            made = Security(**{"require_encryption": True, **given})
+        except TypeError as error:
+            plan.fail(f"security: {error}")
+        yield made
         return
     if not given:
         print("driver.py: without TLS, others can run code in this user's name", file=sys.stderr, flush=True)
