@@ -142,7 +142,7 @@ impl ResultDirectory {
         Ok(why)
     }
 
-    /// Returns the files of the directory: the parts, then the note, then the lock.
+    /// Returns the files of the directory: the parts, then the lock, then the note.
     pub fn leftover(&self, why: String) -> Result<Leftover, OutputError> {
         let mut leftover = Leftover { path: self.path.clone(), why, files: Vec::new(), bytes: 0 };
         let of_part = OwnershipRule::new("a part", |path| {
@@ -157,10 +157,11 @@ impl ResultDirectory {
         for part in &self.parts {
             leftover.add(part.clone(), of_part.clone())?;
         }
-        leftover.add(self.path.join(OUTPUT_NAME_FILE), OwnershipRule::in_azpipe_dir())?;
         if self.lock.is_some() {
             leftover.add(self.path.join(LOCK_FILE), OwnershipRule::in_azpipe_dir())?;
         }
+        // The note is the last to go: it says that the directory is left over.
+        leftover.add(self.path.join(OUTPUT_NAME_FILE), OwnershipRule::in_azpipe_dir())?;
         Ok(leftover)
     }
 }
