@@ -138,6 +138,11 @@ impl DiscoverError {
         match self {
             Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),
             Self::FileMissing(_) => self.message(file),
+            // The master file, which whoever reads this knows by its path.
+            Self::Unreadable(other, why) if other != file && !other.ends_with(name) => {
+                let other = other.file_name().unwrap_or_default();
+                format!("file unreadable: {}: {}: {why}", name.display(), other.display())
+            }
             _ => {
                 let named = self.file().filter(|own| own.ends_with(name)).unwrap_or(file);
                 format!("file unreadable: {}: {}", name.display(), self.message(named))
