@@ -158,7 +158,11 @@ fn times_and_threads_beyond_all_measure_are_no_bug() {
 /// A filter that may have so many files open: its status, its records, and what it says.
 fn run_with_few_files(files: u32, name: &str, operand: &Path) -> (i32, Vec<serde_json::Value>, String) {
     let mut command = Command::new("bash");
-    command.args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "bash", program(name)]);
+    // Descriptors that this process inherited would count, too.
+    let script = format!(
+        "for file in /proc/$$/fd/*; do ((${{file##*/}} < 3)) || eval \"exec ${{file##*/}}>&-\"; done; ulimit -n {files}; exec \"$@\""
+    );
+    command.args(["-c", &script, "bash", program(name)]);
     let output = command.arg(operand).stdin(Stdio::null()).output().unwrap();
     let records = String::from_utf8(output.stdout).unwrap();
     let records = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -55,12 +55,13 @@ impl Held {
         Some(Self { workspace, tasks, held })
     }
 
-    /// Runs ai-integrate up to the first file that hangs.
+    /// Runs ai-integrate up to the first file that hangs. Frames are batches of their own, because threads begin several
+    /// batches at a time, and the first file must have been opened before one of them opens a file that hangs.
     fn begin(&self, flags: &[&str]) -> Child {
         let input = self.workspace.path("held.jsonl");
         std::fs::write(&input, &self.held).unwrap();
         let child = Command::new(program("ai-integrate"))
-            .args(["--threads", "1", "--batch-frames", "7"])
+            .args(["--threads", "1", "--batch-frames", "1"])
             .args(flags)
             .arg(&input)
             .env("AZPIPE_FILE_TIMEOUT", "0")

@@ -72,6 +72,14 @@ fn a_driver_that_fails_is_told_where_no_device_was_asked_for() {
         "{told}"
     );
     assert!(!integrate("sound", "none").stderr.contains("OpenCL"));
+    // Beside a driver for the processor, which works, that of the GPU may fail.
+    let told = integrate("platform", "platform").stderr;
+    assert!(told.contains("OpenCL device unknown of Portable Computing Language: not used: listing"), "{told}");
+    let listed = driver::command().args(["--list-devices"]).envs([("FAULT", "platform"), library]).output().unwrap();
+    let (status, listed) = (listed.status.code(), String::from_utf8(listed.stdout).unwrap());
+    assert_eq!(status, Some(0), "{listed}");
+    let last = listed.lines().last().unwrap_or_default();
+    assert!(last.contains("not usable: listing the platform's devices failed: "), "{listed}");
 }
 
 #[test]

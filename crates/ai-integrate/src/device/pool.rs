@@ -26,8 +26,8 @@ struct DeviceSlot {
 }
 
 impl DevicePool {
-    /// Selects the devices that the arguments ask for: none with `--engine cpu`. Warns if no argument asks for one and the
-    /// machine's can't be listed; having none is no reason to warn.
+    /// Selects the devices that the arguments ask for: none with `--engine cpu`. If no argument asks for one, warns of
+    /// those that the machine has and that can't be listed or used; having none is no reason to warn.
     ///
     /// # Errors
     /// Fails if the arguments ask for devices and there are none.
@@ -40,8 +40,10 @@ impl DevicePool {
             }
             // An OpenCL driver for the processor is slower than the kernels written for it.
             (EngineKind::Auto, []) => {
-                let found =
-                    select::visible_devices(environment).and_then(|all| select::select_devices(&all, &[], environment));
+                let found = select::visible_devices(environment).and_then(|all| {
+                    warn_of_unusable_devices(&all, filter);
+                    select::select_devices(&all, &[], environment)
+                });
                 if let Err(why @ select::DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_))) = &found {
                     filter.warn(&format!("{why}: the CPU integrates instead; --engine cpu looks for no device"));
                 }
@@ -83,6 +85,19 @@ impl DevicePool {
         let warning = format!("{what}: {why}: the CPU integrates instead");
         if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
             filter.warn(&warning);
+        }
+    }
+}
+
+/// Warns of each device other than the processor that the machine has and that can't be used.
+fn warn_of_unusable_devices(visible: &[select::NumberedDevice], filter: &Filter) {
+    for (_, device) in visible.iter().filter(|(_, device)| device.is_not_cpu()) {
+        if let Some(why) = &device.unusable {
+            filter.warn(&format!(
+                "OpenCL device {} of {}: not used: {why}; --engine cpu looks for no device",
+                device.label(),
+                device.platform
+            ));
         }
     }
 }

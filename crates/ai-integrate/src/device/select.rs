@@ -172,7 +172,10 @@ pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
         let pci = device.pci.map_or_else(|| "-".to_owned(), |pci| pci.to_string());
         let reals = if device.has_doubles { "doubles" } else { "pairs of floats" };
         let driver = format!("{}, {}, driver {}", device.platform, device.version, device.driver);
-        let usable = device.unusable.map_or(driver.clone(), |why| format!("not usable: {why}; {driver}"));
+        let usable = match &device.unusable {
+            None => driver,
+            Some(why) => format!("not usable: {why}; {driver}"),
+        };
         [
             number.to_string(),
             device.name.clone(),

@@ -93,8 +93,8 @@ pub(super) fn file_paths(
 
 /// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
 ///
-/// Each file but the last holds as many frames as the first one that can be read. The scan has as many frames as were requested or, if that is
-/// unknown, as the files have room for.
+/// Lima numbers a scan's files from 0, and each but the last holds as many frames as the first one that can be read. The scan
+/// has as many frames as were requested or, if that is unknown, as the files have room for.
 ///
 /// # Errors
 /// The metadata in the master can't be read, or give no valid number of frames.
@@ -105,7 +105,9 @@ pub(super) fn build_frame_map(
 ) -> Result<Option<LimaFrames>, DiscoverError> {
     let mut files = find_files(&mut cache.files, entry, detector)?;
     cache.files.prefetch(files.iter().map(|numbered| numbered.file.clone()));
-    let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
+    if files.is_empty() {
+        return Ok(None);
+    }
     let requested = requested_frames(&mut cache.files, entry, detector)?;
     let mut look = |numbered: &LimaFile| {
         let frame_map = cache.trace_source(&numbered.file, LIMA_DATASET);
@@ -123,7 +125,7 @@ pub(super) fn build_frame_map(
         && let Some(why) = first_failure(&each[..index])
     {
         // The last file may hold fewer frames than the others, unless it takes all frames that were requested for it.
-        let count = files[index].number.saturating_sub(from).saturating_add(1);
+        let count = files[index].number.saturating_add(1);
         if requested.is_none() || requested != first.frames.checked_mul(count) {
             match saved_frames_per_file(&mut cache.files, entry, detector)? {
                 Some(saved) => frames_per_file = saved,
@@ -132,10 +134,10 @@ pub(super) fn build_frame_map(
         }
     }
     // No scan has more frames than a record may hold.
-    let most = Spans::MAX_FRAMES.checked_div(frames_per_file).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
+    let most = Spans::MAX_FRAMES.checked_div(frames_per_file).unwrap_or(Spans::MAX_FRAMES).max(1);
     // First frame of a file. File numbers are below `most`, so that the product is at most `MAX_FRAMES`, or the
     // frames of one file.
-    let start = |number: u64| number.saturating_sub(from).saturating_mul(frames_per_file);
+    let start = |number: u64| number.saturating_mul(frames_per_file);
     let stray = |numbered: &LimaFile| {
         let (file, number) = (numbered.file.clone(), number_in_name(numbered));
         (file.clone(), UnusableError::LimaFileNumber { file, number, end: most }.into())
@@ -149,7 +151,7 @@ pub(super) fn build_frame_map(
     let fill = || {
         let mut all = FrameMap::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
         let start = |number: u64| start(number).min(total);
-        let mut expected = from;
+        let mut expected = 0;
         for (numbered, (frame_map, is_closed)) in files.iter().zip(&each) {
             let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
             all.add_absent(&missing, AbsentKind::Missing, &describe_missing(&files, expected, numbered.number))?;

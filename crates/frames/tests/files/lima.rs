@@ -50,6 +50,32 @@ fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
 }
 
 #[test]
+fn a_scan_whose_first_lima_file_is_missing_keeps_its_frame_numbers() {
+    for defect in [Defect::Running, Defect::Aborted] {
+        let (dir, found) = sampled(Some(defect));
+        let DiscoveryKind::Scan(before) = &found[0].kind else { panic!("{found:?}") };
+        std::fs::remove_file(&before.sources[0].file).unwrap();
+        // The second file is closed, or all frames would be absent.
+        let second = before.sources[0].file.with_file_name(format!("{}_0001.h5", Options::default().detector.device));
+        let file = File::open_rw(&second).unwrap();
+        let entry = file.group("entry_0000").unwrap();
+        if !entry.link_exists("end_time") {
+            text(&entry, "end_time", "2026-03-04T09:20:50Z");
+        }
+        drop((entry, file));
+        let found = discover(&before.file, &AllScans);
+        let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!("{found:?}") };
+        assert_eq!(*scan.sources[0].file, *second);
+        assert_eq!(scan.sources[0].frames.iter().next(), Some(5), "{defect:?}: {scan:?}");
+        let (_, absent) = absences(&found);
+        let (range, why) = &absent[0];
+        assert_eq!(range, "[[0,5]]", "{defect:?}");
+        assert!(why.starts_with("file missing: ") && why.ends_with("_0000.h5"), "{defect:?}: {why}");
+        drop(dir);
+    }
+}
+
+#[test]
 fn an_image_operation_that_is_not_understood_is_refused() {
     let refused = |edit: &dyn Fn(&Group)| {
         let dir = TestDir::new();

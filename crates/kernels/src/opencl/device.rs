@@ -82,7 +82,8 @@ impl Device {
     /// The device is not usable (see [`DeviceDescription::unusable`]), or its driver fails.
     pub fn open(description: &DeviceDescription, settings: DeviceSettings) -> Result<Device, DeviceError> {
         let id = description.id.filter(|_| description.unusable.is_none());
-        let unusable = || description.unusable.unwrap_or("expected a device from the list of devices").to_owned();
+        let unusable =
+            || description.unusable.as_deref().unwrap_or("expected a device from the list of devices").to_owned();
         let id = id.ok_or_else(|| DeviceError::Unsupported(unusable()))?;
         Ok(Device {
             description: description.clone(),

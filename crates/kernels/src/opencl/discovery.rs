@@ -1,5 +1,6 @@
 //! Lists the OpenCL devices of the machine.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,7 @@ pub struct DeviceDescription {
     /// PCI address, if the driver reports it.
     pub pci: Option<PciAddress>,
     /// Reason why the device can't be used; `None` if it can.
-    pub unusable: Option<&'static str>,
+    pub unusable: Option<Cow<'static, str>>,
     pub(super) id: Option<DeviceId>,
 }
 
@@ -76,10 +77,11 @@ pub enum OpenClUnavailable {
 const MIN_LOCAL_MEMORY: u64 = 20 << 10;
 
 /// Lists the devices of all platforms, in the order of the OpenCL library. Users select devices by the index in this
-/// list.
+/// list. If only some platforms can list theirs, an unusable device for each of the others comes last, so that the
+/// indices stay.
 ///
 /// # Errors
-/// There is no OpenCL library or no driver. A platform that fails is skipped if another platform has devices.
+/// There is no OpenCL library, no driver, or no platform that can list its devices.
 pub fn all_devices() -> Result<Vec<DeviceDescription>, OpenClUnavailable> {
     // Some loaders report no platform while another thread makes them look for drivers.
     static DISCOVERY_LOCK: Mutex<()> = Mutex::new(());
@@ -95,23 +97,24 @@ pub fn all_devices() -> Result<Vec<DeviceDescription>, OpenClUnavailable> {
         return Err(OpenClUnavailable::NoDriver);
     }
     let failed = |why: core::Error| OpenClUnavailable::Failed(error_text(&why));
-    let mut found = Vec::new();
-    let mut failure = None;
+    let (mut found, mut failed_platforms) = (Vec::new(), Vec::new());
     for platform in core::get_platform_ids().map_err(failed)? {
         match devices_of_platform(platform) {
             Ok(devices) => found.extend(devices),
             // The devices of the platform are hidden or unplugged.
             Err(why) if why.api_status() == Some(Status::CL_DEVICE_NOT_FOUND) => {}
-            Err(why) => failure = Some(why),
+            Err(why) => failed_platforms.push((platform, why)),
         }
     }
-    match failure {
-        Some(why) if found.is_empty() => Err(failed(why)),
-        _ => Ok(found),
+    if found.is_empty()
+        && let Some((_, why)) = failed_platforms.pop()
+    {
+        return Err(failed(why));
     }
+    found.extend(failed_platforms.iter().map(|(platform, why)| DeviceDescription::for_failed_platform(*platform, why)));
+    Ok(found)
 }
 
-/// Describes the devices of one platform.
 /// Describes the devices of one platform.
 fn devices_of_platform(platform: PlatformId) -> core::Result<Vec<DeviceDescription>> {
     let name = core::get_platform_info(platform, PlatformInfo::Name)?.to_string();
@@ -130,7 +133,18 @@ impl DeviceDescription {
         self.kind != DeviceKind::Cpu
     }
 
-    /// Asks the driver for the properties of a device.
+    /// Describes the devices of a platform that can't list them, as a single one that is not usable.
+    fn for_failed_platform(platform: PlatformId, why: &core::Error) -> DeviceDescription {
+        let name = core::get_platform_info(platform, PlatformInfo::Name).map(|name| name.to_string().trim().to_owned());
+        DeviceDescription {
+            platform: name.unwrap_or_else(|_| "unknown platform".to_owned()),
+            name: "unknown".to_owned(),
+            kind: DeviceKind::Accelerator,
+            unusable: Some(format!("listing the platform's devices failed: {}", error_text(why)).into()),
+            ..DeviceDescription::default()
+        }
+    }
+
     /// Asks the driver for the properties of a device.
     fn query(id: DeviceId, platform: &str) -> core::Result<DeviceDescription> {
         let info = |request| core::get_device_info(id, request);
@@ -170,7 +184,7 @@ impl DeviceDescription {
             lanes: number(DeviceInfo::MaxWorkGroupSize)? as usize,
             has_doubles: has("cl_khr_fp64"),
             pci: PciAddress::query(id, has),
-            unusable: unusable.into_iter().find_map(|(is_so, why)| is_so.then_some(why)),
+            unusable: unusable.into_iter().find_map(|(is_so, why)| is_so.then_some(why.into())),
             id: Some(id),
         })
     }

@@ -136,7 +136,8 @@ impl Hdf5File {
     fn from_storage(path: &Path, storage: VerifyingStorage, health: ErrorLatch) -> Result<Self> {
         let has_checksums = storage.has_checksums();
         // The sources of virtual datasets are relative to the file itself, not to a link to it.
-        let real = if path.is_symlink() { path.canonicalize().map_err(Hdf5Error::Io)? } else { path.to_path_buf() };
+        let found = path.symlink_metadata().map_err(Hdf5Error::Io)?;
+        let real = if found.is_symlink() { path.canonicalize().map_err(Hdf5Error::Io)? } else { path.to_path_buf() };
         let access = FileAccess::build().file_locking(false).finish()?;
         let file = health.call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
         let root = Group::new(health.call(|| file.group("/"))?, &health);
