@@ -126,3 +126,31 @@ fn counters_that_cannot_be_read_are_told_and_copied_by_the_next_run() {
         written.groups().unwrap()[0].groups().unwrap().into_iter().find(|group| group.name().ends_with("_integrate"));
     assert!(process.unwrap().group("counters").is_ok());
 }
+
+#[test]
+fn a_counter_that_cannot_be_read_any_more_stays_in_the_final_file() {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("out", &["--by", "frames=12"]);
+    let (first, second) = plan.trim_end().split_once('\n').unwrap();
+    let record = serde_json::from_str::<serde_json::Value>(first).unwrap();
+    run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).assert_success();
+    let summary = run("gather", &from_out(&workspace), "").records("summary").remove(0);
+    let (path, counter) = (summary["final"].as_str().unwrap(), record["counters"]["rot"].as_str().unwrap());
+    let read = || {
+        let written = hdf5::File::open(path).unwrap();
+        let groups = written.groups().unwrap()[0].groups().unwrap();
+        let process = groups.into_iter().find(|group| group.name().ends_with("_integrate")).unwrap();
+        process.dataset("counters/rot").unwrap().read_raw::<f64>().unwrap()
+    };
+    let before = read();
+    let master = hdf5::File::open_rw(record["file"].as_str().unwrap()).unwrap();
+    master.unlink(counter).unwrap();
+    let builder = master.new_dataset::<f64>().shape(before.len());
+    builder.virtual_map("nowhere.h5", "/rot", [before.len()], .., [before.len()], ..).create(counter).unwrap();
+    master.close().unwrap();
+    run("ai-integrate", NO_ARGUMENTS, &format!("{second}\n")).assert_success();
+    let again = run("gather", &from_out(&workspace), "");
+    assert_eq!(read(), before);
+    assert!(again.stderr.contains("counter rot can't be read"), "{}", again.stderr);
+    assert_eq!(read(), before);
+}

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{TypeDescriptor, VarLenUnicode};
 use hdf5::{Extent, H5Type, Hyperslab, SliceOrIndex};
 use ndarray::{ArrayViewD, IxDyn};
@@ -61,6 +62,11 @@ impl Dataset {
         self.dataset.dtype()?.to_descriptor()
     }
 
+    /// Returns the path in the file.
+    pub fn path(&self) -> String {
+        self.health.watch(|| self.dataset.name())
+    }
+
     /// Returns the size in each dimension.
     pub fn shape(&self) -> Vec<usize> {
         self.health.watch(|| self.dataset.shape())
@@ -100,6 +106,11 @@ impl Dataset {
             TypeDescriptor::Unsigned(_) => Some(NumberClass::Unsigned),
             _ => None,
         })
+    }
+
+    /// Returns whether the values are those of other datasets, in files that may be missing. The library then gives fill values.
+    pub fn is_virtual(&self) -> Result<bool> {
+        self.health.call(|| self.dataset.dcpl()?.get_layout().map(|layout| layout == Layout::Virtual))
     }
 
     /// Reads all values, the last dimension fastest.

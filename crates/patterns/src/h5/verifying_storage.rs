@@ -13,6 +13,10 @@ use system::untrusted_file;
 use super::checksums::FileChecksums;
 use super::error::{ErrorLatch, Hdf5Error, Result};
 
+/// Start of a global heap, which holds texts of variable length and the sources of virtual datasets (HDF5 file format, III.E). The
+/// library looks for the end of a damaged one for ever.
+const GLOBAL_HEAP_SIGNATURE: &[u8] = b"GCOL";
+
 /// A file that is open for reading, with its checksums.
 pub(super) struct VerifyingStorage {
     file: File,
@@ -38,6 +42,12 @@ impl VerifyingStorage {
         self.segments.is_some()
     }
 
+    /// Records the error of a read, and returns the one for the library.
+    fn refuse(&self, why: Hdf5Error) -> io::Error {
+        self.health.record(why);
+        io::ErrorKind::Other.into()
+    }
+
     fn verify(&mut self, bytes: ByteKind, at: u64, length: usize) -> Result<()> {
         self.segments.as_mut().map_or(Ok(()), |segments| segments.verify(&self.file, bytes, at, length))
     }
@@ -49,21 +59,24 @@ impl Storage for VerifyingStorage {
     }
 
     /// Reads bytes for the library. Damaged values are read and the damage is recorded, because each row has its own checksum.
-    /// Damaged metadata is an error.
+    /// Damaged metadata is an error, and so is a damaged global heap, which the library reads like values.
     fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
-        let verified = match self.verify(bytes, at, there) {
-            Err(why @ Hdf5Error::Damaged(_)) if bytes == ByteKind::RawData => {
+        let verified = self.verify(bytes, at, there);
+        let damage = match verified {
+            Err(why @ Hdf5Error::Damaged(_)) if bytes == ByteKind::RawData => Some(why),
+            Err(why) => return Err(self.refuse(why)),
+            Ok(()) => None,
+        };
+        self.file.read_exact_at(&mut buffer[..there], at).map_err(|why| self.refuse(Hdf5Error::Io(why)))?;
+        match damage {
+            Some(why) if buffer.starts_with(GLOBAL_HEAP_SIGNATURE) => Err(self.refuse(why)),
+            Some(why) => {
                 self.health.record(why);
                 Ok(())
             }
-            verified => verified,
-        };
-        let mut read = || self.file.read_exact_at(&mut buffer[..there], at).map_err(Hdf5Error::Io);
-        verified.and_then(|()| read()).map_err(|why| {
-            self.health.record(why);
-            io::ErrorKind::Other.into()
-        })
+            None => Ok(()),
+        }
     }
 
     fn write(&mut self, _: ByteKind, _: u64, _: &[u8]) -> io::Result<()> {

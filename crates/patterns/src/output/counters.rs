@@ -1,5 +1,9 @@
 //! Copies the scan's counters and motor positions, so that a final file is complete without the raw file.
 
+use std::path::Path;
+
+use frames::hdf5_array::{self, Hdf5ArrayError};
+
 use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
 use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
@@ -65,25 +69,32 @@ impl ScanNumbers {
 
 fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
     let scan = &content.target.task().acquisition;
-    let mut counters = Vec::new();
+    let (mut counters, mut unreadable) = (Vec::new(), Vec::new());
     for (name, path) in &scan.counters {
-        match read_list(raw, path, name) {
-            Err(why @ Hdf5Error::Library(_)) => content.warn_of_counter(name, &why),
+        match read_list(raw, path, name, Some(&scan.file)) {
+            Err(why @ Hdf5Error::Library(_)) => {
+                content.warn_of_counter(name, &why);
+                unreadable.push(escape_name(name));
+            }
             found => counters.extend(ignore_unusable(found)?.flatten()),
         }
+    }
+    // An earlier run may have been able to read what this one can't.
+    if !unreadable.is_empty() {
+        counters.extend(read_existing(content)?.counters.into_iter().filter(|copy| unreadable.contains(&copy.name)));
     }
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
         return Ok(ScanNumbers { counters, positioners: Vec::new() });
     }
     let positioners = ignore_unusable(raw.group(&format!("{entry}instrument/positioners")))?;
-    let positioners = positioners.map_or_else(|| Ok(Vec::new()), |group| read_children(&group))?;
+    let positioners = positioners.map_or_else(|| Ok(Vec::new()), |group| read_children(&group, Some(&scan.file)))?;
     Ok(ScanNumbers { counters, positioners })
 }
 
 fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
     let all = |name| match content.existing {
-        Some(existing) if existing.process.contains(name)? => read_children(&existing.process.group(name)?),
+        Some(existing) if existing.process.contains(name)? => read_children(&existing.process.group(name)?, None),
         _ => Ok(Vec::new()),
     };
     Ok(ScanNumbers { counters: all(name::COUNTERS)?, positioners: all(name::POSITIONERS)? })
@@ -98,25 +109,39 @@ pub(super) fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
-fn read_children(group: &Group) -> Result<Vec<CopiedValues>> {
+/// Reads the lists of a group; `raw` is the path of the raw file, if it is one of its groups.
+fn read_children(group: &Group, raw: Option<&Path>) -> Result<Vec<CopiedValues>> {
     let names = ignore_unusable(group.member_names())?.unwrap_or_default();
     let mut all = Vec::new();
     for name in names {
-        all.extend(ignore_unusable(read_list(group, &name, &name))?.flatten());
+        all.extend(ignore_unusable(read_list(group, &name, &name, raw))?.flatten());
     }
     Ok(all)
 }
 
-/// Reads a list of numbers; `None` if there is no such list.
-fn read_list(group: &Group, path: &str, name: &str) -> Result<Option<CopiedValues>> {
+/// Reads a list of numbers; `None` if there is no such list. In the raw file, whose path is `raw`, it may be a virtual dataset.
+fn read_list(group: &Group, path: &str, name: &str, raw: Option<&Path>) -> Result<Option<CopiedValues>> {
     let dataset = group.dataset(path)?;
     let shape = dataset.shape();
     if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES {
         return Ok(None);
     }
-    let Some(numbers) = read_numbers(&dataset)? else { return Ok(None) };
+    let numbers = match raw {
+        Some(file) if dataset.is_virtual()? => Some(NumericValues::Floats(read_virtual(file, &dataset.path())?)),
+        _ => read_numbers(&dataset)?,
+    };
+    let Some(numbers) = numbers else { return Ok(None) };
     let units = ignore_unusable(dataset.text_attribute("units"))?;
     Ok(Some(CopiedValues { name: escape_name(name), numbers, shape, units }))
+}
+
+/// Reads a virtual dataset, whose sources must exist.
+fn read_virtual(file: &Path, path: &str) -> Result<Vec<f64>> {
+    hdf5_array::read_numbers(file, path).map_err(|error| match error {
+        Hdf5ArrayError::Io { why, .. } => Hdf5Error::Io(why),
+        Hdf5ArrayError::NoAnswer { why, .. } => Hdf5Error::Io(std::io::Error::other(why)),
+        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => Hdf5Error::Library(why),
+    })
 }
 
 fn read_numbers(dataset: &Dataset) -> Result<Option<NumericValues>> {
