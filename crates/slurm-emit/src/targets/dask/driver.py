@@ -23,8 +23,17 @@ def main():
             tasks = client.map(plan.run, lines, pure=False, retries=2, resources={"engine": 1})
             for task in tasks:
                 task.add_done_callback(ended.put)
-            for _ in tasks:
-                task = ended.get()
+            left = len(tasks)
+            while left:
+                try:
+                    task = ended.get(timeout=1)
+                except queue.Empty:
+                    task = None
+                if results.is_stopped:
+                    return results.status()
+                if task is None:
+                    continue
+                left -= 1
                 if isinstance(task, str):
                     plan.fail(task)
                 if task.status == "finished":

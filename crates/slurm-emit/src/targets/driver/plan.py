@@ -45,15 +45,23 @@ class Results:
     """Writes results as they come, and gathers each scan when it is complete."""
 
     def __enter__(self):
-        # On TERM, the driver ends in order: status 75 if some work was done, 76 if none was.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(75 if self.any else 76))
         self.any = False
+        self.is_stopped = False
+        signal.signal(signal.SIGTERM, self.stop)
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
         command = [BIN + "/gather", *EARLY_GATHER_ARGUMENTS, "--complete-only"]
         with open("summaries/" + name, "wb") as summaries:
             self.gather = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=summaries)
         return self
+
+    def stop(self, *_):
+        """Handles TERM: the driver ends as soon as it looks. An exception here would cut a record short, and Ray drops it."""
+        self.is_stopped = True
+
+    def status(self):
+        """Returns the exit status of a driver that was stopped: 75 if some work was done, 76 if none was."""
+        return 75 if self.any else 76
 
     def add(self, lines):
         self.any = True
@@ -68,6 +76,8 @@ class Results:
         self.out.close()
         self.gather.stdin.close()
         self.gather.wait()
+        # What follows does not look: it is the closing gather, of which nothing is kept.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(self.status()))
 
 
 def gather_all():

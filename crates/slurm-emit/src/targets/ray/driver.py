@@ -58,13 +58,16 @@ def main():
             # As many tasks as run at a time, and as many that wait.
             running = [integrate.remote(lines.pop(0)) for _ in range(min(len(lines), 2 * ENGINES))]
             while running:
-                (ended,), running = ray.wait(running)
-                if lines:
-                    running.append(integrate.remote(lines.pop(0)))
-                try:
-                    results.add(ray.get(ended))
-                except ray.exceptions.RayError as error:
-                    results.fail(error)
+                done, running = ray.wait(running, timeout=1)
+                if results.is_stopped:
+                    return results.status()
+                for ended in done:
+                    if lines:
+                        running.append(integrate.remote(lines.pop(0)))
+                    try:
+                        results.add(ray.get(ended))
+                    except ray.exceptions.RayError as error:
+                        results.fail(error)
     return plan.gather_all()
 
 
