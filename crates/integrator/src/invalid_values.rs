@@ -1,6 +1,7 @@
 //! Finds the pixel values that mean "no measurement": dummy values of the detector or the recipe, and values outside
 //! the recipe's limits.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use geometry::DummyRule;
@@ -32,6 +33,35 @@ pub fn build_invalid_values(
     }
     Ok(rule)
 }
+
+/// Tells which values are invalid, and remembers the answers: frames repeat few values.
+pub struct InvalidValueCache<'a> {
+    rule: &'a InvalidValues,
+    is_integer: bool,
+    answers: HashMap<u64, bool>,
+}
+
+impl<'a> InvalidValueCache<'a> {
+    /// Makes a cache of answers about pixels of `dtype`.
+    pub fn new(rule: &'a InvalidValues, dtype: PixelType) -> Self {
+        Self { rule, is_integer: integer_bits(dtype).is_some(), answers: HashMap::new() }
+    }
+
+    /// Returns whether a value means "no measurement".
+    pub fn contains(&mut self, value: f64) -> bool {
+        let ask = || match self.is_integer {
+            true => self.rule.covers_integers(&(value as i128..=value as i128)),
+            false => self.rule.covers_reals(&(value..=value)),
+        };
+        if self.answers.len() >= MOST_ANSWERS {
+            return ask();
+        }
+        *self.answers.entry(value.to_bits()).or_insert_with(ask)
+    }
+}
+
+/// The most answers that a cache keeps, so that frames of real numbers don't fill the memory.
+const MOST_ANSWERS: usize = 1 << 16;
 
 /// Returns the settings of a recipe that exclude values, as a user writes them.
 fn describe_exclusions(recipe: &Recipe) -> String {
@@ -213,6 +243,21 @@ mod tests {
                     .or(InvalidValues::from_reals([above]));
                 assert_eq!(limits(dtype), expected, "{value} {dtype}");
             }
+        }
+    }
+
+    #[test]
+    fn remembered_answers_are_those_of_the_rule() {
+        let rule =
+            build_rule(&recipe(None, Some(60.5)), &EIGER, PixelType::I32).or(InvalidValues::from_integers([-2..=-1]));
+        let mut integers = InvalidValueCache::new(&rule, PixelType::I32);
+        let mut reals = InvalidValueCache::new(&rule, PixelType::F32);
+        for _ in 0..2 {
+            assert_eq!(
+                [-3.0, -2.0, 0.0, 60.0, 61.0].map(|value| integers.contains(value)),
+                [false, true, false, false, true]
+            );
+            assert_eq!([-2.0, 60.5, 60.6].map(|value| reals.contains(value)), [false, false, true]);
         }
     }
 

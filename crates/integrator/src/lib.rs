@@ -46,6 +46,7 @@ mod images;
 mod integrator;
 mod invalid_values;
 mod multi_integrator;
+pub mod preview;
 mod recipe_check;
 mod serialize;
 mod setup;

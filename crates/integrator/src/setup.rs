@@ -58,18 +58,23 @@ impl PixelGeometry {
     /// A PONI file or detector that does not fit the frames; a mask that can't be read or has another shape.
     pub fn new(recipe: &Recipe, layout: &FrameLayout) -> Result<Self, IntegratorError> {
         let error = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
-        let poni = Poni::parse(&recipe.poni).map_err(|why| error(why.to_string()))?;
-        let detector = match &recipe.detector_file {
-            Some(file) => detector_file::read_detector(file, &poni)?,
-            None => Detector::from_poni(&poni).map_err(|why| error(why.to_string()))?,
-        };
-        let view = DetectorView::new(&detector, layout).map_err(|why| error(why.to_string()))?;
+        let (poni, view) = read_detector_view(recipe, layout)?;
         let geometry =
             Geometry::new(&poni, view.detector(), view.detector_shape()).map_err(|why| error(why.to_string()))?;
         let sample = recipe.sample_frame().map_err(|why| IntegratorError::Unsupported(why.to_string()))?;
         let geometry = geometry.with_sample(sample);
         let mask = build_mask(recipe, &geometry, &view)?;
         Ok(Self { poni, view, geometry, mask })
+    }
+
+    /// Returns the positions of the pixels of the detector as it is read out.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Returns the union of the gap mask and the recipe's masks for the frames' pixels, true where masked.
+    pub fn into_mask(self) -> Vec<bool> {
+        self.mask
     }
 
     /// Checks that the bins have pixels, and that the absorption of the sensor is known.
@@ -107,6 +112,21 @@ impl PixelGeometry {
     pub fn load_flat(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
         load_mean_image(ImageRole::Flat, &recipe.flat, &self.view)
     }
+}
+
+/// Reads the PONI text and the detector, and returns the detector as the frames show it.
+///
+/// # Errors
+/// A PONI file or detector that does not fit the frames.
+pub fn read_detector_view(recipe: &Recipe, layout: &FrameLayout) -> Result<(Poni, DetectorView), IntegratorError> {
+    let error = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
+    let poni = Poni::parse(&recipe.poni).map_err(|why| error(why.to_string()))?;
+    let detector = match &recipe.detector_file {
+        Some(file) => detector_file::read_detector(file, &poni)?,
+        None => Detector::from_poni(&poni).map_err(|why| error(why.to_string()))?,
+    };
+    let view = DetectorView::new(&detector, layout).map_err(|why| error(why.to_string()))?;
+    Ok((poni, view))
 }
 
 /// Returns the mean of all images in the files; `None` if there are no files.

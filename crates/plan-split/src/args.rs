@@ -12,6 +12,8 @@ use recipe::{
 };
 use records::RawPath;
 
+use crate::calibrant::Calibrant;
+use crate::frame_range::FrameRange;
 use crate::split_scan::SplitBy;
 
 /// Cut scans into tasks: ranges of frames to integrate by one or more recipes
@@ -31,8 +33,8 @@ pub struct Args {
     ///
     /// gather writes one final file for each scan and recipe. If scan-find was given a directory, DIR gets the same
     /// subdirectories, such as DIR/sample/dataset; if it was given files, as by RAW_DATA/*/*/*.h5, all final files lie in
-    /// DIR itself. Parts (intermediate files) and recipes go to DIR/.azpipe. Not needed with --print-recipe.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_recipe")]
+    /// DIR itself. Parts (intermediate files) and recipes go to DIR/.azpipe. Not needed with --print-recipe and --preview.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["print_recipe", "preview"])]
     pub out: Option<PathBuf>,
 
     /// Task size, such as frames=100
@@ -57,13 +59,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME", action = ArgAction::Append, hide_short_help = true)]
     pub recipe_name: Vec<String>,
 
-    /// Replace results in DIR that were made with other settings
+    /// Replace results that were made with other settings
     ///
     /// An old result stays until the new one has every frame that exists. Without this option, a scan that has a result
     /// of another recipe in DIR is refused, with a list of the settings that differ. The contents of PONI, mask, dark and
     /// flat files are settings: a mask that was edited under the same name needs --replace, too. To integrate again with
     /// the same settings, use `ai-integrate --force`.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub replace: bool,
 
     /// Print the recipe as a commented TOML file, and exit
@@ -71,6 +73,9 @@ pub struct Args {
     /// Reads no scan records and writes no tasks.
     #[arg(long)]
     pub print_recipe: bool,
+
+    #[command(flatten)]
+    pub preview: PreviewFlags,
 
     #[command(flatten)]
     pub recipe_settings: RecipeFlags,
@@ -85,6 +90,45 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
+/// The flags of the picture that shows whether geometry and mask are right.
+#[derive(Default, clap::Args)]
+pub struct PreviewFlags {
+    /// Draw frames with masks, beam centre and rings
+    ///
+    /// Shows the mean of some frames of the first scan with the gaps of the detector, masks, beam centre and 2theta, and
+    /// below it their counts over 2theta. Rings of --calibrant must lie on the peaks; if they don't, the PONI file is
+    /// wrong. Row 0 is at the bottom, as in pyFAI. Without --out, plan-split ends after the picture and writes no tasks.
+    /// With several recipes, the first one is drawn.
+    #[arg(long = "preview", id = "preview", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "print_recipe")]
+    pub file: Option<PathBuf>,
+
+    /// Calibrant whose rings --preview draws, such as LaB6
+    #[arg(long, value_name = "NAME", requires = "preview", hide_short_help = true, long_help = calibrant_help())]
+    pub calibrant: Option<Calibrant>,
+
+    /// Frames of --preview, such as 7 or 0,9
+    ///
+    /// One frame, or the first and the last of several, of which the mean is shown; counted from 0. Default: 10 frames
+    /// that are spread over the scan.
+    #[arg(long, value_name = "A[,B]", requires = "preview", hide_short_help = true)]
+    pub preview_frames: Option<FrameRange>,
+
+    /// Let --preview replace any file
+    ///
+    /// By default, it replaces only pictures that azpipe drew. Raw data and settings of this run are never replaced.
+    #[arg(long, requires = "preview", hide_short_help = true)]
+    pub overwrite: bool,
+}
+
+/// Returns the help of --calibrant, with the names of all calibrants.
+fn calibrant_help() -> String {
+    format!(
+        "Calibrant whose rings --preview draws\n\nOne of {}, whose d-spacings are pyFAI's; a file of d-spacings in \
+         angstrom, one per line, as pyFAI's .D files; or d-spacings in angstrom, such as 4.157,2.939,2.4.",
+        Calibrant::known_names().collect::<Vec<_>>().join(", ")
+    )
+}
+
 // The headings of the help, in the order in which one thinks about an integration.
 const GEOMETRY: &str = "Geometry";
 const BINNING: &str = "Binning";
@@ -93,7 +137,7 @@ const CORRECTIONS: &str = "Corrections and normalization";
 const ERRORS: &str = "Averages and errors";
 
 /// The flags that are settings of a recipe. A recipe file has the same keys.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct RecipeFlags {
     /// PONI file: the geometry, as calibrated by pyFAI
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, value_hint = ValueHint::FilePath)]

@@ -5,7 +5,8 @@
 //!
 //! `planned_recipes.rs` resolves the recipes once. For each scan, `planner.rs` checks that the recipes suit its frames and that
 //! the final file belongs to no other result, `split_scan.rs` divides the frames, and `emitted_tasks.rs` leaves out tasks
-//! that were emitted before, as a scan that is being followed grows.
+//! that were emitted before, as a scan that is being followed grows. `preview.rs` draws frames of the first scan, with the rings of
+//! `calibrant.rs`.
 //!
 //! ```sh
 //! scan-find RAW_DATA | plan-split --poni lab6.poni --out PROCESSED > tasks.jsonl
@@ -23,12 +24,15 @@
 
 mod absent_index;
 mod args;
+mod calibrant;
 mod emitted_tasks;
 mod final_path;
+mod frame_range;
 mod messages;
 mod plan_error;
 mod planned_recipes;
 mod planner;
+mod preview;
 mod required_monitors;
 mod split_scan;
 
@@ -36,12 +40,14 @@ use std::process::ExitCode;
 
 use filter::{Filter, Input, Stop};
 use recipe::Settings;
-use records::{Fail, Record, Scan};
+use records::{Acquisition, Fail, Record, Scan};
+use system::ownership::ReplacePolicy;
 
-use args::Args;
+use args::{Args, PreviewFlags};
 use emitted_tasks::{EmittedTasks, ScanDigests};
-use planned_recipes::{check_printed_recipe, read_recipe_files};
+use planned_recipes::{PlannedRecipes, UnsuitableScan, check_printed_recipe, read_recipe_files};
 use planner::Planner;
+use preview::{DrawError, Preview};
 
 /// Returns the command line, from which the manual page is made.
 pub fn command() -> clap::Command {
@@ -53,21 +59,100 @@ pub fn main() -> ExitCode {
     frames::run_with_worker(|| filter::run("plan-split", run))
 }
 
-fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+fn run(mut args: Args, filter: &Filter) -> Result<(), Stop> {
     frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     if args.print_recipe {
         return print_recipe(args, filter);
     }
+    let mut preview = new_preview(std::mem::take(&mut args.preview))?;
     let mut input = Input::open(&args.inputs)?.with_expected_type("scan");
+    if args.out.is_none() {
+        return draw_only(preview, &args, &mut input, filter);
+    }
     let mut planner = Planner::new(args, |message| filter.warn(message))?;
     let mut emitted = EmittedTasks::default();
     while let Some(record) = input.next(filter)? {
         match record {
-            Record::Scan(scan) => plan_scan(&mut planner, &mut emitted, *scan, filter)?,
+            Record::Scan(scan) => {
+                let acquisition = preview.as_ref().map(|_| scan.acquisition.clone());
+                let is_planned = plan_scan(&mut planner, &mut emitted, *scan, filter)?;
+                if let Some(acquisition) = acquisition.filter(|_| is_planned) {
+                    draw_preview(&mut preview, planner.recipes(), &acquisition, filter)?;
+                }
+            }
             other => filter.emit(&other)?,
         }
     }
+    warn_of_missing_preview(preview.as_ref(), filter);
     Ok(())
+}
+
+/// Makes the picture of the flags; `None` without `--preview`.
+fn new_preview(flags: PreviewFlags) -> Result<Option<Preview>, Stop> {
+    let PreviewFlags { file: Some(path), calibrant, preview_frames, overwrite } = flags else { return Ok(None) };
+    let policy = ReplacePolicy { overwrite, ..ReplacePolicy::default() };
+    let preview = Preview::new(path, calibrant, preview_frames, policy);
+    preview.map(Some).map_err(|why| match why {
+        DrawError::Calibrant { path, why } => Stop::fatal("--calibrant", format!("{}: {why}", path.display())),
+        why => Stop::fatal("--preview", why),
+    })
+}
+
+/// Draws the picture and writes no tasks, for `--preview` without `--out`. Reads its input to the end, so that the filter before
+/// it does not end by a broken pipe.
+fn draw_only(mut preview: Option<Preview>, args: &Args, input: &mut Input, filter: &Filter) -> Result<(), Stop> {
+    let flags = Settings::from(args.recipe_settings.clone());
+    let recipes =
+        PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, None, |message| filter.warn(message))?;
+    while let Some(record) = input.next(filter)? {
+        match record {
+            Record::Scan(scan) => draw_preview(&mut preview, &recipes, &scan.acquisition, filter)?,
+            // A failure of an earlier filter is for the reader of the records.
+            other @ Record::Fail(_) => filter.emit(&other)?,
+            _ => (),
+        }
+    }
+    warn_of_missing_preview(preview.as_ref(), filter);
+    Ok(())
+}
+
+/// Draws the picture if it is still to be drawn. A scan that can't be drawn is a failure, and the next one is tried.
+fn draw_preview(
+    preview: &mut Option<Preview>,
+    recipes: &PlannedRecipes,
+    scan: &Acquisition,
+    filter: &Filter,
+) -> Result<(), Stop> {
+    let Some(waiting) = preview.as_ref() else { return Ok(()) };
+    let drawn =
+        recipes.for_detector(&scan.detector).map_err(|why| (why.to_string(), why.is_retryable())).and_then(|found| {
+            let first = found.first().ok_or_else(|| ("no recipe".to_owned(), false))?;
+            first.check_scan(scan).map_err(|UnsuitableScan { why, retryable }| (why, retryable))?;
+            match waiting.draw(scan, &first.recipe) {
+                Err(why @ DrawError::Write(_)) => Ok(Err(Stop::fatal("--preview", why))),
+                Err(why) => Err((why.to_string(), why.is_retryable())),
+                Ok(()) => Ok(Ok(())),
+            }
+        });
+    match drawn {
+        Ok(written) => {
+            written?;
+            filter.note(1, || messages::preview_drawn(waiting.path()));
+            *preview = None;
+            Ok(())
+        }
+        Err((why, retryable)) => {
+            let about = scan.file.display().to_string();
+            let error = messages::no_preview_of_scan(&scan.entry, &scan.detector, &why);
+            filter.fail(Fail { id: scan.compute_id(), about, error, retryable, ..Fail::default() })
+        }
+    }
+}
+
+fn warn_of_missing_preview(preview: Option<&Preview>, filter: &Filter) {
+    if let Some(preview) = preview {
+        filter.warn(&messages::no_preview(preview.path()));
+    }
 }
 
 /// Prints the recipe as TOML in place of records. It may be meant for another machine, so that it can't be applied here is a
@@ -84,7 +169,8 @@ fn print_recipe(args: Args, filter: &Filter) -> Result<(), Stop> {
     file.to_toml(&flags).lines().try_for_each(|line| filter.emit(&Record::Other(line.to_owned())))
 }
 
-fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filter: &Filter) -> Result<(), Stop> {
+/// Writes the tasks of a scan, and returns whether it could be planned.
+fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filter: &Filter) -> Result<bool, Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
     if let Some(note) = planner.describe_undone_operation(&scan.acquisition) {
         filter.warn(&note);
@@ -102,11 +188,12 @@ fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filt
                 filter.emit(&Record::from(task))?;
             }
             filter.note(1, || messages::scan_planned(&about, &entry, frames, count, recipes));
-            Ok(())
+            Ok(true)
         }
         Err(why) => {
             let retryable = why.is_retryable();
-            filter.fail(Fail { id, about, error: why.to_string(), retryable, ..Fail::default() })
+            filter.fail(Fail { id, about, error: why.to_string(), retryable, ..Fail::default() })?;
+            Ok(false)
         }
     }
 }

@@ -44,6 +44,29 @@ pub fn several_recipes_to_print(count: usize) -> String {
     format!("{count} recipes given; expected --recipe at most once")
 }
 
+/// Says which frames a scan has, for a choice of others.
+pub fn frames_from_0(frames: u64) -> String {
+    match frames {
+        0 => "no frames".to_owned(),
+        _ => format!("{}, 0 to {}", format_count(frames, "frame"), frames - 1),
+    }
+}
+
+/// Warns that no picture was drawn, because no scan came that can be drawn.
+pub fn no_preview(path: &Path) -> String {
+    format!("--preview {}: not drawn, because no scan can be drawn", path.display())
+}
+
+/// Says why no picture of a scan was drawn.
+pub fn no_preview_of_scan(entry: &str, detector: &str, why: &str) -> String {
+    format!("entry {entry}, detector {detector}: no preview: {why}")
+}
+
+/// Says which picture was drawn, for `-v`.
+pub fn preview_drawn(path: &Path) -> String {
+    format!("{}: drawn", path.display())
+}
+
 /// Describes an earlier recipe with which settings can't be compared.
 pub fn earlier_recipe_unreadable(file: &Path, why: &str) -> String {
     format!("the earlier recipe {} can't be read: {why}", file.display())
@@ -54,6 +77,7 @@ mod tests {
     use super::*;
     use crate::args::{parse_pair, parse_switch};
     use crate::plan_error::PlanError;
+    use crate::preview::DrawError;
     use crate::split_scan::SplitBy;
     use std::io;
 
@@ -112,6 +136,11 @@ mod tests {
             printed_recipe_unusable("mask none.edf: No such file or directory"),
             several_recipes_to_print(2),
             earlier_recipe_unreadable(Path::new("/out/r.toml"), "not a text: expected UTF-8"),
+            no_preview(Path::new("p.png")),
+            no_preview_of_scan("1.1", "p3", "no frame has data"),
+            DrawError::NoSuchFrames { frames: 12 }.to_string(),
+            DrawError::NoWavelength { poni: "lab6.poni".into() }.to_string(),
+            DrawError::Calibrant { path: "x.D".into(), why: "No such file or directory".into() }.to_string(),
             "frames".parse::<SplitBy>().unwrap_err(),
             parse_pair::<f64>("1").unwrap_err(),
             parse_switch("yes").unwrap_err(),
@@ -124,6 +153,11 @@ mod tests {
             "the printed recipe can't be applied here: mask none.edf: No such file or directory",
             "2 recipes given; expected --recipe at most once",
             "the earlier recipe /out/r.toml can't be read: not a text: expected UTF-8",
+            "--preview p.png: not drawn, because no scan can be drawn",
+            "entry 1.1, detector p3: no preview: no frame has data",
+            "--preview-frames: the scan has 12 frames, 0 to 11",
+            "--calibrant: the rings need a wavelength, and lab6.poni gives none; add `Wavelength: METRES` to it",
+            "--calibrant x.D: No such file or directory",
             "expected file, scan, bytes=N (such as bytes=2G), frames=N or workers=N, with N at least 1",
             "expected two numbers separated by a comma, as in 1,20",
             "expected on or off",

@@ -93,7 +93,7 @@ struct RecipeSections {
 }
 
 impl PlannedRecipes {
-    /// Resolves the recipes of all files, or one from the flags alone, and writes them below `out`. Flags override all
+    /// Resolves the recipes of all files, or one from the flags alone, and writes them below `out` if there is one. Flags override all
     /// files. Several recipes are named by `names`, in order, or after their files. `warn` is called for each key of a
     /// file that is not taken over unchanged.
     ///
@@ -104,7 +104,7 @@ impl PlannedRecipes {
         files: &[PathBuf],
         names: &[String],
         flags: &Settings,
-        out: &Path,
+        out: Option<&Path>,
         warn: impl Fn(&str),
     ) -> Result<Self, PlanError> {
         let names = recipe_names(files, names)?;
@@ -115,11 +115,13 @@ impl PlannedRecipes {
                 let recipe = resolve_section(&file, settings, flags)?;
                 let monitors = RequiredMonitors::read(&recipe)?;
                 let digest = recipe.digest();
-                let path = out.join(recipe.file_name());
+                let path = out.unwrap_or(Path::new("")).join(recipe.file_name());
                 let text = recipe.to_toml();
                 // ai-integrate parses this text: an error must show now, and not when the first job starts.
                 Recipe::parse(&text, &path, &digest)?;
-                write_recipe(&path, &text).map_err(|why| PlanError::Write { path: path.clone(), why })?;
+                if out.is_some() {
+                    write_recipe(&path, &text).map_err(|why| PlanError::Write { path: path.clone(), why })?;
+                }
                 let (file, name, checked_layouts) = (path.into(), name.clone(), RefCell::default());
                 let recipe = PlannedRecipe { file, digest, name, recipe, monitors, checked_layouts };
                 sections.push((section.map(str::to_owned), recipe));

@@ -41,7 +41,7 @@ impl Planner {
         let out = args.out.unwrap_or_default();
         let out = std::path::absolute(&out).map_err(|why| PlanError::Write { path: out.clone(), why })?;
         let flags = Settings::from(args.recipe_settings);
-        let recipes = PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, warn)?;
+        let recipes = PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, Some(&out), warn)?;
         Ok(Self {
             out,
             by: args.by,
@@ -51,6 +51,11 @@ impl Planner {
             printed_notes: HashSet::new(),
             raw_data: HashSet::new(),
         })
+    }
+
+    /// Returns the recipes of the plan.
+    pub fn recipes(&self) -> &PlannedRecipes {
+        &self.recipes
     }
 
     /// Returns whether a recipe divides by a monitor.

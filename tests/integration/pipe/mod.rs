@@ -4,6 +4,7 @@ mod kills;
 mod live;
 mod losses;
 mod plan_checks;
+mod preview;
 mod recipe_formats;
 mod recipes;
 mod refusals;
