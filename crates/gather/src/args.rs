@@ -44,7 +44,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to `ai-integrate`. Results are looked
     /// for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -52,7 +52,7 @@ pub struct Args {
     /// Prints one record of type progress: how many final files, tasks and frames there are to be, and how many are done. A
     /// final file is done if it has the recipe of the plan and every frame that exists. Only names of parts and heads of
     /// final files are read: to have damaged files and changed raw data noticed, use --missing.
-    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed) data
@@ -68,7 +68,7 @@ pub struct Args {
     /// whose final file is missing or not complete are kept, because they may be the only copy of their frames. Files
     /// that azpipe did not write are kept, too. Each file or directory that is removed is printed with its size. If
     /// another run is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
@@ -121,9 +121,22 @@ pub struct OutputArgs {
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
-    /// Each final file has its own plot: the first is FILE, and the others have the name of the final file added to it.
-    #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
+    /// The plot of one final file is FILE. With several final files, the name of each is added to the name of its plot: with
+    /// --plot run.png, LaB6_scan0001_p3.h5 has the plot run_LaB6_scan0001_p3.png, and there is no run.png. If gather learns of
+    /// the second final file only after it has drawn the first, it renames that plot and prints the summary once more.
+    #[arg(long, value_name = "FILE.png|svg|pdf", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
+
+    /// Plot the mean patterns of all scans in one picture
+    ///
+    /// It is drawn when the input has ended. Scans whose radial axis has another unit than the first are left out with a
+    /// warning.
+    #[arg(long, value_name = "FILE.png|svg|pdf", hide_short_help = true, value_hint = ValueHint::FilePath)]
+    pub plot_scans: Option<PathBuf>,
+
+    /// With --plot-scans: draw each scan above the one before it
+    #[arg(long, hide_short_help = true, requires = "plot_scans")]
+    pub stack: bool,
 
     /// Write a web page about this run
     ///
@@ -158,7 +171,7 @@ pub struct OutputArgs {
     #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
-    /// Let --report, --plot and --export replace any file
+    /// Let --report, --plot, --plot-scans and --export replace any file
     ///
     /// By default, they replace only files that azpipe wrote. Raw data, recipes and final files of this run are never
     /// replaced.
@@ -227,8 +240,11 @@ impl Args {
     /// Fails if a name has another extension than expected, if the directory of the report does not exist, and if a file
     /// that azpipe did not write would be replaced.
     pub fn check_output_paths(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
-        if let Some(path) = &self.output.plot {
-            plot::check(path, policy).map_err(|why| Stop::fatal("--plot", why))?;
+        let plots = [("--plot", &self.output.plot), ("--plot-scans", &self.output.plot_scans)];
+        for (flag, path) in plots {
+            if let Some(path) = path {
+                plot::check(path, policy).map_err(|why| Stop::fatal(flag, why))?;
+            }
         }
         let Some(path) = &self.output.report else { return Ok(()) };
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();

@@ -1,6 +1,6 @@
 //! Writes final files, their summaries, and the exports, plots and report that go with them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -17,14 +17,16 @@ use system::ownership::{ProtectedFiles, ReplacePolicy};
 
 use crate::args::Args;
 use crate::messages;
+use crate::plots::PlotNames;
 use crate::scan_group::{LastReport, ScanGroup};
 
 /// Writes the final files of a run, and reports each in a summary or `fail` record.
 pub struct Gatherer<'a> {
     args: &'a Args,
     filter: &'a Filter,
-    /// The number of the plot of each final file.
-    plot_numbers: HashMap<PathBuf, usize>,
+    plot_names: PlotNames,
+    /// The final files that were written, for `--plot-scans`.
+    finals: BTreeSet<PathBuf>,
     /// The scans whose final files were written, if they are to be merged.
     merge_members: Vec<OutputSpec>,
     report: Report,
@@ -37,8 +39,15 @@ pub struct Gatherer<'a> {
 impl<'a> Gatherer<'a> {
     /// Creates a gatherer that has written nothing.
     pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
-        let (plot_numbers, merge_members, summaries) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { args, filter, plot_numbers, merge_members, report: Report::default(), policy, summaries }
+        let (plot_names, finals) = (PlotNames::default(), BTreeSet::new());
+        let (merge_members, summaries) = (Vec::new(), Vec::new());
+        Self { args, filter, plot_names, finals, merge_members, report: Report::default(), policy, summaries }
+    }
+
+    /// Notes how many final files are to be written, as far as is known. Their number decides about the names of plots.
+    pub fn expect_finals(&mut self, count: usize) {
+        // A merge adds at least one.
+        self.plot_names.expect(count.saturating_add(usize::from(self.args.merges())));
     }
 
     /// Writes the final file of a group, and emits its summary, or a `fail` record if it can't be written.
@@ -153,7 +162,7 @@ impl<'a> Gatherer<'a> {
         }
         self.print_outcome(&path, &outcome);
         if outcome.layout.is_some() {
-            self.write_exports_and_plot(group, &mut summary.extra)?;
+            self.write_exports_and_plot(group, &mut summary)?;
         }
         group.last_report = Some(report);
         if self.args.output.report.is_some() {
@@ -214,9 +223,10 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Writes the exports and the plot of a final file, and adds their paths to the fields of its summary.
-    fn write_exports_and_plot(&mut self, group: &mut ScanGroup, extra: &mut Extra) -> Result<(), Stop> {
-        let first_plot = self.args.output.plot.as_deref();
-        if self.args.output.export.is_empty() && first_plot.is_none() {
+    fn write_exports_and_plot(&mut self, group: &mut ScanGroup, summary: &mut Summary) -> Result<(), Stop> {
+        let output = &self.args.output;
+        self.finals.insert(group.target.path());
+        if output.export.is_empty() && output.plot.is_none() {
             return Ok(());
         }
         let path = group.target.path();
@@ -226,25 +236,82 @@ impl<'a> Gatherer<'a> {
         };
         protect_inputs(&self.policy.protected, &final_file);
         let mut exports = Vec::new();
-        for format in &self.args.output.export {
+        for format in &output.export {
             match format.write(&final_file, &self.policy) {
                 Ok(written) => exports.extend(written.into_iter().map(to_json)),
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
         if !exports.is_empty() {
-            extra.insert("export".to_owned(), exports.into());
+            summary.extra.insert("export".to_owned(), exports.into());
         }
-        if let Some(first_plot) = first_plot {
-            let next = self.plot_numbers.len();
-            let number = *self.plot_numbers.entry(path.clone()).or_insert(next);
-            let plot = plot_path(first_plot, number, &path);
-            match plot::draw(&final_file, &plot, &self.policy) {
-                Ok(()) => drop(extra.insert("plot".to_owned(), to_json(plot))),
-                Err(why) => self.report_failure(group, &plot, &why, why.io_error())?,
+        let Some(flag) = output.plot.as_deref() else { return Ok(()) };
+        if let Some(mut first) = self.plot_names.take_misnamed(flag, &path) {
+            self.rename_plot(group, flag, &mut first)?;
+        }
+        self.draw_plot(group, flag, &final_file, summary)
+    }
+
+    /// Draws the plot of a final file, and adds its path to the summary.
+    fn draw_plot(
+        &mut self,
+        group: &mut ScanGroup,
+        flag: &Path,
+        final_file: &OutputFile,
+        summary: &mut Summary,
+    ) -> Result<(), Stop> {
+        let plot = self.plot_names.path(flag, &final_file.path);
+        match plot::draw(final_file, &plot, &self.policy) {
+            Ok(()) => {
+                summary.extra.insert("plot".to_owned(), to_json(plot.clone()));
+                self.plot_names.add_drawn(plot, summary.clone());
+                Ok(())
+            }
+            Err(why) => self.report_failure(group, &plot, &why, why.io_error()),
+        }
+    }
+
+    /// Draws the plot of the first final file of several under a name of its own, and emits its summary once more. `group` is that of
+    /// the second final file.
+    fn rename_plot(&mut self, group: &mut ScanGroup, flag: &Path, summary: &mut Summary) -> Result<(), Stop> {
+        match OutputFile::open(&summary.final_file) {
+            Ok(final_file) => self.draw_plot(group, flag, &final_file, summary)?,
+            Err(error) => return self.report_output_error(group, &error),
+        }
+        if let Err(why) = plot::remove(flag, &self.policy) {
+            self.report_failure(group, flag, &why, why.io_error())?;
+        }
+        self.filter.emit(&summary.clone().into())
+    }
+
+    /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.
+    ///
+    /// # Errors
+    /// Fails if the plot can't be written, and as [`Filter::emit`] does.
+    pub fn plot_scans(&self) -> Result<(), Stop> {
+        let Some(path) = &self.args.output.plot_scans else { return Ok(()) };
+        let arrangement =
+            if self.args.output.stack { plot::ScanArrangement::Stacked } else { plot::ScanArrangement::Overlaid };
+        let mut curves = plot::ScanCurves::new(arrangement);
+        for final_file in &self.finals {
+            self.filter.check_stopped()?;
+            let added = OutputFile::open(final_file).and_then(|output| {
+                protect_inputs(&self.policy.protected, &output);
+                curves.add(&output)
+            });
+            match added {
+                Ok(true) => (),
+                Ok(false) => self.filter.warn(&messages::scan_not_in_plot(path, final_file)),
+                Err(why) => {
+                    let (about, retryable) = (path.display().to_string(), why.io_error().is_some());
+                    self.filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })?;
+                }
             }
         }
-        Ok(())
+        if curves.is_empty() {
+            return Ok(());
+        }
+        plot::draw_scans(&curves, path, &self.policy).map_err(|why| Stop::fatal("--plot-scans", why))
     }
 
     /// Prints which frames of a final file have no pattern; with `-v`, also how many have one.
@@ -363,30 +430,4 @@ fn summarize(group: &ScanGroup, outcome: &BuildOutcome) -> Summary {
 fn to_json(path: PathBuf) -> Value {
     let path = std::path::absolute(&path).unwrap_or(path);
     serde_json::to_value(RawPath::from(path)).expect("a path serializes")
-}
-
-/// Returns the path of the plot with a number: the first is the value of `--plot`, and the others have the name of their
-/// final file added to it.
-fn plot_path(first: &Path, number: usize, final_file: &Path) -> PathBuf {
-    if number == 0 {
-        return first.to_path_buf();
-    }
-    let mut name = first.file_stem().unwrap_or_default().to_owned();
-    name.push("_");
-    name.push(final_file.file_stem().unwrap_or_default());
-    name.push(".");
-    name.push(first.extension().unwrap_or_default());
-    first.with_file_name(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_second_plot_has_the_name_of_its_final_file() {
-        let name = |number| plot_path(Path::new("/tmp/p.png"), number, Path::new("/out/s_scan0002_p3.h5"));
-        assert_eq!(name(0), Path::new("/tmp/p.png"));
-        assert_eq!(name(1), Path::new("/tmp/p_s_scan0002_p3.png"));
-    }
 }

@@ -24,6 +24,7 @@ mod build_schedule;
 mod clean;
 mod gatherer;
 mod messages;
+mod plots;
 mod required_tasks;
 mod scan_group;
 mod summary_lines;
@@ -77,8 +78,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         return plan.emit_counts(filter);
     }
     filter.flush_every_record();
-    let writes_other_files =
-        args.output.report.is_some() || args.output.plot.is_some() || !args.output.export.is_empty();
+    let other_files = [&args.output.report, &args.output.plot, &args.output.plot_scans];
+    let writes_other_files = other_files.iter().any(|path| path.is_some()) || !args.output.export.is_empty();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
@@ -100,6 +101,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
+    gatherer.expect_finals(groups.len());
     let mut waiting: Vec<&mut ScanGroup> = groups.iter_mut().filter(|group| group.schedule.has_new_input()).collect();
     if !waiting.is_empty() {
         filter.progress().add_total(waiting.iter().map(|group| group.target.frames()).sum());
@@ -107,6 +109,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     waiting.iter_mut().try_for_each(|group| gatherer.update_final(group))?;
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
+    gatherer.plot_scans()?;
     gatherer.write_report()
 }
 
@@ -130,6 +133,7 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
             Polled::Pending => (),
             Polled::End => break,
         }
+        gatherer.expect_finals(groups.len());
         while let Some(group) = groups.take_due(Instant::now()) {
             filter.progress().add_total(group.target.frames());
             gatherer.update_final(group)?;

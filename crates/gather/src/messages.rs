@@ -42,6 +42,12 @@ pub fn no_plot_in_report(report: &Path, why: &dyn Display) -> String {
     format!("{}: the report lacks the plot of a final file that can't be read: {why}", report.display())
 }
 
+/// Warns that the picture of all scans lacks one whose radial axis has another quantity or unit.
+pub fn scan_not_in_plot(plot: &Path, final_file: &Path) -> String {
+    let (plot, final_file) = (plot.display(), final_file.display());
+    format!("{plot}: {final_file} is not in it: its radial axis has another unit than those of the scans before it")
+}
+
 /// Describes an output root that does not exist.
 pub fn no_output_root() -> &'static str {
     "no such directory: expected the directory that plan-split --out named"
@@ -115,6 +121,7 @@ mod tests {
             scan_skipped(path),
             unchanged(path),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
+            scan_not_in_plot(Path::new("all.png"), path),
             no_output_root().to_owned(),
             nothing_to_gather().to_owned(),
             report_name(Path::new("run.txt")),
@@ -133,6 +140,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
+            "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
             "no such directory: expected the directory that plan-split --out named",
             "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",

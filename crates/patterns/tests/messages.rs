@@ -173,7 +173,7 @@ fn plot_errors() {
         ],
         [
             "/out/a.h5: Permission denied (os error 13)",
-            "patterns.gif: expected a name that ends in .png or .svg",
+            "patterns.gif: expected a name that ends in .png, .svg or .pdf",
             "/out/a.h5: can't be drawn: no font",
             "/out/a.h5: Permission denied (os error 13)",
         ],

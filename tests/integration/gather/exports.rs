@@ -11,16 +11,31 @@ fn each_final_has_its_picture_and_its_text() {
     let picture = workspace.path("patterns.png");
     let arguments = ["--plot".as_ref(), picture.as_os_str(), "--export".as_ref(), "xye".as_ref()];
     let summaries = run("gather", &arguments, &results).assert_success().records("summary");
-    assert_eq!(summaries.len(), 2);
-    for (summary, expected) in summaries.iter().zip(["patterns", "patterns_"]) {
+    // The first is drawn before the second is known, and is printed again with the new name of its plot.
+    let last = |scan: &str| summaries.iter().rfind(|summary| summary["entry"] == scan).unwrap();
+    for (summary, name) in [
+        (last("1.1"), "patterns_LaB6_0001_scan0001_pilatus.png"),
+        (last("2.1"), "patterns_LaB6_0001_scan0002_pilatus.png"),
+    ] {
         let plot = summary["plot"].as_str().unwrap();
-        assert!(plot.contains(expected));
+        assert_eq!(plot, workspace.path(name).to_str().unwrap());
         assert_eq!(&std::fs::read(plot).unwrap()[..4], b"\x89PNG");
         let text = std::fs::read_to_string(summary["export"][0].as_str().unwrap()).unwrap();
         let columns: Vec<usize> = text.lines().map(|line| line.split(' ').count()).collect();
         assert!(columns.len() > 250 && columns.iter().all(|columns| *columns == 3));
     }
-    assert_ne!(summaries[0]["plot"], summaries[1]["plot"]);
+    assert!(!picture.exists(), "it would be that of whichever scan came first");
+
+    // All of them are known from the start.
+    let root = workspace.path("out");
+    let both = workspace.path("both.pdf");
+    let flags = ["--from".as_ref(), root.as_os_str(), "--plot".as_ref(), picture.as_os_str()];
+    let flags = [&flags[..], &["--plot-scans".as_ref(), both.as_os_str(), "--stack".as_ref()]].concat();
+    let again = run("gather", &flags, "").assert_success().records("summary");
+    assert_eq!(again.len(), 2);
+    assert!(again.iter().all(|summary| summary["plot"] != picture.to_str().unwrap()));
+    assert_eq!(&std::fs::read(both).unwrap()[..5], b"%PDF-");
+    assert!(!picture.exists());
 }
 
 #[test]
@@ -85,7 +100,11 @@ fn what_could_only_fail_in_the_end_fails_at_once() {
     let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     let refused = run("gather", &["--plot", "patterns.gif"], &results);
     assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
-    assert!(refused.stderr.contains("patterns.gif: expected a name that ends in .png or .svg"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("patterns.gif: expected a name that ends in .png, .svg or .pdf"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(workspace.parts("out").len(), 1);
     assert_eq!(run("gather", &["--missing"], "").status, 2);
 }

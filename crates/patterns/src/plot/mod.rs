@@ -1,24 +1,31 @@
-//! Plots of final files: all frames as a map, and their mean as a curve. The extension of the path selects PNG or SVG.
+//! Plots of final files: all frames as a map, and their mean as a curve. The extension of the path selects PNG, SVG or PDF.
 //!
 //! The font is part of the program, so that plots look the same on a node without fonts or a display.
 
 mod canvas;
-mod color_scale;
+mod curve;
+mod palette_image;
+mod pdf;
+mod pixels;
 mod plot_data;
+mod render;
+mod scan_curves;
+mod value_scale;
+mod vector_backend;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic;
-use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
+use system::ownership::{self, OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{self, OutputFile};
+use render::Picture;
 
-/// Width and height of a plot in pixels.
-const PLOT_SIZE: (u32, u32) = (1200, 900);
+pub use scan_curves::{ScanArrangement, ScanCurves};
 
-/// Columns and rows of a map in a PNG file, about two pixels per cell.
-const BITMAP_CELLS: (usize, usize) = (480, 240);
+/// Columns and rows of a map, about two pixels per cell on a screen.
+const MAP_CELLS: (usize, usize) = (480, 240);
 
 /// Reason why a plot can't be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +33,8 @@ pub enum PlotError {
     /// The final file can't be read.
     #[error(transparent)]
     Final(#[from] output::OutputError),
-    /// The path has neither the extension `.png` nor `.svg`.
-    #[error("{}: expected a name that ends in .png or .svg", path.display())]
+    /// The path has none of the extensions of plots.
+    #[error("{}: expected a name that ends in .png, .svg or .pdf", path.display())]
     Kind {
         /// Path of the plot.
         path: PathBuf,
@@ -66,20 +73,23 @@ impl PlotError {
 pub enum PlotFormat {
     /// Pixels.
     Png,
-    /// Vector graphics.
+    /// Vector graphics for web pages and drawing programs.
     Svg,
+    /// Vector graphics for print.
+    Pdf,
 }
 
 impl PlotFormat {
     /// Returns the format for the extension of a path.
     ///
     /// # Errors
-    /// Fails if the extension is neither `.png` nor `.svg`.
+    /// Fails if the extension is none of a plot.
     pub fn from_path(path: &Path) -> Result<Self, PlotError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         match extension.to_str() {
             Some("png") => Ok(Self::Png),
             Some("svg") => Ok(Self::Svg),
+            Some("pdf") => Ok(Self::Pdf),
             _ => Err(PlotError::Kind { path: path.to_path_buf() }),
         }
     }
@@ -90,16 +100,17 @@ impl PlotFormat {
 /// # Errors
 /// Fails if the final file can't be read.
 pub fn render_png(output: &OutputFile) -> Result<Vec<u8>, PlotError> {
-    let picture = plot_data::PlotData::from_output(output, BITMAP_CELLS)?;
+    let data = plot_data::PlotData::from_output(output, MAP_CELLS)?;
     let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: output.path.clone(), why: why.to_string() };
-    canvas::render_png(&picture, PLOT_SIZE).map_err(wrong)
+    Picture::Final(&data).to_png().map_err(wrong)
 }
 
 /// Claims the plots of a format that azpipe drew.
 fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnershipRule {
     let claim = match kind {
-        PlotFormat::Png => OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
-        PlotFormat::Svg => OwnershipRule::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
+        PlotFormat::Png => OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", render::PNG_MARK)),
+        PlotFormat::Svg => OwnershipRule::new("a picture", |path| has_mark(path, b"<svg", render::SVG_MARK.as_bytes())),
+        PlotFormat::Pdf => OwnershipRule::new("a picture", |path| has_mark(path, b"%PDF", pdf::MARK)),
     };
     claim.with_policy(policy)
 }
@@ -119,16 +130,35 @@ pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
 /// Fails if the extension is unknown, if a file can't be read or written, or if the file is somebody else's.
 pub fn draw(output: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     check(path, policy)?;
+    let data = plot_data::PlotData::from_output(output, MAP_CELLS)?;
+    write(&Picture::Final(&data), path, policy)
+}
+
+/// Draws the mean patterns of several scans into a plot, which appears complete and replaces an earlier plot.
+///
+/// # Errors
+/// Fails if the extension is unknown, if the file can't be written, or if it is somebody else's.
+pub fn draw_scans(curves: &ScanCurves, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
+    check(path, policy)?;
+    write(&Picture::Scans(curves), path, policy)
+}
+
+/// Removes a plot that azpipe drew. One that does not exist is no error.
+///
+/// # Errors
+/// Fails if the extension is unknown, if the file can't be removed, or if it is somebody else's.
+pub fn remove(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
+    let rule = owned_plots(PlotFormat::from_path(path)?, policy);
+    let removed = ownership::remove(path, &rule).map(|_was_there| ());
+    removed.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
+}
+
+fn write(picture: &Picture, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     let kind = PlotFormat::from_path(path)?;
-    let cells = match kind {
-        PlotFormat::Png => BITMAP_CELLS,
-        // Each cell of an SVG file takes more bytes than a pixel.
-        PlotFormat::Svg => (240, 80),
-    };
-    let picture = plot_data::PlotData::from_output(output, cells)?;
     let bytes = match kind {
-        PlotFormat::Png => canvas::render_png(&picture, PLOT_SIZE),
-        PlotFormat::Svg => canvas::render_svg(&picture, PLOT_SIZE),
+        PlotFormat::Png => picture.to_png(),
+        PlotFormat::Svg => picture.to_svg(),
+        PlotFormat::Pdf => picture.to_pdf(),
     };
     let bytes = bytes.map_err(|why| PlotError::Write { path: path.to_path_buf(), why: why.to_string() })?;
     let written = atomic::write(path, bytes, &owned_plots(kind, policy));

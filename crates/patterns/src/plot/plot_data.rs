@@ -1,5 +1,6 @@
 //! Content of a plot, reduced to the number of cells that can be shown.
 
+use crate::axes::ends;
 use crate::output::{self, OutputFile};
 use crate::{PatternAxis, Status};
 
@@ -7,8 +8,8 @@ use crate::{PatternAxis, Status};
 pub(super) struct PlotData {
     pub title: String,
     pub radial: PatternAxis,
-    /// Edges of the map's columns: the lower edge of each radial bin in order, and the upper edge of the last one.
-    pub columns: Vec<f64>,
+    /// Outer edges of the radial axis.
+    pub radial_range: (f64, f64),
     pub map: Option<IntensityMap>,
     /// Mean of each radial bin over all frames (and chi); NaN if no frame has a value.
     pub mean: Vec<f64>,
@@ -22,10 +23,12 @@ pub(super) struct PlotData {
 
 /// Map of intensities over the radial axis and a second axis, which is chi for cakes and the frame otherwise.
 pub(super) struct IntensityMap {
-    /// Label of the second axis, and the edges of the rows on it.
+    /// Label of the second axis, and its outer edges.
     pub label: String,
-    pub edges: Vec<f64>,
-    /// Rows of cells, in ascending order of the second axis; NaN for a cell without data.
+    pub range: (f64, f64),
+    /// True if the second axis counts frames.
+    pub counts_frames: bool,
+    /// Rows of cells of equal size, in ascending order of the second axis; NaN for a cell without data.
     pub rows: Vec<Vec<f64>>,
 }
 
@@ -66,9 +69,10 @@ impl PlotData {
     pub fn from_output(output: &OutputFile, cells: (usize, usize)) -> Result<Self, output::OutputError> {
         let axes = &output.shared.axes;
         let (radial, total) = (axes.radial.centers.len(), output.status.len());
-        let columns = radial.min(cells.0);
+        let (cells_wide, cells_high) = cells;
+        let columns = radial.min(cells_wide);
         let lines = axes.chi.as_ref().map_or(total, |chi| chi.centers.len());
-        let rows = lines.min(cells.1);
+        let rows = lines.min(cells_high);
         let (mut mean, mut squared_errors) = (CellMeans::new(radial), CellMeans::new(radial));
         let mut map = vec![CellMeans::new(columns); rows];
         let mut patterns = output.rows()?;
@@ -86,19 +90,23 @@ impl PlotData {
                 }
             }
         }
+        let counts_frames = axes.chi.is_none();
         let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&output.recipe)) {
             Some((chi, edges)) => (chi.plot_label(), edges),
             None => ("frame".to_owned(), (0..=total).map(|frame| frame as f64 - 0.5).collect()),
         };
-        let edges = cell_edges(&edges, rows);
+        let radial_edges = axes.radial_edges(&output.recipe);
+        let lines_of_map = resample(map.iter().map(CellMeans::values), &edges, rows, cells_high);
+        let to_columns = |row: Vec<f64>| resample(row.into_iter(), &radial_edges, columns, cells_wide);
+        let map_rows = lines_of_map.into_iter().map(to_columns).collect();
         let scan = &output.task.acquisition;
         let title = scan.title.as_deref().unwrap_or_default();
         let integrated = output.status.iter().filter(|status| **status == Status::Ok).count();
         Ok(Self {
             title: format!("{} {} {title}", scan.detector, scan.entry).trim().to_owned(),
             radial: axes.radial.clone(),
-            columns: cell_edges(&axes.radial_edges(&output.recipe), columns),
-            map: (rows > 1).then(|| IntensityMap { label, edges, rows: map.iter().map(CellMeans::values).collect() }),
+            radial_range: ends(&radial_edges),
+            map: (rows > 1).then(|| IntensityMap { label, range: ends(&edges), counts_frames, rows: map_rows }),
             mean: mean.values(),
             error: squared_errors.errors(),
             intensity: output.intensity_label()?,
@@ -107,10 +115,23 @@ impl PlotData {
     }
 }
 
-/// Returns the edges of cells that join several bins. There are no more cells than bins; bin `b` of `n` is in cell `b * cells / n`.
-fn cell_edges(edges: &[f64], cells: usize) -> Vec<f64> {
+/// Returns the values of cells of equal width. `values` are those of `cells` cells that join equally many bins each, and `edges`
+/// are the edges of the bins. If the bins are of equal width, so are the cells, up to a bin, which is less than can be seen.
+/// Otherwise, the value at the centre of each of `count` cells is taken.
+fn resample<T: Clone>(values: impl Iterator<Item = T>, edges: &[f64], cells: usize, count: usize) -> Vec<T> {
+    let values: Vec<T> = values.collect();
     let bins = edges.len().saturating_sub(1);
-    (0..=cells).map(|cell| edges[cell.saturating_mul(bins).div_ceil(cells.max(1))]).collect()
+    let (first, last) = ends(edges);
+    let width = (last - first) / bins.max(1) as f64;
+    if edges.windows(2).all(|edge| (edge[1] - edge[0] - width).abs() <= 1e-6 * width.abs()) {
+        return values;
+    }
+    let at = |cell: usize| {
+        let center = first + (last - first) * (cell as f64 + 0.5) / count as f64;
+        let bin = edges.partition_point(|edge| *edge <= center).saturating_sub(1);
+        values.get(cell_of(bin, cells, bins)).or(values.last()).cloned()
+    };
+    (0..count).filter_map(at).collect()
 }
 
 /// Returns the cell that a bin is in. There are at most some hundred cells, so the product does not saturate.
@@ -124,10 +145,10 @@ mod tests {
 
     #[test]
     fn cells_are_as_wide_as_the_bins_in_them() {
-        let edges = [0.0, 1.0, 4.0, 5.0, 9.0, 10.0];
-        assert_eq!(cell_edges(&edges, 5), edges);
-        // Bins 0 to 4 are in cells 0, 0, 0, 1, 1.
-        assert_eq!(cell_edges(&edges, 2), [0.0, 5.0, 10.0]);
-        assert_eq!(cell_edges(&[-0.5], 0), [-0.5]);
+        let cells = |values: &[i32], edges: &[f64]| resample(values.iter().copied(), edges, values.len(), 10);
+        assert_eq!(cells(&[1, 2, 3], &[0.0, 2.0, 4.0, 6.0]), [1, 2, 3]);
+        assert_eq!(cells(&[1, 2, 3], &[0.0, 1.0, 4.0, 10.0]), [1, 2, 2, 2, 3, 3, 3, 3, 3, 3]);
+        // Bins 0 and 1 are in the first cell, bin 2 is in the second one.
+        assert_eq!(cells(&[1, 2], &[0.0, 1.0, 4.0, 10.0]), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
     }
 }

@@ -1,0 +1,102 @@
+//! Bytes of PNG, SVG and PDF files of plots.
+
+use std::error::Error;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::canvas::{Canvas, DrawResult};
+use super::pdf::PdfPage;
+use super::pixels::Pixels;
+use super::plot_data::PlotData;
+use super::scan_curves::ScanCurves;
+use super::vector_backend::{SCALE, VectorBackend};
+
+/// Width and height of a plot in its units, which are pixels of a PNG file.
+const PLOT_SIZE: (u32, u32) = (1200, 900);
+/// Bytes near the start of each PNG file of azpipe.
+pub(super) const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
+/// Text near the start of each SVG file of azpipe.
+pub(super) const SVG_MARK: &str = "<!-- azpipe ";
+
+type Bytes = Result<Vec<u8>, Box<dyn Error>>;
+
+/// Content of a plot.
+pub(super) enum Picture<'a> {
+    /// The frames of one final file.
+    Final(&'a PlotData),
+    /// The mean patterns of several scans.
+    Scans(&'a ScanCurves),
+}
+
+impl Picture<'_> {
+    fn draw<B: DrawingBackend>(&self, canvas: &mut Canvas, area: &DrawingArea<B, Shift>) -> DrawResult
+    where
+        B::ErrorType: 'static,
+    {
+        area.fill(&WHITE)?;
+        match self {
+            Self::Final(data) => canvas.draw_final(area, data)?,
+            Self::Scans(curves) => canvas.draw_scans(area, curves)?,
+        }
+        area.present().map_err(Into::into)
+    }
+
+    /// Returns the bytes of a PNG file.
+    pub fn to_png(&self) -> Bytes {
+        let mut pixels = Pixels::new(PLOT_SIZE.0 as usize, PLOT_SIZE.1 as usize);
+        let mut canvas = Canvas::default();
+        self.draw(&mut canvas, &VectorBackend::new(&mut pixels, size_in_parts())?.into_drawing_area())?;
+        for (place, image) in &canvas.images {
+            pixels.paint(*place, image);
+        }
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, PLOT_SIZE.0, PLOT_SIZE.1);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder.add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
+        encoder.write_header()?.write_image_data(&pixels.rgb)?;
+        Ok(bytes)
+    }
+
+    /// Returns the bytes of an SVG file.
+    pub fn to_svg(&self) -> Bytes {
+        let mut text = String::new();
+        let mut canvas = Canvas::default();
+        self.draw(&mut canvas, &SVGBackend::with_string(&mut text, size_in_parts()).into_drawing_area())?;
+        let (tag, rest) = text.split_once('\n').ok_or("the picture has no opening tag")?;
+        let (width, height) = size_in_parts();
+        let tag = tag.replacen(
+            &format!("width=\"{width}\" height=\"{height}\""),
+            &format!("width=\"{}\" height=\"{}\"", PLOT_SIZE.0, PLOT_SIZE.1),
+            1,
+        );
+        let body = rest.trim_end().strip_suffix("</svg>").ok_or("the picture has no closing tag")?;
+        // The mark follows the opening tag, which is the first line.
+        let mut text = format!("{tag}\n{SVG_MARK}{} -->\n{body}", env!("CARGO_PKG_VERSION"));
+        for ([x, y, width, height], image) in &canvas.images {
+            let pixels = STANDARD.encode(image.to_png()?);
+            text += &format!(
+                "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+                 style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{pixels}\"/>\n"
+            );
+        }
+        text += "</svg>\n";
+        Ok(text.into_bytes())
+    }
+
+    /// Returns the bytes of a PDF file.
+    pub fn to_pdf(&self) -> Bytes {
+        let mut page = PdfPage::new(size_in_parts());
+        let mut canvas = Canvas::default();
+        self.draw(&mut canvas, &VectorBackend::new(&mut page, size_in_parts())?.into_drawing_area())?;
+        Ok(page.into_file(&canvas.images)?)
+    }
+}
+
+/// Returns the size of a plot in parts of its units.
+fn size_in_parts() -> (u32, u32) {
+    (PLOT_SIZE.0.saturating_mul(SCALE), PLOT_SIZE.1.saturating_mul(SCALE))
+}
