@@ -8,13 +8,15 @@ use std::process::{Command, Stdio};
 const README: &str = include_str!("../../README.md");
 
 /// Commands that can't run here, each the first line of a `console` block: they install azpipe, open windows, or need a cluster.
-const NOT_RUN: [&str; 6] = [
+const NOT_RUN: [&str; 8] = [
     "$ git clone https://github.com/azpipe/azpipe && cd azpipe",
     "$ scripts/package          # into dist/, with SHA-256 sums",
     "$ silx view PROCESSED/LaB6/LaB6_0001/LaB6_0001_scan0001_pilatus.h5",
     ">>> data = xarray.open_dataset(final, group=\"1.1/pilatus_integrate/integrated\", engine=\"h5netcdf\")",
     "$ pyFAI-average -m mean -o calibrant.edf RAW_DATA/LaB6/LaB6_0001/scan0001/pilatus_0000.h5",
     "$ jobs/submit        # a job array, and a gather after it",
+    "$ dask-jobs/submit --wait     # up to 8 jobs of workers; --python names a Python that has dask_jobqueue",
+    "$ scan-find --follow --until-idle 30m RAW_DATA | plan-split --recipe pattern.toml --out CLUSTER |",
 ];
 
 /// Returns the fenced blocks of the README in one language: `sh` blocks run, `console` blocks only show commands.
@@ -67,13 +69,14 @@ fn pasted_into_a_shell_it_runs_from_top_to_bottom() {
 
     let exists = |file: &str| directory.path().join(file).exists();
     assert!(exists("pasted-to-the-end"), "{stderr}");
-    for results in ["PROCESSED", "RESULTS", "LIVE", "CLUSTER", "AVERAGED", "CLIPPED", "FROM_PYFAI", "FROM_INTEGRATOR"] {
+    for results in ["PROCESSED", "RESULTS", "LIVE", "CLUSTER", "AVERAGED", "CLIPPED", "FROM_PYFAI"] {
         for scan in [1, 2] {
             let name = format!("{results}/LaB6/LaB6_0001/LaB6_0001_scan000{scan}_pilatus.h5");
             assert!(exists(&name), "{name} is missing\n{stderr}");
         }
     }
-    for file in ["patterns.png", "check.png", "run.html", "jobs/submit"] {
+    let from_files = "FROM_INTEGRATOR/LaB6_0001_scan0001_pilatus.h5";
+    for file in ["patterns.png", "check.png", "run.html", "jobs/submit", "ray-jobs/submit", from_files] {
         assert!(exists(file), "{file} is missing\n{stderr}");
     }
 }

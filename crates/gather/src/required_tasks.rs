@@ -44,7 +44,7 @@ impl RequiredTasks {
     /// Fails as [`Filter::emit`] does.
     pub fn emit_missing(&self, max_bytes: Option<u64>, filter: &Filter) -> Result<(), Stop> {
         let mut done: HashMap<OutputKey, Spans> = HashMap::new();
-        for (key, scan_task) in self.tasks_by_output() {
+        for OutputTasks { key, task: scan_task, .. } in self.tasks_by_output() {
             filter.check_stopped()?;
             let coverage = coverage::find_coverage(&scan_task.out, &scan_task);
             report_unusable(&coverage.unusable, &scan_task, filter)?;
@@ -73,12 +73,12 @@ impl RequiredTasks {
     pub fn emit_counts(&self, filter: &Filter) -> Result<(), Stop> {
         let mut progress = PlanCounts::default();
         let mut claimed: HashMap<OutputKey, Spans> = HashMap::new();
-        for (key, scan_task) in self.tasks_by_output() {
+        for OutputTasks { key, task: scan_task, existing } in self.tasks_by_output() {
             filter.check_stopped()?;
             let frames = coverage::find_claimed_frames(&scan_task.out, &scan_task);
             report_unusable(&frames.unusable, &scan_task, filter)?;
             progress.finals += 1;
-            let is_done = existing_frames(&scan_task).difference(&frames.in_output).is_empty();
+            let is_done = existing.difference(&frames.in_output).is_empty();
             progress.finals_done += u64::from(is_done);
             claimed.insert(key, frames.all);
         }
@@ -99,24 +99,34 @@ impl RequiredTasks {
         filter.emit(&Record::Other(progress.to_line()))
     }
 
-    /// Returns one task for each final file, with the frames and sources of all its tasks, so that the parts of each are
-    /// looked at once.
-    fn tasks_by_output(&self) -> Vec<(OutputKey, Task)> {
+    /// Returns the tasks of each final file as one, so that the parts of each are looked at once.
+    fn tasks_by_output(&self) -> Vec<OutputTasks> {
         let mut indices = HashMap::new();
-        let mut outputs: Vec<(OutputKey, Task)> = Vec::new();
+        let mut outputs: Vec<OutputTasks> = Vec::new();
         for task in self.split_by_recipe() {
             let key = OutputKey::new(&task);
+            let existing = existing_frames(&task);
             let index = *indices.entry(key.clone()).or_insert(outputs.len());
             match outputs.get_mut(index) {
-                Some((_, whole)) => {
+                Some(OutputTasks { task: whole, existing: all, .. }) => {
                     whole.range = whole.range.as_slice().iter().chain(task.range.as_slice()).copied().collect();
                     whole.acquisition.sources.extend(task.acquisition.sources);
+                    *all = all.as_slice().iter().chain(existing.as_slice()).copied().collect();
                 }
-                None => outputs.push((key, task)),
+                None => outputs.push(OutputTasks { key, task, existing }),
             }
         }
         outputs
     }
+}
+
+/// The tasks of a final file.
+struct OutputTasks {
+    key: OutputKey,
+    /// One task with the frames and sources of all.
+    task: Task,
+    /// The frames that exist. The tasks of a scan that is being measured differ in the frames that they know of.
+    existing: Spans,
 }
 
 /// Reports files whose frames count as not done: with a warning if they are damaged, and as failures if they can't be read now,

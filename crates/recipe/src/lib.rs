@@ -44,6 +44,7 @@ mod validate;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
 pub use file_ref::FileRef;
+pub use import::{IniSection, read_integrator_sections};
 pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;

@@ -32,6 +32,15 @@ pub struct Args {
     #[arg(long)]
     pub submit: bool,
 
+    /// Add tasks to the plan of --dir, as they come
+    ///
+    /// For plans that grow, and for scans that are being measured: scan-find --follow | plan-split ... | slurm-emit
+    /// --append --submit ... Tasks that the plan has are skipped. With --submit, new batches are submitted every ten
+    /// seconds, so that at most --n-workers jobs wait or run, and one more that waits to gather all results. When the input
+    /// ends, all that is missing is submitted, and slurm-emit ends. Needs --target slurm.
+    #[arg(long, conflicts_with = "explain", hide_short_help = true)]
+    pub append: bool,
+
     /// Ask SLURM whether it would accept the jobs
     ///
     /// DIR is written first. Each problem is printed with its reason; the exit status is then 2, and nothing is submitted.
@@ -72,9 +81,17 @@ pub struct Args {
     /// Read settings of the cluster from an INI file of ESRF's integrator
     ///
     /// Takes partition, numbers of workers, engines and cores, time and memory from its section "computations
-    /// distribution". Settings of --profile and flags win.
+    /// distribution". Settings of --profile and flags win. The other sections are for --print-pipe.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub integrator_ini: Option<PathBuf>,
+
+    /// Print the pipe that runs all that --integrator-ini describes
+    ///
+    /// The pipe finds the scans of `location`, `hdf5_entry` and `detector_name`, integrates them as plan-split --recipe does
+    /// with the file, and writes to the output's `location`. Its last command is this one, without --print-pipe. Nothing is
+    /// read or written; `| bash` runs it. Relative paths begin in the directory of the file.
+    #[arg(long, requires = "integrator_ini", hide_short_help = true)]
+    pub print_pipe: bool,
 
     /// Directory of ai-integrate and gather on the nodes [default: that of slurm-emit]
     ///

@@ -17,8 +17,13 @@ pub struct Batch {
 impl Batch {
     /// Creates batches that are named by their number: `000000`, `000001` and so on.
     pub fn new_numbered(ranges: Vec<Range<usize>>) -> Vec<Self> {
+        Self::new_numbered_from(0, ranges)
+    }
+
+    /// Creates batches as [`Batch::new_numbered`] does, the first of which has the number `first`.
+    pub fn new_numbered_from(first: usize, ranges: Vec<Range<usize>>) -> Vec<Self> {
         let new = |(index, tasks)| Self { name: format!("{index:06}"), tasks };
-        ranges.into_iter().enumerate().map(new).collect()
+        (first..).zip(ranges).map(new).collect()
     }
 }
 

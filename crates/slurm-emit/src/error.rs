@@ -25,10 +25,22 @@ pub enum EmitError {
         /// The error of the system.
         why: std::io::Error,
     },
+    /// The target hands out the tasks of a plan that does not grow.
+    #[error("--append: --target {target} takes no more tasks once it runs; use --target slurm, or leave out --append")]
+    AppendTarget {
+        /// The name of the target.
+        target: &'static str,
+    },
+    /// Another process adds tasks to the directory.
+    #[error("{}: another slurm-emit --append adds tasks to this directory; wait until it ends", path.display())]
+    AppendInProgress {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The jobs of the directory were submitted with another plan.
     #[error(
-        "{}: jobs were submitted from here with another plan or other batches; choose another --dir, or remove this \
-         directory once its jobs have ended",
+        "{}: jobs were submitted from here with another plan or other batches; choose another --dir, add the new tasks \
+         with --append, or remove this directory once its jobs have ended",
         path.display()
     )]
     OtherPlan {
@@ -79,6 +91,9 @@ pub enum EmitError {
         /// The problem, and what was expected.
         why: String,
     },
+    /// The configuration of ESRF's integrator can't be read.
+    #[error("{0}")]
+    IntegratorIni(recipe::RecipeError),
     /// A file of settings has a value that its flag refuses.
     #[error("{files}: {why}")]
     SettingValue {

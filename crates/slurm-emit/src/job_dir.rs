@@ -58,6 +58,61 @@ pub fn write_job_dir(dir: &Path, plan: &TaskPlan, batches: &[Batch], scripts: &[
     scripts.iter().try_for_each(|script| write_script(dir, script))
 }
 
+/// Adds batches of new tasks to a directory that slurm-emit wrote, or writes a new one. `plan` has all tasks, and batches
+/// are of `new`, those which the directory lacks. The batches come before the plan, so that a run that is killed leaves no
+/// task without a batch.
+///
+/// # Errors
+/// Fails if the directory holds files of others, or can't be written.
+pub fn append_to_job_dir(
+    dir: &Path,
+    plan: &TaskPlan,
+    new: &TaskPlan,
+    batches: &[Batch],
+    scripts: &[Script],
+) -> Result<(), EmitError> {
+    let Some(batches_dir) = last_batches_dir(dir)? else { return write_job_dir(dir, plan, batches, scripts) };
+    let mut manifest = Manifest::read(dir)?;
+    let names = || scripts.iter().map(|script| script.name).chain([PLAN_NAME]);
+    names().try_for_each(|name| manifest.check(name))?;
+    manifest.add(names())?;
+    let mut lines = new.lines().reader();
+    for batch in batches {
+        let path = batches_dir.join(file_name(batch));
+        let mut write = || {
+            let file = AtomicFile::create(&path, &manifest::batch_claim())?;
+            let temporary = file.create_temporary()?;
+            lines.copy(batch.tasks.clone(), &temporary)?;
+            temporary.sync_all()?;
+            file.commit()
+        };
+        write().map_err(EmitError::at(&path))?;
+    }
+    if !batches.is_empty() {
+        write_plan(&dir.join(PLAN_NAME), plan)?;
+    }
+    scripts.iter().try_for_each(|script| write_script(dir, script))
+}
+
+/// Returns the number that follows those of the batches in the directory.
+///
+/// # Errors
+/// Fails if the directory can't be read.
+pub fn count_batch_names(dir: &Path) -> Result<usize, EmitError> {
+    let Some(batches_dir) = last_batches_dir(dir)? else { return Ok(0) };
+    let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<usize>().ok();
+    Ok(list_directory(&batches_dir)?.iter().filter_map(number).max().map_or(0, |last| last + 1))
+}
+
+/// Returns the directory of the batches that count: the last one, which `slurm-emit` or `resubmit` wrote.
+fn last_batches_dir(dir: &Path) -> Result<Option<PathBuf>, EmitError> {
+    let is_numbered = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+    };
+    Ok(list_directory(&dir.join(BATCHES_DIR))?.into_iter().filter(is_numbered).max())
+}
+
 /// Returns whether the directory holds this plan and these batches.
 fn holds_plan(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<bool, EmitError> {
     let mut lines = plan.lines().reader();

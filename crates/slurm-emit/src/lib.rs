@@ -3,13 +3,14 @@
 //! again after failures, and accounts for them.
 //!
 //! 1. `args`, `flags` and `settings_files` read the command line, the profile of the site, and the configuration of ESRF's
-//!    integrator.
+//!    integrator (`integrator_ini`, which also prints the pipe that runs it).
 //! 2. `task_plan` reads the tasks, and keeps them compressed (`compressed_lines`).
 //! 3. `resolve_settings` makes `job_settings`, with defaults: memory and walltime from `estimate`, the rate from `measured_rate`, the number of
 //!    jobs, engines and threads from `job_size`.
 //! 4. `targets` has a `JobTarget` for each `--target`, which divides the plan into `batches` and fills the templates of its
 //!    scripts (`scripts`); `job_directives` lists the `#SBATCH` lines, each with its reason.
 //! 5. `explain` shows all settings, or `job_dir` writes the directory; `manifest` knows which files in it may be replaced.
+//!    `append` adds tasks to it while they arrive.
 //! 6. `submission_check` asks SLURM and bash whether the jobs would run, and looks for the `required_tool`s of the target.
 //!
 //! # Example
@@ -28,6 +29,7 @@
 //!
 //! Behaviour of the program is tested in `tests/integration/slurm`.
 
+mod append;
 mod args;
 mod batches;
 mod check_failure;
@@ -42,6 +44,7 @@ mod external_program;
 mod flags;
 mod frame_maxima;
 mod gpus;
+mod integrator_ini;
 mod job_dir;
 mod job_directives;
 mod job_settings;
@@ -62,13 +65,16 @@ mod targets;
 mod task_plan;
 mod walltime;
 
+use std::ffi::OsString;
 use std::io;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 
 use filter::{Filter, Stop};
 use records::{Fail, Record};
 
 use args::Args;
+use integrator_ini::IntegratorIni;
 use job_settings::JobSettings;
 use partitions::{Partition, list_partitions, select_partitions};
 use records::format_count;
@@ -88,7 +94,16 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    if let (true, Some(path)) = (args.print_pipe, &args.integrator_ini) {
+        let pipe = IntegratorIni::read(path)?.pipe(&std::env::args_os().collect::<Vec<_>>())?;
+        let not_text = |line| Stop::fatal("--print-pipe", format_args!("{line:?}: expected flags and paths of UTF-8"));
+        let text = |line: OsString| line.into_string().map_err(not_text);
+        return pipe.into_iter().try_for_each(|line| filter.emit(&Record::Other(text(line)?)));
+    }
     let args = settings_files::add_settings_from_files(args)?.with_local_target();
+    if args.append {
+        return append::run(&args, filter);
+    }
     let plan = TaskPlan::read(&args.files, filter)?;
     let job = resolve_settings(&args, &plan)?;
     let target = &*args.target;
@@ -114,7 +129,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if args.check {
         check(target, &job, &scripts, filter)?;
     }
-    if args.submit { submit(&job) } else { Ok(()) }
+    if args.submit { submit(&job.dir, &[]) } else { Ok(()) }
 }
 
 /// Returns the message about the written directory, with what to do next. Without batches, a driver hands out the tasks.
@@ -182,11 +197,14 @@ fn smallest_node_cpus(all: &[Partition], requested: Option<&str>) -> Option<u64>
 }
 
 /// Runs `submit`. Its messages go to stderr, because stdout is for records.
-fn submit(job: &JobSettings) -> Result<(), Stop> {
-    let path = job.dir.join("submit");
-    match Command::new(&path).stdout(io::stderr()).status() {
+fn submit(dir: &Path, arguments: &[&str]) -> Result<(), Stop> {
+    let path = dir.join("submit");
+    let failed = |why: &dyn std::fmt::Display| Stop::fatal(path.display(), why);
+    // Without a slash, the program would be looked for in PATH.
+    let program = std::path::absolute(&path).map_err(|error| failed(&error))?;
+    match Command::new(program).args(arguments).stdin(Stdio::null()).stdout(io::stderr()).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::fatal(path.display(), format_args!("ended with {status}; see its messages above"))),
-        Err(error) => Err(Stop::fatal(path.display(), error)),
+        Ok(status) => Err(failed(&format_args!("ended with {status}; see its messages above"))),
+        Err(error) => Err(failed(&error)),
     }
 }

@@ -18,6 +18,8 @@ fn errors() {
         EmitError::Directive { flag: "--account", why: QuoteError::LineBreak(OsString::from("a\nb")) },
         EmitError::Directive { flag: "--dir", why: QuoteError::Backslash(OsString::from("/a\\b")) },
         EmitError::File { path: path(), why: io::Error::other("Permission denied (os error 13)") },
+        EmitError::AppendTarget { target: "make" },
+        EmitError::AppendInProgress { path: path() },
         EmitError::OtherPlan { path: path() },
         EmitError::ForeignDirectory { path: path(), name: "notes.txt".to_owned() },
         EmitError::ForeignFile { path: path() },
@@ -33,8 +35,10 @@ fn errors() {
         r#"--account: "a\nb": an #SBATCH directive can't hold a line break; change the value of --account"#,
         r#"--dir: "/a\\b": the name of a SLURM log can't hold a backslash; change the value of --dir"#,
         "/data/jobs: Permission denied (os error 13)",
-        "/data/jobs: jobs were submitted from here with another plan or other batches; choose another --dir, or remove \
-         this directory once its jobs have ended",
+        "--append: --target make takes no more tasks once it runs; use --target slurm, or leave out --append",
+        "/data/jobs: another slurm-emit --append adds tasks to this directory; wait until it ends",
+        "/data/jobs: jobs were submitted from here with another plan or other batches; choose another --dir, add the \
+         new tasks with --append, or remove this directory once its jobs have ended",
         "/data/jobs: holds `notes.txt`, which slurm-emit did not write; expected a new or empty directory, or one that \
          slurm-emit wrote: choose another --dir",
         "/data/jobs: slurm-emit did not write this; move it away, or choose another --dir",

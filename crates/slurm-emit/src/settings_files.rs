@@ -13,6 +13,7 @@ use crate::args::Args;
 use crate::cluster_argument::ClusterArgument;
 use crate::error::EmitError;
 use crate::flags::{JobSizeFlags, SlurmFlags};
+use crate::integrator_ini::IntegratorIni;
 
 /// Returns the arguments together with the settings of the files that they name.
 ///
@@ -23,7 +24,7 @@ pub fn add_settings_from_files(args: Args) -> Result<Args, EmitError> {
     let mut files = Vec::new();
     let mut aliases = PartitionAliases::new();
     if let Some(path) = &args.integrator_ini {
-        flags.extend(read_integrator_ini(path)?);
+        flags.extend(IntegratorIni::read(path)?.job_flags()?);
         files.push(path.display().to_string());
     }
     if let Some(path) = &args.profile {
@@ -146,66 +147,6 @@ fn profile_keys() -> Vec<String> {
     ["target", "bin"].into_iter().chain(names).chain([PARTITION_ALIASES, DASK]).map(str::to_owned).collect()
 }
 
-/// The section of the integrator's configuration that describes its jobs.
-const INTEGRATOR_SECTION: &str = "computations distribution";
-
-/// The keys of [`INTEGRATOR_SECTION`], each with the flag that it becomes.
-const INTEGRATOR_KEYS: [(&str, &str); 6] = [
-    ("partition", "partition"),
-    ("n_workers", "n-workers"),
-    ("ai_engines_per_worker", "ai-engines-per-worker"),
-    ("cores_per_worker", "cores-per-worker"),
-    ("time", "time"),
-    ("memory_per_worker", "mem"),
-];
-
-/// Returns whether the integrator has a key of [`INTEGRATOR_SECTION`]; it has two that slurm-emit does not use.
-fn is_integrator_key(key: &str) -> bool {
-    ["python_executables", "workspace_path"].contains(&key) || INTEGRATOR_KEYS.iter().any(|(name, _)| *name == key)
-}
-
-/// Reads the settings of jobs from the integrator's configuration.
-fn read_integrator_ini(path: &Path) -> Result<Vec<OsString>, EmitError> {
-    let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
-    let mut flags: Vec<OsString> = Vec::new();
-    for (key, value) in integrator_settings(&text) {
-        if !is_integrator_key(&key) {
-            let keys = INTEGRATOR_KEYS.map(|(key, _)| key).join(", ");
-            let why = format!("unknown key `{key}` in [{INTEGRATOR_SECTION}]; expected one of {keys}");
-            return Err(EmitError::Settings { path: path.to_owned(), why });
-        }
-        if let Some((_, flag)) = INTEGRATOR_KEYS.iter().find(|(name, _)| *name == key)
-            && !value.is_empty()
-        {
-            flags.push(format!("--{flag}={value}").into());
-        }
-    }
-    if flags.is_empty() {
-        let keys = INTEGRATOR_KEYS.map(|(key, _)| key).join(", ");
-        let why = format!("no settings of jobs; expected a section [{INTEGRATOR_SECTION}] with some of {keys}");
-        return Err(EmitError::Settings { path: path.to_owned(), why });
-    }
-    Ok(flags)
-}
-
-/// Iterates over keys and values of [`INTEGRATOR_SECTION`], as Python's configparser reads them, without comments.
-fn integrator_settings(text: &str) -> impl Iterator<Item = (String, &str)> {
-    let mut is_inside = false;
-    text.lines().filter_map(move |line| {
-        let line = line.trim();
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
-            is_inside = section.trim() == INTEGRATOR_SECTION;
-            return None;
-        }
-        if !is_inside || line.starts_with(['#', ';']) {
-            return None;
-        }
-        let (key, value) = line.split_once(['=', ':'])?;
-        let value = value.split(" #").next().and_then(|value| value.split(" ;").next()).unwrap_or(value);
-        Some((key.trim().to_lowercase(), value.trim()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,20 +208,5 @@ mod tests {
             let why = read_profile(write_temporary(text).path()).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
-    }
-
-    #[test]
-    fn settings_of_the_integrators_configuration_become_flags() {
-        let text = "[dataset]\nlocation = x\n[computations distribution]\n# a comment\nPartition = p9gpu ; ours\n\
-                    n_workers: 2\ntime=\nmemory_per_worker = 100GB\npython_executables = 'x'\n[output]\nn_workers = 9\n";
-        let flags = read_integrator_ini(write_temporary(text).path()).unwrap();
-        assert_eq!(flags, ["--partition=p9gpu", "--n-workers=2", "--mem=100GB"]);
-        assert!(read_integrator_ini(write_temporary("[output]\n").path()).is_err());
-        let misspelt = write_temporary("[computations distribution]\nn_workres = 2\n");
-        let why = read_integrator_ini(misspelt.path()).unwrap_err().to_string();
-        assert!(
-            why.contains("unknown key `n_workres` in [computations distribution]; expected one of partition"),
-            "{why}"
-        );
     }
 }

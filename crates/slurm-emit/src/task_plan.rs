@@ -1,6 +1,7 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,8 @@ pub struct TaskPlan {
     /// The sets of recipe files that some task applies together.
     recipe_sets: BTreeSet<Vec<RawPath>>,
     frame_maxima: FrameMaxima,
-    known_ids: HashSet<Box<str>>,
+    /// The id of each task, with the hash of its latest record.
+    known_ids: HashMap<Box<str>, u64>,
 }
 
 impl TaskPlan {
@@ -34,38 +36,63 @@ impl TaskPlan {
     /// # Errors
     /// Fails as [`Input::next`] does.
     pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
-        let mut input = Input::open(files)?.with_expected_type("task");
-        let mut plan = Self::default();
-        let mut duplicates = 0;
-        while let Some(record) = input.next(filter)? {
-            match record {
-                Record::Task(task) => duplicates += u64::from(!plan.push(*task)),
-                other => filter.emit(&other)?,
-            }
-        }
+        let (plan, duplicates) = Self::read_with(files, filter, Self::push)?;
         if duplicates > 0 {
             filter.warn(&duplicates_warning(duplicates));
         }
         Ok(plan)
     }
 
+    /// Reads the plan of a scan that grows, with all versions of its tasks.
+    ///
+    /// # Errors
+    /// Fails as [`Input::next`] does.
+    pub fn read_versions(file: PathBuf, filter: &Filter) -> Result<Self, Stop> {
+        Ok(Self::read_with(&[file], filter, Self::push_version)?.0)
+    }
+
+    /// Reads tasks, and returns them with the number of those that `push` refused.
+    fn read_with(files: &[PathBuf], filter: &Filter, push: fn(&mut Self, Task) -> bool) -> Result<(Self, u64), Stop> {
+        let mut input = Input::open(files)?.with_expected_type("task");
+        let mut plan = Self::default();
+        let mut refused = 0;
+        while let Some(record) = input.next(filter)? {
+            match record {
+                Record::Task(task) => refused += u64::from(!push(&mut plan, *task)),
+                other => filter.emit(&other)?,
+            }
+        }
+        Ok((plan, refused))
+    }
+
     /// Adds a task. Returns false, and adds nothing, if the plan has a task of this id already.
     pub fn push(&mut self, task: Task) -> bool {
-        if !self.known_ids.insert(task.id.as_str().into()) {
-            return false;
-        }
-        self.stored_bytes.push(task.bytes);
-        self.frame_maxima = self.frame_maxima.with_task(&task);
+        !self.known_ids.contains_key(task.id.as_str()) && self.push_version(task)
+    }
+
+    /// Adds a task, or another version of it: while a scan is measured, a task comes again with more frames or with the end
+    /// of the scan. Returns false, and adds nothing, if the latest version of the task is the same.
+    pub fn push_version(&mut self, task: Task) -> bool {
+        let id: Box<str> = task.id.as_str().into();
+        let (bytes, maxima, scan) = (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
         let recipes = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
         let recipes: Vec<(RawPath, String)> = recipes.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
+        let line = Record::from(task).to_line();
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.known_ids.insert(id.clone(), hash) == Some(hash) {
+            return false;
+        }
+        self.stored_bytes.push(bytes);
+        self.frame_maxima = maxima;
         let recipe_set: Vec<RawPath> = recipes.iter().map(|(path, _)| path.clone()).collect();
         if !self.recipe_sets.contains(&recipe_set) {
             self.recipe_sets.insert(recipe_set);
         }
         self.recipes.extend(recipes);
-        let scan = self.scan_index(&task.scan);
-        self.ids.push((task.id.as_str().into(), scan));
-        self.lines.push(&Record::from(task).to_line());
+        self.ids.push((id, scan));
+        self.lines.push(&line);
         true
     }
 

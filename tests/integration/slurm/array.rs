@@ -29,7 +29,7 @@ fn the_array_gives_the_bytes_of_the_pipe_and_runs_in_strides_where_it_must() {
     let leaks =
         [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "9"), ("SBATCH_PARTITION", "nowhere"), ("SQUEUE_STATES", "CD")];
     let told = jobs.submit(&leaks);
-    assert!(told.contains("6 of 6 elements"), "twelve batches, where an array may have six: {told}");
+    assert!(told.contains("12 batches in 6 elements"), "twelve batches, where an array may have six: {told}");
     jobs.wait();
     jobs.assert_complete();
 
@@ -111,10 +111,10 @@ fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
 
     // only what is missing is submitted, and its work is not done twice
     let told = jobs.submit(&[]);
-    assert!(told.contains("1 of 2 elements"), "{told}");
+    assert!(told.contains("1 batch in 1 element\n"), "{told}");
     jobs.wait();
     jobs.assert_complete();
-    assert_eq!(jobs.runs().iter().filter(|run| run.element == "0").count(), 2);
+    assert_eq!(jobs.runs().iter().filter(|run| run.element == "0").count(), 3, "two starts, and the second array");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn cancel_ends_all_and_submit_goes_on() {
     assert!(jobs.call("cancel").contains("nothing to cancel"));
     // without it, jobs would fail and leave no word of why
     fs::remove_dir_all(jobs.dir.join("logs")).unwrap();
-    assert!(jobs.call("submit").contains("3 of 3 elements"));
+    assert!(jobs.call("submit").contains("3 batches in 3 elements"));
     jobs.wait();
     jobs.assert_complete();
 }
@@ -281,7 +281,7 @@ fn an_element_that_is_completing_does_not_keep_its_tasks() {
     jobs.call("cancel");
     wait_until("it completes", || jobs.queued("RUNNING").is_empty());
     let told = jobs.submit(&[]);
-    assert!(told.contains("1 of 2 elements"), "{told}");
+    assert!(told.contains("1 batch in 1 element\n"), "{told}");
     jobs.wait();
     jobs.assert_complete();
 }

@@ -1,7 +1,8 @@
 //! The one SLURM of these tests: three nodes with eight CPUs and two fake GPUs each, and what they share with it.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::{OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Lines of its slurm.conf. Arrays have six elements at the most, so that longer plans run in strides everywhere here.
-const LINES: [&str; 10] = [
+const LINES: [&str; 11] = [
     "MaxArraySize=6",
     "PartitionName=gpu Nodes=node[1-2] MaxTime=INFINITE",
     "PartitionName=p9gpu Nodes=node3 MaxTime=INFINITE",
@@ -21,7 +22,17 @@ const LINES: [&str; 10] = [
     "PreemptMode=REQUEUE",
     "Licenses=gpfs:2",
     "JobSubmitPlugins=lua",
+    "AccountingStorageEnforce=limits,qos",
 ];
+
+/// The records of its accounting: the accounts of the user, and a QOS with a limit of jobs for its users. The partition of
+/// the QOS is added to slurm.conf after it, because SLURM does not start with a partition whose QOS it does not know.
+const ACCOUNTS: [&[&str]; 3] = [
+    &["account", "default,id31"],
+    &["user", "root", "account=default,id31"],
+    &["qos", "few", "set", "MaxSubmitJobsPerUser=4"],
+];
+const PARTITION_OF_FEW: &str = "PartitionName=few Nodes=ALL MaxTime=60 QOS=few\n";
 
 /// A site's own rule, as many have them: here, jobs whose comment says so may not say --mem.
 const RULES: &str = r#"
@@ -66,6 +77,18 @@ impl Cluster {
         STARTED.get_or_init(start).then_some(Self)
     }
 
+    /// The cluster, if it has accounting, which limits of jobs need. `None` where its database is not installed, but never
+    /// in CI.
+    pub fn with_accounting() -> Option<Self> {
+        if has_accounting() {
+            return Self::get();
+        }
+        eprintln!(
+            "skipped: needs the packages slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core"
+        );
+        None
+    }
+
     /// A program that sees this cluster.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -91,10 +114,29 @@ fn start() -> bool {
     let lock = File::create("/tmp/azpipe-slurm.lock").unwrap();
     lock.lock().unwrap();
     let mut start = Command::new(script());
-    start.arg("start").arg(&dir).args(LINES.iter().flat_map(|line| ["-o", line]));
-    let output = start.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    start.arg("start").arg(&dir);
+    // Without accounting, SLURM refuses to enforce limits.
+    let lines = if has_accounting() { &LINES[..] } else { &LINES[..LINES.len() - 1] };
+    start.args(lines.iter().flat_map(|line| ["-o", line]));
+    if has_accounting() {
+        start.arg("-a");
+    }
+    output_of(&mut start);
+    if has_accounting() {
+        for what in ACCOUNTS {
+            Cluster.ask("sacctmgr", &[&["--immediate", "add"], what].concat());
+        }
+        let mut configuration = OpenOptions::new().append(true).open(dir.join("slurm.conf")).unwrap();
+        configuration.write_all(PARTITION_OF_FEW.as_bytes()).unwrap();
+        Cluster.ask("scontrol", &["reconfigure"]);
+    }
     true
+}
+
+/// Returns whether the cluster has accounting: always in CI, and elsewhere if its database is installed.
+fn has_accounting() -> bool {
+    let programs = ["slurmdbd", "mariadbd", "mariadb-install-db", "my_print_defaults", "sacctmgr"];
+    std::env::var_os("CI").is_some() || programs.into_iter().all(is_on_path)
 }
 
 /// Runs a program, which must succeed, and returns its output.
@@ -121,10 +163,11 @@ fn script() -> PathBuf {
 }
 
 fn is_installed() -> bool {
-    let found = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|directory| directory.join(program).exists())
-    };
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    is_root && ["slurmctld", "slurmd", "sbatch", "munged"].into_iter().all(found)
+    is_root && ["slurmctld", "slurmd", "sbatch", "munged"].into_iter().all(is_on_path)
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).exists())
 }

@@ -98,7 +98,7 @@ fn threads_of_a_core_accounts_and_memory_by_cpu_are_what_slurm_shows() {
     let jobs = Jobs::new("by-core", "scan", 1);
     let flags = ["--threads-per-core", "1", "--account", "id31", "--mem-per-cpu", "200M", "--submit"];
     let said = jobs.emit(&flags);
-    assert!(said.contains("job array, 1 of 1 element\n") && said.contains("gather of all results"), "{said}");
+    assert!(said.contains("job array, 1 batch in 1 element\n") && said.contains("gather of all results"), "{said}");
     let shown = cluster.ask("scontrol", &["show", "job", &format!("{}_0", jobs.array())]);
     for part in ["ReqB:S:C:T=0:0:*:1\n", "Account=id31", "MinMemoryCPU=200M", "CPUs/Task=4"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -185,6 +185,33 @@ fn check_says_why_the_jobs_would_not_run() {
     let output = capture(nothing, "");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("0 tasks in 0 batches"), "{said}");
+}
+
+#[test]
+fn slurm_takes_the_jobs_of_the_example_profiles() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("profiles", "scan", 1);
+    let profiles = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/profiles");
+    // The names of partitions are those of this cluster, and its nodes are small.
+    let cases: [(&str, &[&str], &[&str]); 3] = [
+        ("esrf.toml", &["--partition=any"], &["--partition=gpu,p9gpu", "--gres=gpu:1"]),
+        ("gpu-cluster.toml", &[], &["--partition=gpu", "--gres=gpu:1"]),
+        ("cpu-cluster.toml", &["--partition=main"], &["--partition=main", "--hint=nomultithread"]),
+    ];
+    for (name, flags, directives) in cases {
+        let profile = format!("--profile={profiles}/{name}");
+        jobs.emit(&[&[profile.as_str(), "--check"], flags].concat());
+        let script = fs::read_to_string(jobs.dir.join("job.sbatch")).unwrap();
+        for directive in directives {
+            assert!(script.contains(&format!("#SBATCH {directive}\n")), "{name} {directive}: {script}");
+        }
+    }
+    let count = fs::read_dir(profiles).unwrap().count();
+    assert_eq!(count, cases.len(), "each profile is tested");
+    jobs.submit(&[]);
+    jobs.wait();
+    jobs.assert_complete();
+    assert!(jobs.runs().iter().all(|run| run.gpus.is_empty() && run.arguments.starts_with("--engine cpu ")));
 }
 
 #[test]

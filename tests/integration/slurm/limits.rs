@@ -1,4 +1,4 @@
-//! slurm-emit's job array at the limits of time and memory, on a real SLURM: missing tasks run again in smaller batches.
+//! slurm-emit's job array at the limits of time, memory and number of jobs, on a real SLURM.
 
 use super::array::as_strs;
 use super::cluster::{Cluster, NODES};
@@ -33,7 +33,7 @@ fn an_element_that_is_killed_at_its_walltime_is_cut_smaller() {
 
     // its one task is cut between frames
     let told = jobs.call("resubmit");
-    assert!(told.contains("batches/02: 2 batches of up to ") && told.contains("2 of 2 elements"), "{told}");
+    assert!(told.contains("batches/02: 2 batches of up to ") && told.contains("2 batches in 2 elements"), "{told}");
     let again = read_record_files(&jobs.dir.join("batches/02"));
     let mut ranges: Vec<_> = records(&again).map(|task| task["range"].to_string()).collect();
     ranges.sort();
@@ -93,4 +93,37 @@ fn an_element_out_of_memory_is_given_more() {
         }
     }
     jobs.assert_complete();
+}
+
+#[test]
+fn where_a_user_may_submit_few_jobs_the_array_is_smaller_and_leaves_one_to_gather() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::with_accounting(), NODES.read()) else { return };
+    // The limit is of the user, so that one plan after another has it for itself.
+    let jobs = Jobs::new("few", "frames=6", 3);
+    jobs.emit(&["--batch-minutes", "0", "--partition", "few", "--check"]);
+    // Jobs of others count, too.
+    let other =
+        cluster.ask("sbatch", &["--parsable", "--hold", "--partition=few", "--output=/dev/null", "--wrap=true"]);
+    let told = jobs.submit(&[("SLOW", "0.2")]);
+    assert!(told.contains("12 batches in 2 elements") && told.contains("gather of all results"), "{told}");
+    assert!(told.contains("SLURM takes no more jobs of this user now"), "{told}");
+    cluster.ask("scancel", &[other.trim()]);
+    jobs.wait();
+    jobs.assert_complete();
+    assert_eq!(jobs.runs().len(), 12);
+
+    // No job is left for the array: nothing stays behind, and what SLURM says is told.
+    let none_left = ["--hold", "--partition=few", "--output=/dev/null", "--array=0-3", "--wrap=true", "--parsable"];
+    let others = cluster.ask("sbatch", &none_left);
+    jobs.lose_patterns();
+    let output = jobs.script("submit").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("QOSMaxSubmitJobPerUserLimit"), "{said}");
+    assert!(jobs.queued("all").is_empty());
+    cluster.ask("scancel", &[&format!("{}_3", others.trim())]);
+    let output = jobs.script("submit").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("sbatch refused job.sbatch"), "{said}");
+    assert!(jobs.queued("all").is_empty(), "a gather without an array is of no use");
+    cluster.ask("scancel", &[others.trim()]);
 }

@@ -109,8 +109,11 @@ pub(super) fn is_section(line: &str) -> bool {
     name.is_some_and(|name| INTEGRATOR_KEYS.iter().any(|(known, _)| *known == name))
 }
 
-/// Reads the settings, and remarks on keys that are not applied or are applied differently.
-pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
+/// Reads the sections of a configuration of ESRF's integrator, for settings that are not part of a recipe.
+///
+/// # Errors
+/// Fails if the file is no INI file, or has a section or key that the integrator does not have.
+pub fn read_sections(text: &str, path: &Path) -> Result<Vec<ini::IniSection>, RecipeError> {
     let sections = ini::parse(text).map_err(|why| RecipeError::Syntax { path: path.to_path_buf(), why })?;
     for (section, keys) in sections.iter().filter(|(section, _)| section.to_lowercase() != "other") {
         let Some((_, known)) = INTEGRATOR_KEYS.iter().find(|(known, _)| known == section) else {
@@ -120,6 +123,12 @@ pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), R
             return Err(unknown_key(path, key, known.iter().copied()));
         }
     }
+    Ok(sections)
+}
+
+/// Reads the settings, and remarks on keys that are not applied or are applied differently.
+pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
+    let sections = read_sections(text, path)?;
     let file = IntegratorConfig { path, sections };
     let settings = file.settings()?;
     Ok((settings, file.remarks()))

@@ -1,7 +1,7 @@
 //! INI files, parsed like Python's `ConfigParser` with `#` for comments within lines, as the integrator does.
 
-/// The name of a section, and its keys (in lower case) with their values.
-pub(super) type IniSection = (String, Vec<(String, String)>);
+/// The name of a section of an INI file, and its keys (in lower case) with their values.
+pub type IniSection = (String, Vec<(String, String)>);
 
 /// Parses the sections in their order.
 ///

@@ -8,6 +8,9 @@ mod pyfai_worker;
 
 use std::path::Path;
 
+pub use esrf_integrator::read_sections as read_integrator_sections;
+pub use ini::IniSection;
+
 use crate::settings::closest_name;
 use crate::{RecipeError, Settings};
 

@@ -108,7 +108,8 @@ pub struct JobSizeFlags {
 
     /// Most elements of a job array [default: SLURM's MaxArraySize at submission]
     ///
-    /// If there are more batches, each element works on several.
+    /// If there are more batches, each element works on several. There are fewer elements, too, where SLURM takes fewer jobs
+    /// of the user.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
     pub max_array_size: Option<u64>,
 

@@ -25,6 +25,11 @@ pub trait JobTarget: Sync {
         false
     }
 
+    /// Returns whether tasks can be added to the plan once its jobs are submitted, and `submit` takes `--partial`.
+    fn takes_more_tasks(&self) -> bool {
+        false
+    }
+
     /// Returns the target that takes the place of this one with `--partition local`; `None` if it uses this machine.
     fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
         None

@@ -38,6 +38,10 @@ impl JobTarget for Slurm {
         true
     }
 
+    fn takes_more_tasks(&self) -> bool {
+        true
+    }
+
     fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
         Some(&Local)
     }

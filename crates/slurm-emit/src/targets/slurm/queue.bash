@@ -35,13 +35,13 @@ count_jobs() { plural "$(wc -l <<< "$1")" job jobs; }
 batch_dirs=(batches/[0-9]*/)
 batch_dir=${batch_dirs[-1]%/}
 
-# Prints the jobs of ./submit that are waiting or running, whoever submitted them: job, element (of an array) and state, one
-# per line. SLURM forgets jobs that ended long ago; it refuses to be asked for one of them alone.
+# Prints the jobs of ./submit that are waiting or running, whoever submitted them: job, element (of an array), state and
+# reason, one per line. SLURM forgets jobs that ended long ago; it refuses to be asked for one of them alone.
 queued() {
     [[ -s submitted ]] || return 0
     local ids jobs
     ids=$(cut -d ' ' -f 1 submitted | sort -u | paste -s -d ,)
-    if ! jobs=$(squeue --noheader --array --jobs="$ids" --format='%F %K %T' 2>&1); then
+    if ! jobs=$(squeue --noheader --array --jobs="$ids" --format='%F %K %T %r' 2>&1); then
         [[ $jobs == *'Invalid job id'* ]] && return
         printf '%s\n' "$jobs" >&2
         return 1
