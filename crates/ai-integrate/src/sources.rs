@@ -87,13 +87,13 @@ pub struct SourcePool<'a> {
 
 impl<'a> SourcePool<'a> {
     /// Creates the pool with all sources closed, and counts the frames that the batches need of each. About
-    /// `most_open` sources are opened ahead. Sources listed in `unsure` by an earlier attempt are refused.
+    /// `most_open` sources are opened ahead. Sources listed in `changed_sources` by an earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
         integrators: &'a MultiIntegrator<'a>,
         batches: &Batches,
         most_open: usize,
-        unsure: &'a BTreeMap<usize, FrameLoss>,
+        changed_sources: &'a BTreeMap<usize, FrameLoss>,
     ) -> Self {
         let mut left = vec![0; scan.sources.len()];
         batches.locations().iter().for_each(|location| left[location.source] += 1);
@@ -107,7 +107,7 @@ impl<'a> SourcePool<'a> {
             open_count: AtomicUsize::default(),
             without_checksum: AtomicUsize::default(),
             most_open,
-            change_errors: unsure,
+            change_errors: changed_sources,
         }
     }
 
@@ -150,12 +150,12 @@ impl<'a> SourcePool<'a> {
     /// Closes all sources, and returns those that changed while they were read or could not be checked, so that none
     /// of their frames can be trusted.
     pub fn close_all(&self) -> BTreeMap<usize, FrameLoss> {
-        let unsure = |index: usize| {
+        let changed = |index: usize| {
             let mut slot = self.slot(index);
             self.close(index, &mut slot);
             Some((index, slot.change_errors.clone()?))
         };
-        (0..self.slots.len()).filter_map(unsure).collect()
+        (0..self.slots.len()).filter_map(changed).collect()
     }
 
     /// Closes a source and checks that it is unchanged; returns whether an attempt to open it had been made.

@@ -83,7 +83,7 @@ impl<'a> TaskRunner<'a> {
     ///
     /// # Errors
     /// Fails if a part can't be written, on a signal, and as [`Filter::emit`].
-    pub fn integrate(&self, mut task: Task, engine: usize) -> Result<Option<IntegratedTask>, Stop> {
+    pub fn integrate(&self, mut task: Task, engine_number: usize) -> Result<Option<IntegratedTask>, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
@@ -116,19 +116,19 @@ impl<'a> TaskRunner<'a> {
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
         let found = covered.difference(&Spans::union_all(&todo)).count();
         progress.add_found(found);
-        let shared_device = self.open_device(engine, &first.task, &batches);
-        let (mut device, mut unsure) = (shared_device.as_ref(), BTreeMap::new());
+        let shared_device = self.open_device(engine_number, &first.task, &batches);
+        let (mut device, mut changed_sources) = (shared_device.as_ref(), BTreeMap::new());
         let (stats, parts) = loop {
             if batches.len() == 0 {
                 break (TaskStats::new(recipe_tasks.len()), recipe_tasks.iter().map(|_| None).collect());
             }
             let mut counted = FrameCounts::default();
-            match self.integrate_batches(&recipe_tasks, &batches, device, &unsure, &mut counted)? {
+            match self.integrate_batches(&recipe_tasks, &batches, device, &changed_sources, &mut counted)? {
                 TaskOutcome::Done(stats, parts) => break (*stats, parts),
                 TaskOutcome::WrongDevice => device = None,
                 // The parts hold rows of frames that can't be trusted, so they are written again without those
                 // sources.
-                TaskOutcome::SourcesChanged(sources) => unsure.extend(sources),
+                TaskOutcome::SourcesChanged(sources) => changed_sources.extend(sources),
             }
             progress.correct(counted, FrameCounts::default());
         };
@@ -149,9 +149,10 @@ impl<'a> TaskRunner<'a> {
     }
 
     /// Returns the engine's device, if it has one and there are frames to integrate.
-    fn open_device(&self, engine: usize, task: &Task, batches: &Batches) -> Option<SharedDevice> {
+    fn open_device(&self, engine_number: usize, task: &Task, batches: &Batches) -> Option<SharedDevice> {
         let cache = self.args.kernel_cache_dir(&task.out);
-        let (device, label) = self.device_pool.device(engine, cache, self.filter).filter(|_| batches.len() > 0)?;
+        let (device, label) =
+            self.device_pool.device(engine_number, cache, self.filter).filter(|_| batches.len() > 0)?;
         let frames = batches.locations().iter().map(|location| location.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
         // A single thread overlaps two launches; with more threads, the launches of different threads overlap.
@@ -164,13 +165,13 @@ impl<'a> TaskRunner<'a> {
     }
 
     /// Integrates the batches on all threads, and writes their rows into one part per recipe. Sources listed in
-    /// `unsure` are not read. Adds to `counted` what it counts as done or failed.
+    /// `changed_sources` are not read. Adds to `counted` what it counts as done or failed.
     fn integrate_batches(
         &self,
         recipe_tasks: &[RecipeTask],
         batches: &Batches,
         shared_device: Option<&SharedDevice>,
-        unsure: &BTreeMap<usize, FrameLoss>,
+        changed_sources: &BTreeMap<usize, FrameLoss>,
         counted: &mut FrameCounts,
     ) -> Result<TaskOutcome, Stop> {
         let began = Instant::now();
@@ -190,7 +191,7 @@ impl<'a> TaskRunner<'a> {
         let name = describe_task(&recipe_tasks[0].task);
         let groups = RecipeGroup::for_batches(recipe_tasks, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
-        let sources = SourcePool::new(scan, &groups[0].integrators, batches, most_open, unsure);
+        let sources = SourcePool::new(scan, &groups[0].integrators, batches, most_open, changed_sources);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
         let left_out = |device| groups.iter().flat_map(move |group| group.integrators.unsupported_on_device(device));
         for (_, why) in shared_device.iter().flat_map(|shared_device| left_out(&shared_device.device)) {
@@ -264,11 +265,11 @@ impl<'a> TaskRunner<'a> {
                 return Ok(TaskOutcome::WrongDevice);
             }
         }
-        let unsure = sources.close_all();
-        if unsure.is_empty() {
+        let changed_sources = sources.close_all();
+        if changed_sources.is_empty() {
             Ok(TaskOutcome::Done(Box::new(stats), parts))
         } else {
-            Ok(TaskOutcome::SourcesChanged(unsure))
+            Ok(TaskOutcome::SourcesChanged(changed_sources))
         }
     }
 

@@ -67,8 +67,13 @@ impl DevicePool {
     /// Returns the device of an engine and its name; engines are assigned to devices in turn. Compiled kernels are
     /// kept in `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single
     /// warning.
-    pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
-        let slot = self.slots.get(engine % self.slots.len().max(1))?;
+    pub fn device(
+        &self,
+        engine_number: usize,
+        cache: Option<PathBuf>,
+        filter: &Filter,
+    ) -> Option<(Arc<Device>, String)> {
+        let slot = self.slots.get(engine_number % self.slots.len().max(1))?;
         let open = || {
             let settings = DeviceSettings { cache, ..DeviceSettings::default() };
             let opened = Device::open(&slot.description, settings);
