@@ -140,8 +140,8 @@ pub struct OutputArgs {
 
     /// Write a web page about this run
     ///
-    /// The page lists what was integrated, the frames without a pattern with their reasons, and times, and shows a plot of
-    /// each final file.
+    /// The page lists what was integrated, the frames without a pattern with their reasons, and the throughput of each
+    /// host, and shows a plot of each final file. Tables are sorted by a click on a head, and dragging over a mean pattern zooms in.
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
 

@@ -11,7 +11,7 @@ use filter::{Filter, FrameCounts, Stop, Work};
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
 use patterns::plot;
 use patterns::report::Report;
-use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
+use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary, TaskResult};
 use serde_json::Value;
 use system::ownership::{ProtectedFiles, ReplacePolicy};
 
@@ -178,6 +178,11 @@ impl<'a> Gatherer<'a> {
         if groups.into_iter().any(|group| group.lacks_frames) {
             self.filter.mark_failed();
         }
+    }
+
+    /// Adds the times of a task to the report.
+    pub fn add_result_to_report(&mut self, result: &TaskResult) {
+        self.report.add_result(result);
     }
 
     /// Adds the failure that a record of another filter is about to the report.

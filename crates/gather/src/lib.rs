@@ -124,6 +124,7 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
     loop {
         match input.next_until(filter, groups.next_due_time())? {
             Polled::Ready(Record::Result(result)) => {
+                gatherer.add_result_to_report(&result);
                 groups.add_result(&result).or_else(|why| report_bad_task(&result.task.id, &why, filter))?;
             }
             Polled::Ready(other) => {

@@ -59,7 +59,7 @@ fn a_page_tells_of_the_run_and_needs_nothing_else() {
         assert!(html.contains(expected), "{expected}");
     }
     assert_eq!(html.matches("src=\"data:image/png;base64,").count(), 2, "a picture of each");
-    let elsewhere = ["http:", "https:", "<script", "<link", "@import", "url(", "src=\"/"];
+    let elsewhere = ["http:", "https:", "<script src", "fetch(", "<link", "@import", "url(", "src=\"/"];
     assert!(elsewhere.iter().all(|word| !html.contains(word)), "all of it is in the page");
     let Some(tags) = super::viewers::run_script(TAGS, &[page.to_str().unwrap()]) else { return };
     assert_eq!(tags, serde_json::json!([]), "every tag is closed, every link leads somewhere");

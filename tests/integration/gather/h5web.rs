@@ -20,7 +20,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 ///
 /// # Panics
 /// In CI if one is not installed.
-fn h5web_and_browser() -> Option<(PathBuf, PathBuf)> {
+pub(super) fn h5web_and_browser() -> Option<(PathBuf, PathBuf)> {
     let modules = python()?.parent()?.parent()?.join("h5web/node_modules");
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(find_program);
     if let (true, Some(browser), Some(_)) = (modules.is_dir(), browser, find_program("node")) {

@@ -14,6 +14,7 @@ mod monitors;
 mod node_locks;
 mod nxcansas;
 mod readers;
+mod report_page;
 mod statuses;
 mod summaries;
 mod unread_inputs;

@@ -95,14 +95,39 @@ impl PlotFormat {
     }
 }
 
-/// Draws a final file, and returns the bytes of a PNG file.
+/// Plot of a final file for a report, and the mean pattern in numbers.
+#[derive(Clone, Debug)]
+pub struct Illustration {
+    /// Bytes of a PNG file.
+    pub png: Vec<u8>,
+    /// Title of the radial axis with its unit.
+    pub radial_label: String,
+    /// Title of the intensities with their unit.
+    pub intensity_label: String,
+    /// Centres of the radial bins.
+    pub centers: Vec<f64>,
+    /// Mean of each radial bin over all frames (and chi); NaN if no frame has a value.
+    pub mean: Vec<f64>,
+    /// Standard error of each mean; NaN if the frames have no errors.
+    pub error: Vec<f64>,
+}
+
+/// Draws a final file for a report.
 ///
 /// # Errors
 /// Fails if the final file can't be read.
-pub fn render_png(output: &OutputFile) -> Result<Vec<u8>, PlotError> {
+pub fn illustrate(output: &OutputFile) -> Result<Illustration, PlotError> {
     let data = plot_data::PlotData::from_output(output, MAP_CELLS)?;
     let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: output.path.clone(), why: why.to_string() };
-    Picture::Final(&data).to_png().map_err(wrong)
+    let png = Picture::Final(&data).to_png().map_err(wrong)?;
+    Ok(Illustration {
+        png,
+        radial_label: data.radial.plot_label(),
+        intensity_label: data.intensity,
+        centers: data.radial.centers,
+        mean: data.mean,
+        error: data.error,
+    })
 }
 
 /// Claims the plots of a format that azpipe drew.

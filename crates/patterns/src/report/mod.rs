@@ -1,19 +1,24 @@
 //! The report of a run: which frames were integrated, which were lost and why, how long it took, and a plot of each final file.
 //!
-//! The report is one HTML file without scripts and external resources, with the plots in it, so that it can be mailed, kept in
-//! a logbook, or opened in ten years.
+//! The report is one HTML file without external resources, with the plots in it, so that it can be mailed, kept in a logbook, or
+//! opened in ten years. A script sorts the tables and zooms into mean patterns; without it, all can be read all the same.
+
+mod hosts;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use records::{ScanState, Spans, Summary, format_ranges};
+use records::{Absent, ScanState, Summary, TaskResult, format_ranges};
 use system::atomic;
 use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{OutputFile, format_iso8601};
-use crate::plot::{self, PlotError};
+use crate::plot::{self, Illustration, PlotError};
+use hosts::HostThroughput;
+
+const SCRIPT: &str = include_str!("page.js");
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -22,6 +27,9 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid #
 table{border-collapse:collapse;margin:.8rem 0}th,td{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}\
 th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}\
 tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#fff}\
+.sortable th{cursor:pointer}th[aria-sort=ascending]:after{content:\" ▲\"}th[aria-sort=descending]:after{content:\" ▼\"}\
+canvas{width:100%;height:320px;background:#fff;cursor:crosshair;touch-action:none}.readout{margin:0;font-size:.9em}\
+tr.lost td{color:#c0392b;font-weight:600}.frames{display:block;width:100%;height:12px}\
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
 /// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized by their title.
@@ -39,6 +47,7 @@ pub struct Report {
     rows: String,
     sections: String,
     failures: String,
+    hosts: HostThroughput,
     scans: usize,
     frames: u64,
     integrated: u64,
@@ -84,11 +93,18 @@ impl Report {
         let _ = writeln!(self.sections, "<h2 id=\"s{number}\">{name}</h2>");
         self.write_facts(summary, output);
         self.write_losses(summary);
-        if let Some(picture) = output.map(plot::render_png).transpose()? {
-            let picture = STANDARD.encode(picture);
+        if let Some(illustration) = output.map(plot::illustrate).transpose()? {
+            let picture = STANDARD.encode(&illustration.png);
             let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
+            let data = pattern_json(&illustration);
+            let _ = writeln!(self.sections, "<script type=\"application/json\" class=\"pattern\">{data}</script>");
         }
         Ok(())
+    }
+
+    /// Adds the times of a task.
+    pub fn add_result(&mut self, result: &TaskResult) {
+        self.hosts.add(result);
     }
 
     /// Adds a failure of this filter or a previous one.
@@ -142,11 +158,12 @@ impl Report {
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {finals}</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<h1>Azimuthal integration</h1>\n\
              <p>{finals}, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
-             <table>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
-             <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}</body>\n</html>\n",
+             <table class=sortable>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
+             <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}{}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
             env!("CARGO_PKG_VERSION"),
             env!("CARGO_PKG_VERSION"),
             self.rows,
+            self.hosts.to_html(),
             self.sections,
         )
     }
@@ -199,14 +216,59 @@ impl Report {
             return;
         }
         const MAX_RANGES: usize = 20;
-        let row = |range: &Spans, reason: &str| {
-            let (count, frames) = (range.count(), format_ranges(range, MAX_RANGES));
-            format!("<tr><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n", escape_html(reason))
+        let row = |absent: &Absent| {
+            let (count, frames) = (absent.range.count(), format_ranges(&absent.range, MAX_RANGES));
+            let class = if absent.kind.is_loss() { " class=lost" } else { "" };
+            format!(
+                "<tr{class}><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n",
+                escape_html(&absent.reason)
+            )
         };
-        let rows: String = summary.missing.iter().map(|absent| row(&absent.range, &absent.reason)).collect();
+        let rows: String = summary.missing.iter().map(row).collect();
+        let _ = writeln!(self.sections, "{}", frame_bar(summary));
         let head = "<tr><th>frames without a pattern</th><th>why</th><th>which</th></tr>";
         let _ = writeln!(self.sections, "<table>\n{head}\n{rows}</table>");
     }
+}
+
+/// Returns a bar of the frames of a scan: green with a pattern, red where lost, grey where there is none for another reason.
+fn frame_bar(summary: &Summary) -> String {
+    // More can't be told apart on a screen.
+    const MAX_PIECES: usize = 1000;
+    let frames = summary.frames.max(1) as f64;
+    let piece = |from: u64, count: u64, color: &str| {
+        let (x, width) = (from as f64 / frames * 100.0, count as f64 / frames * 100.0);
+        format!("<rect x=\"{x:.3}%\" y=\"0\" width=\"{:.3}%\" height=\"12\" fill=\"{color}\"/>", width.max(0.1))
+    };
+    let gaps = summary.missing.iter().flat_map(|absent| {
+        let color = if absent.kind.is_loss() { "#c0392b" } else { "#b8b8bc" };
+        absent
+            .range
+            .as_slice()
+            .iter()
+            .map(move |span| piece(span.start(), span.stop().saturating_sub(span.start()), color))
+    });
+    let gaps: String = gaps.take(MAX_PIECES).collect();
+    let all = piece(0, summary.frames, "#1a7f37");
+    format!("<svg class=frames role=\"img\"><title>frames with and without a pattern</title>{all}{gaps}</svg>")
+}
+
+/// Returns the mean pattern as JSON for the page's script; null for a bin without a value.
+fn pattern_json(illustration: &Illustration) -> String {
+    let numbers = |values: &[f64]| -> Vec<serde_json::Value> {
+        // Seven digits are all that intensities of 32 bits have.
+        let rounded = values.iter().map(|value| format!("{value:.6e}").parse::<f64>().unwrap_or(f64::NAN));
+        rounded.map(serde_json::Value::from).collect()
+    };
+    let json = serde_json::json!({
+        "x_label": illustration.radial_label,
+        "y_label": illustration.intensity_label,
+        "x": numbers(&illustration.centers),
+        "y": numbers(&illustration.mean),
+        "error": numbers(&illustration.error),
+    });
+    // A title could end the script.
+    json.to_string().replace('<', "\\u003c")
 }
 
 /// Returns the settings of a recipe as in a recipe file, except the text of the PONI file.
@@ -241,7 +303,7 @@ fn escape_html(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::{Absent, AbsentKind, Span};
+    use records::{AbsentKind, Span, Spans};
 
     #[test]
     fn a_name_is_text_and_a_loss_has_its_reason() {
@@ -258,7 +320,7 @@ mod tests {
         report.add(&summary, None).unwrap();
         report.add_failure("b.h5", "not <a> file");
         let page = report.render();
-        assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("<script"), "{page}");
+        assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("a<script"), "{page}");
         assert!(page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"), "{page}");
         assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
     }
