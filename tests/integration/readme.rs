@@ -76,7 +76,8 @@ fn pasted_into_a_shell_it_runs_from_top_to_bottom() {
         }
     }
     let from_files = "FROM_INTEGRATOR/LaB6_0001_scan0001_pilatus.h5";
-    for file in ["patterns.png", "check.png", "run.html", "jobs/submit", "ray-jobs/submit", from_files] {
+    let picture = "patterns_LaB6_0001_scan0002_pilatus.png";
+    for file in [picture, "check.png", "run.html", "jobs/submit", "ray-jobs/submit", from_files] {
         assert!(exists(file), "{file} is missing\n{stderr}");
     }
 }
