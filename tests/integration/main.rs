@@ -5,6 +5,7 @@
 //! directory, limits, signal handlers. They start filters as processes, and set those things there.
 
 mod ai_integrate;
+mod cookbook;
 mod faults;
 mod filter;
 mod gather;

@@ -90,7 +90,20 @@ const WORKER_KEYS: &[&str] = &[
 pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
     let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why };
     let value: Value = serde_json::from_str(&replace_nonfinite(text)).map_err(|why| syntax_error(why.to_string()))?;
-    let Value::Object(keys) = value else { return Err(syntax_error("expected a JSON object".to_owned())) };
+    let Value::Object(mut keys) = value else { return Err(syntax_error("expected a JSON object".to_owned())) };
+    // A configuration of pyFAI-diffmap has the worker's in its section `ai`; the rest says which files it reads and writes.
+    let section = keys.remove("ai");
+    let is_diffmap = section.is_some();
+    if let Some(section) = section {
+        let Value::Object(worker) = section else {
+            return refuse(
+                path,
+                "ai",
+                format!("{section}: expected the worker's configuration, as pyFAI-diffmap writes it"),
+            );
+        };
+        keys = worker;
+    }
     if let Some(key) = keys.keys().find(|key| !WORKER_KEYS.contains(&key.as_str())) {
         if key.starts_with("npt_ip") || key.starts_with("unit_ip") || key.starts_with("npt_oop") {
             return refuse(path, key, "fiber integration is not supported");
@@ -103,6 +116,12 @@ pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), R
         return refuse(path, "version", format!("{version}: expected at most {NEWEST_VERSION}"));
     }
     let (mut settings, mut remarks) = (Settings::default(), Vec::new());
+    if is_diffmap {
+        remarks.push(
+            "a configuration of pyFAI-diffmap: its section `ai` is used; name the data to scan-find, and the results by --out"
+                .to_owned(),
+        );
+    }
     file.set_geometry(&mut settings)?;
     file.set_bins(&mut settings)?;
     file.set_images(&mut settings)?;

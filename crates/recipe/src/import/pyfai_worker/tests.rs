@@ -179,3 +179,13 @@ fn unknown_and_unsupported_keys_are_refused_by_name() {
     assert!(read(r#"{"poni": {"distt": 1}, "nbpt_rad": 1}"#).unwrap_err().to_string().contains("did you mean `dist`"));
     assert!(read("[1]").unwrap_err().to_string().contains("expected a JSON object"));
 }
+
+#[test]
+fn the_section_of_pyfai_diffmap_is_read() {
+    let (settings, remarks) =
+        read(r#"{"experiment_title": "map", "ai": {"version": 5, "poni": "a.poni", "nbpt_rad": 700}}"#).unwrap();
+    assert_eq!(settings.npt, Some(700));
+    assert!(remarks[0].contains("pyFAI-diffmap") && remarks[0].contains("scan-find"), "{remarks:?}");
+    let why = read(r#"{"ai": "a.poni"}"#).unwrap_err().to_string();
+    assert!(why.contains("ai: ") && why.contains("pyFAI-diffmap"), "{why}");
+}
