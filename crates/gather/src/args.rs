@@ -121,9 +121,8 @@ pub struct OutputArgs {
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
-    /// The plot of one final file is FILE. With several final files, the name of each is added to the name of its plot: with
-    /// --plot run.png, LaB6_scan0001_p3.h5 has the plot run_LaB6_scan0001_p3.png, and there is no run.png. If gather learns of
-    /// the second final file only after it has drawn the first, it renames that plot and prints the summary once more.
+    /// The plot of each final file has its name: with --plot run.png, that of LaB6_scan0001_p3.h5 is
+    /// run_LaB6_scan0001_p3.png. If there is one final file only, run.png is its plot, too.
     #[arg(long, value_name = "FILE.png|svg|pdf", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 

@@ -17,7 +17,7 @@ use system::ownership::{ProtectedFiles, ReplacePolicy};
 
 use crate::args::Args;
 use crate::messages;
-use crate::plots::PlotNames;
+use crate::plots::{PlotNames, SinglePlot, plot_path};
 use crate::scan_group::{LastReport, ScanGroup};
 
 /// Writes the final files of a run, and reports each in a summary or `fail` record.
@@ -251,42 +251,17 @@ impl<'a> Gatherer<'a> {
             summary.extra.insert("export".to_owned(), exports.into());
         }
         let Some(flag) = output.plot.as_deref() else { return Ok(()) };
-        if let Some(mut first) = self.plot_names.take_misnamed(flag, &path) {
-            self.rename_plot(group, flag, &mut first)?;
+        let plot = plot_path(flag, &path);
+        if let Err(why) = plot::draw(&final_file, &plot, &self.policy) {
+            return self.report_failure(group, &plot, &why, why.io_error());
         }
-        self.draw_plot(group, flag, &final_file, summary)
-    }
-
-    /// Draws the plot of a final file, and adds its path to the summary.
-    fn draw_plot(
-        &mut self,
-        group: &mut ScanGroup,
-        flag: &Path,
-        final_file: &OutputFile,
-        summary: &mut Summary,
-    ) -> Result<(), Stop> {
-        let plot = self.plot_names.path(flag, &final_file.path);
-        match plot::draw(final_file, &plot, &self.policy) {
-            Ok(()) => {
-                summary.extra.insert("plot".to_owned(), to_json(plot.clone()));
-                self.plot_names.add_drawn(plot, summary.clone());
-                Ok(())
-            }
-            Err(why) => self.report_failure(group, &plot, &why, why.io_error()),
-        }
-    }
-
-    /// Draws the plot of the first final file of several under a name of its own, and emits its summary once more. `group` is that of
-    /// the second final file.
-    fn rename_plot(&mut self, group: &mut ScanGroup, flag: &Path, summary: &mut Summary) -> Result<(), Stop> {
-        match OutputFile::open(&summary.final_file) {
-            Ok(final_file) => self.draw_plot(group, flag, &final_file, summary)?,
-            Err(error) => return self.report_output_error(group, &error),
-        }
-        if let Err(why) = plot::remove(flag, &self.policy) {
-            self.report_failure(group, flag, &why, why.io_error())?;
-        }
-        self.filter.emit(&summary.clone().into())
+        summary.extra.insert("plot".to_owned(), to_json(plot));
+        let single = match self.plot_names.add(&path) {
+            SinglePlot::Draw => plot::draw(&final_file, flag, &self.policy),
+            SinglePlot::Remove => plot::remove(flag, &self.policy),
+            SinglePlot::Leave => Ok(()),
+        };
+        single.or_else(|why| self.report_failure(group, flag, &why, why.io_error()))
     }
 
     /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.

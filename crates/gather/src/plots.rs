@@ -1,18 +1,18 @@
 //! The names of the plots of `--plot`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use records::Summary;
-
-/// Decides the names of the plots of a run. With one final file, its plot is the value of `--plot`. With several, the name of each
-/// final file is part of the name of its plot, so that no name depends on which of them comes first.
+/// Decides the names of the plots of a run. Each plot has the name of its final file. The value of `--plot` is the name of a second
+/// copy as long as there is one final file only, so that no name depends on which of several comes first.
 #[derive(Default)]
 pub struct PlotNames {
     /// How many final files are known to be written.
     expected: usize,
-    /// The final files that were drawn, each with its plot and its last summary.
-    drawn: BTreeMap<PathBuf, (PathBuf, Summary)>,
+    /// The final files that were drawn.
+    drawn: BTreeSet<PathBuf>,
+    /// True if there is a plot of the name of a single one.
+    has_single: bool,
 }
 
 impl PlotNames {
@@ -21,30 +21,33 @@ impl PlotNames {
         self.expected = self.expected.max(finals);
     }
 
-    /// Returns the path of the plot of a final file.
-    pub fn path(&self, flag: &Path, final_file: &Path) -> PathBuf {
-        let is_only = self.drawn.keys().all(|drawn| drawn == final_file);
-        if self.expected <= 1 && is_only { flag.to_path_buf() } else { with_name_of(flag, final_file) }
-    }
-
-    /// Returns the summary of the first final file if its plot has the name of a single one, and the final file to be drawn is another.
-    pub fn take_misnamed(&mut self, flag: &Path, final_file: &Path) -> Option<Summary> {
-        let (first, (plot, _)) = self.drawn.first_key_value()?;
-        if first == final_file || plot != flag {
-            return None;
+    /// Notes that a final file is drawn, and says what becomes of the plot of a single one.
+    pub fn add(&mut self, final_file: &Path) -> SinglePlot {
+        self.drawn.insert(final_file.to_path_buf());
+        if self.drawn.len() == 1 && self.expected <= 1 {
+            self.has_single = true;
+            SinglePlot::Draw
+        } else if std::mem::take(&mut self.has_single) {
+            SinglePlot::Remove
+        } else {
+            SinglePlot::Leave
         }
-        self.expect(2);
-        self.drawn.pop_first().map(|(_, (_, summary))| summary)
-    }
-
-    /// Notes that a final file was drawn.
-    pub fn add_drawn(&mut self, plot: PathBuf, summary: Summary) {
-        self.drawn.insert(summary.final_file.to_path_buf(), (plot, summary));
     }
 }
 
-/// Returns the path of a plot with the name of its final file.
-fn with_name_of(flag: &Path, final_file: &Path) -> PathBuf {
+/// Change to the plot whose name is the value of `--plot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinglePlot {
+    /// Draw it: there is one final file.
+    Draw,
+    /// Remove it: this run drew it, and there are several.
+    Remove,
+    /// Nothing: there are several.
+    Leave,
+}
+
+/// Returns the path of the plot of a final file.
+pub fn plot_path(flag: &Path, final_file: &Path) -> PathBuf {
     let mut name = flag.file_stem().unwrap_or_default().to_owned();
     name.push("_");
     name.push(final_file.file_stem().unwrap_or_default());
@@ -57,38 +60,20 @@ fn with_name_of(flag: &Path, final_file: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    const FLAG: &str = "/tmp/p.png";
-
-    fn summary(scan: u32) -> Summary {
-        Summary { final_file: format!("/out/s_scan{scan:04}_p3.h5").into(), ..Summary::default() }
+    #[test]
+    fn a_plot_has_the_name_of_its_final() {
+        let path = plot_path("/tmp/p.png".as_ref(), "/out/s_scan0002_p3.h5".as_ref());
+        assert_eq!(path, Path::new("/tmp/p_s_scan0002_p3.png"));
     }
 
     #[test]
-    fn one_plot_has_the_name_that_was_given() {
-        let mut names = PlotNames::default();
-        names.expect(1);
-        for _ in 0..2 {
-            let one = summary(1);
-            assert!(names.take_misnamed(FLAG.as_ref(), &one.final_file).is_none());
-            assert_eq!(names.path(FLAG.as_ref(), &one.final_file), Path::new(FLAG));
-            names.add_drawn(FLAG.into(), one);
-        }
-    }
-
-    #[test]
-    fn several_plots_have_the_names_of_their_finals_whichever_comes_first() {
-        let named = Path::new("/tmp/p_s_scan0002_p3.png");
+    fn only_a_single_final_has_the_name_that_was_given() {
+        let mut one = PlotNames::default();
+        one.expect(1);
+        assert_eq!(["a", "a"].map(|name| one.add(name.as_ref())), [SinglePlot::Draw; 2]);
+        assert_eq!(["b", "a"].map(|name| one.add(name.as_ref())), [SinglePlot::Remove, SinglePlot::Leave]);
         let mut known = PlotNames::default();
         known.expect(2);
-        assert!(known.take_misnamed(FLAG.as_ref(), &summary(2).final_file).is_none());
-        assert_eq!(known.path(FLAG.as_ref(), &summary(2).final_file), named);
-        let mut unknown = PlotNames::default();
-        unknown.add_drawn(FLAG.into(), summary(2));
-        unknown.expect(2);
-        let first = unknown.take_misnamed(FLAG.as_ref(), &summary(1).final_file).expect("is to be renamed");
-        assert_eq!(first, summary(2));
-        assert_eq!(unknown.path(FLAG.as_ref(), &first.final_file), named);
-        unknown.add_drawn(named.into(), first);
-        assert!(unknown.take_misnamed(FLAG.as_ref(), &summary(3).final_file).is_none());
+        assert_eq!(known.add("a".as_ref()), SinglePlot::Leave);
     }
 }

@@ -144,10 +144,11 @@ fn pictures_and_the_page_have_a_final_once_however_often_it_is_made() {
     let (picture, page) = (workspace.path("p.png"), workspace.path("run.html"));
     let flags = ["--plot".as_ref(), picture.as_os_str(), "--report".as_ref(), page.as_os_str()];
     let gathered = run("gather", &flags, &results).assert_success().records("summary");
-    assert_eq!(gathered.last().unwrap()["plot"], picture.to_str().unwrap());
+    let named = gathered.last().unwrap()["plot"].as_str().unwrap();
+    assert_eq!(std::fs::read(named).unwrap(), std::fs::read(&picture).unwrap());
     let pictures = std::fs::read_dir(workspace.path("")).unwrap();
     let pictures = pictures.filter(|entry| entry.as_ref().unwrap().path().extension() == Some("png".as_ref()));
-    assert_eq!(pictures.count(), 1);
+    assert_eq!(pictures.count(), 2, "that of the final, and that of the run");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("1 final, 24 of 24 frames") && page.matches("<h2 id=\"s").count() == 1, "{page:.600}");
 }
