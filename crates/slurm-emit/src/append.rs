@@ -97,14 +97,14 @@ impl<'a> Appender<'a> {
     /// Reads the plan of the directory, if there is one.
     fn open(args: &'a Args, filter: &'a Filter) -> Result<Self, Stop> {
         let path = args.dir.join(PLAN_NAME);
-        let plan = if exists(&path)? { TaskPlan::read_versions(path, filter)? } else { TaskPlan::default() };
+        let plan = if exists(&path)? { TaskPlan::read(&[path], filter)? } else { TaskPlan::default() };
         Ok(Self { args, filter, plan, new: TaskPlan::default(), is_first: true, has_failed: false })
     }
 
     /// Adds a task, unless the plan has it as it is.
     fn push(&mut self, task: Task) {
-        if self.plan.push_version(task.clone()) {
-            self.new.push_version(task);
+        if self.plan.push(task.clone()) {
+            self.new.push(task);
         }
     }
 

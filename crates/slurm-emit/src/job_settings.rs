@@ -68,8 +68,8 @@ pub enum GatherRun {
     Closing,
 }
 
-/// The flags of gather about all scans of a run; each has a value.
-const WHOLE_RUN_FLAGS: [&str; 4] = ["--report", "--plot", "--merge", "--merge-all"];
+/// The flags of gather about all scans of a run; each but `--stack` has a value.
+const WHOLE_RUN_FLAGS: [&str; 6] = ["--report", "--plot", "--plot-scans", "--stack", "--merge", "--merge-all"];
 
 /// Returns the arguments of gather without those about the whole run. If results are to be merged, the parts are kept until
 /// then.
@@ -83,7 +83,7 @@ fn early_arguments(arguments: &[String]) -> Vec<String> {
         let (flag, value) =
             argument.split_once('=').map_or((argument.as_str(), None), |(flag, value)| (flag, Some(value)));
         if WHOLE_RUN_FLAGS.contains(&flag) {
-            is_value = value.is_none();
+            is_value = value.is_none() && flag != "--stack";
             merges |= flag.starts_with("--merge");
         } else {
             early.push(argument.clone());
@@ -168,6 +168,7 @@ mod tests {
     fn a_gather_of_one_scan_writes_nothing_about_the_whole_run() {
         let early = |words: &[&str]| early_arguments(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         assert_eq!(early(&["--report", "a.html", "--average=mean", "--plot=b.png"]), ["--average=mean"]);
+        assert_eq!(early(&["--plot-scans", "b.pdf", "--stack", "--strict"]), ["--strict"]);
         assert_eq!(early(&["--merge-all=x", "--export", "xye"]), ["--export", "xye", "--keep-parts"]);
         assert_eq!(early(&["--merge", "x", "--keep-sums"]), ["--keep-sums", "--keep-parts"]);
     }

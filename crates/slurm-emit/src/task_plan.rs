@@ -31,48 +31,29 @@ pub struct TaskPlan {
 }
 
 impl TaskPlan {
-    /// Reads tasks, and copies records of other types to stdout. A task that comes again is skipped, with a warning.
+    /// Reads tasks, and copies records of other types to stdout. A task that comes again unchanged is skipped, with a warning.
     ///
     /// # Errors
     /// Fails as [`Input::next`] does.
     pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
-        let (plan, duplicates) = Self::read_with(files, filter, Self::push)?;
+        let mut input = Input::open(files)?.with_expected_type("task");
+        let mut plan = Self::default();
+        let mut duplicates = 0;
+        while let Some(record) = input.next(filter)? {
+            match record {
+                Record::Task(task) => duplicates += u64::from(!plan.push(*task)),
+                other => filter.emit(&other)?,
+            }
+        }
         if duplicates > 0 {
             filter.warn(&duplicates_warning(duplicates));
         }
         Ok(plan)
     }
 
-    /// Reads the plan of a scan that grows, with all versions of its tasks.
-    ///
-    /// # Errors
-    /// Fails as [`Input::next`] does.
-    pub fn read_versions(file: PathBuf, filter: &Filter) -> Result<Self, Stop> {
-        Ok(Self::read_with(&[file], filter, Self::push_version)?.0)
-    }
-
-    /// Reads tasks, and returns them with the number of those that `push` refused.
-    fn read_with(files: &[PathBuf], filter: &Filter, push: fn(&mut Self, Task) -> bool) -> Result<(Self, u64), Stop> {
-        let mut input = Input::open(files)?.with_expected_type("task");
-        let mut plan = Self::default();
-        let mut refused = 0;
-        while let Some(record) = input.next(filter)? {
-            match record {
-                Record::Task(task) => refused += u64::from(!push(&mut plan, *task)),
-                other => filter.emit(&other)?,
-            }
-        }
-        Ok((plan, refused))
-    }
-
-    /// Adds a task. Returns false, and adds nothing, if the plan has a task of this id already.
-    pub fn push(&mut self, task: Task) -> bool {
-        !self.known_ids.contains_key(task.id.as_str()) && self.push_version(task)
-    }
-
     /// Adds a task, or another version of it: while a scan is measured, a task comes again with more frames or with the end
     /// of the scan. Returns false, and adds nothing, if the latest version of the task is the same.
-    pub fn push_version(&mut self, task: Task) -> bool {
+    pub fn push(&mut self, task: Task) -> bool {
         let id: Box<str> = task.id.as_str().into();
         let (bytes, maxima, scan) = (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
         let recipes = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
