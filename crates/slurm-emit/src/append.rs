@@ -44,7 +44,7 @@ pub fn run(args: &Args, filter: &Filter) -> Result<(), Stop> {
     let mut input = Input::open(&args.files)?.with_expected_type("task");
     let mut next_round = None;
     loop {
-        match input.next_until(filter, next_round)? {
+        match input.next_until(filter, next_round).inspect_err(|_| appender.stop())? {
             Polled::Ready(Record::Task(task)) => {
                 appender.push(*task);
                 next_round.get_or_insert_with(|| Instant::now() + FIRST_WAIT);
@@ -97,7 +97,7 @@ impl<'a> Appender<'a> {
     /// Reads the plan of the directory, if there is one.
     fn open(args: &'a Args, filter: &'a Filter) -> Result<Self, Stop> {
         let path = args.dir.join(PLAN_NAME);
-        let plan = if exists(&path)? { TaskPlan::read(&[path], filter)? } else { TaskPlan::default() };
+        let plan = if exists(&path)? { TaskPlan::read_versions(path, filter)? } else { TaskPlan::default() };
         Ok(Self { args, filter, plan, new: TaskPlan::default(), is_first: true, has_failed: false })
     }
 
@@ -129,6 +129,18 @@ impl<'a> Appender<'a> {
         }
         (self.new, self.is_first) = (TaskPlan::default(), false);
         Ok(())
+    }
+
+    /// Keeps the tasks that have arrived, and says what is left to do, where the filter ends before its input.
+    fn stop(&mut self) {
+        if let Err(stop) = self.write_new_tasks() {
+            self.filter.warn(&format!("the last tasks are not in the plan: {stop}"));
+        }
+        if self.args.submit {
+            let script = self.args.dir.join("submit");
+            self.filter
+                .warn(&format!("{} submits what is left, and releases the gather of all results", script.display()));
+        }
     }
 
     /// Submits as many batches as there is room for.

@@ -31,6 +31,15 @@ pub enum EmitError {
         /// The name of the target.
         target: &'static str,
     },
+    /// A task has several versions, as in the saved plan of a scan that was followed.
+    #[error(
+        "task {id} comes again with other content, as in a plan that was saved while its scans were measured: plan the scans again \
+         now that they have ended, or pass --append"
+    )]
+    TaskVersions {
+        /// The id of the task.
+        id: String,
+    },
     /// Another process adds tasks to the directory.
     #[error("{}: another slurm-emit --append adds tasks to this directory; wait until it ends", path.display())]
     AppendInProgress {

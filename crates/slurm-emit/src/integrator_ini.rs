@@ -69,7 +69,7 @@ impl IntegratorIni {
     /// `command_line` is that of slurm-emit, whose program's directory, if it names one, is that of the other filters, too.
     ///
     /// # Errors
-    /// Fails if the configuration does not say where the raw data is, or where results go.
+    /// Fails if the configuration does not say where the raw data is, or where results go, or asks for what azpipe does not do.
     pub fn pipe(&self, command_line: &[OsString]) -> Result<Vec<OsString>, EmitError> {
         let needed = |section, key, what| {
             let missing = || self.error(format!("[{section}] {key}: missing; expected {what}"));
@@ -85,21 +85,19 @@ impl IntegratorIni {
         scan_find.extend(entries.flat_map(|entry| ["--entry".into(), entry.into()]));
         let detectors = self.value(INTEGRATION, "detector_name").map(words).into_iter().flatten();
         scan_find.extend(detectors.flat_map(|name| ["--detector".into(), name.into()]));
-        scan_find.extend(words(location).map(|place| self.resolve(place).into()));
+        for place in words(location) {
+            scan_find.push(self.resolve(place)?.into());
+        }
 
         let ini = self.absolute_path()?;
         let mut plan_split = vec![program_beside(program, "plan-split"), "--recipe".into(), ini.into()];
-        plan_split.extend(["--out".into(), self.resolve(out).into()]);
-        let existing = self.value(OUTPUT, "existing_output").unwrap_or_default().to_lowercase();
-        // By default, the integrator integrates again what was made with an earlier configuration.
-        plan_split.extend((existing != "skip").then(|| "--replace".into()));
+        plan_split.extend(["--out".into(), self.resolve(out)?.into()]);
+        plan_split.extend(self.replaces_results()?.then(|| "--replace".into()));
 
         let mut slurm_emit = vec![program.clone()];
-        let average = self.value(INTEGRATION, "average_xy").filter(|average| *average != "0");
-        slurm_emit.extend(average.map(|average| format!("--gather-arg=--average={average}").into()));
-        let layout = if self.value(OUTPUT, "repack_output") == Some("0") { "virtual" } else { "integrator" };
+        slurm_emit.extend(self.average()?.map(|average| format!("--gather-arg=--average={average}").into()));
+        let layout = if self.is_repacked()? { "integrator" } else { "virtual" };
         slurm_emit.push(format!("--gather-arg=--layout={layout}").into());
-        slurm_emit.extend((existing == "overwrite").then(|| "--ai-integrate-arg=--force".into()));
         slurm_emit.extend(own_flags.iter().filter(|flag| *flag != PRINT_PIPE).cloned());
 
         let mut pipe = [scan_find, plan_split, slurm_emit].map(|command| quoted(&command));
@@ -109,6 +107,45 @@ impl IntegratorIni {
         Ok(vec!["set -o pipefail".into(), pipe[0].clone(), indented(&pipe[1]), indented(&pipe[2])])
     }
 
+    /// Returns whether results that were made with an earlier configuration are made again, as the integrator does by default.
+    fn replaces_results(&self) -> Result<bool, EmitError> {
+        let value = self.value(OUTPUT, "existing_output").unwrap_or("reprocess_if_conffile_more_recent");
+        match value.to_lowercase().as_str() {
+            "skip" => Ok(false),
+            "reprocess_if_conffile_more_recent" => Ok(true),
+            // Jobs that start again could not tell what they have done from what was there before.
+            "overwrite" => Err(self.error(
+                "existing_output = overwrite: not supported; remove the results that are to be made again, and the key"
+                    .to_owned(),
+            )),
+            _ => Err(self.error(format!(
+                "existing_output = {value}: unknown; expected skip or reprocess_if_conffile_more_recent"
+            ))),
+        }
+    }
+
+    /// Returns gather's word for the average of all frames, if there is to be one.
+    fn average(&self) -> Result<Option<&str>, EmitError> {
+        match self.value(INTEGRATION, "average_xy") {
+            None => Ok(None),
+            Some(value) => match value.to_lowercase().as_str() {
+                "0" | "no" | "false" | "none" => Ok(None),
+                "mean" | "sum" | "median" => Ok(Some(value)),
+                _ => Err(self.error(format!("average_xy = {value}: unknown; expected mean, sum, median or 0"))),
+            },
+        }
+    }
+
+    /// Returns whether the patterns are copied into one file.
+    fn is_repacked(&self) -> Result<bool, EmitError> {
+        let value = self.value(OUTPUT, "repack_output").unwrap_or("1");
+        match value.to_lowercase().as_str() {
+            "1" | "yes" | "true" => Ok(true),
+            "0" | "no" | "false" => Ok(false),
+            _ => Err(self.error(format!("repack_output = {value}: unknown; expected 0 or 1"))),
+        }
+    }
+
     /// Returns the value of a key; `None` if it is absent or empty.
     fn value(&self, section: &str, key: &str) -> Option<&str> {
         let (_, keys) = self.sections.iter().find(|(name, _)| name == section)?;
@@ -116,9 +153,9 @@ impl IntegratorIni {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Returns a path of the configuration. As in recipes, a relative path begins in the directory of the file.
-    fn resolve(&self, path: &str) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(path)
+    /// Returns an absolute path of the configuration. As in recipes, a relative path begins in the directory of the file.
+    fn resolve(&self, path: &str) -> Result<PathBuf, EmitError> {
+        Ok(self.absolute_path()?.parent().unwrap_or(Path::new("/")).join(path))
     }
 
     fn absolute_path(&self) -> Result<PathBuf, EmitError> {
@@ -186,14 +223,14 @@ mod tests {
     fn the_pipe_has_all_that_the_configuration_says() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let text = "[dataset]\nlocation = a/*.h5, /b c.h5\nhdf5_entry = 1.1, 2.1\n[azimuthal integration]\n\
-                    detector_name = p3\naverage_xy = mean\n[output]\nlocation = /out\nexisting_output = overwrite\n";
+                    detector_name = p3\naverage_xy = mean\n[output]\nlocation = /out\nrepack_output = True\n";
         let pipe = read(text).unwrap().pipe(&words(&["/opt/slurm-emit", "--dir", "the jobs", "--print-pipe"])).unwrap();
         let expected = [
             "set -o pipefail",
             "/opt/scan-find --entry 1.1 --entry 2.1 --detector p3 '/beamtime/a/*.h5' '/b c.h5' |",
             "    /opt/plan-split --recipe /beamtime/id15.ini --out /out --replace |",
             "    /opt/slurm-emit '--gather-arg=--average=mean' '--gather-arg=--layout=integrator' \
-             '--ai-integrate-arg=--force' --dir 'the jobs'",
+             --dir 'the jobs'",
         ];
         assert_eq!(pipe, expected);
 
@@ -212,6 +249,22 @@ mod tests {
                 "/beamtime/id15.ini: [dataset] location: missing; expected the master files",
             ),
             ("[dataset]\nlocation = a.h5\n", "/beamtime/id15.ini: [output] location: missing; expected the directory"),
+            (
+                "[dataset]\nlocation = a.h5\n[output]\nlocation = out\nexisting_output = overwrite\n",
+                "existing_output = overwrite: not supported; remove the results",
+            ),
+            (
+                "[dataset]\nlocation = a.h5\n[output]\nlocation = out\nexisting_output = skp\n",
+                "existing_output = skp: unknown; expected skip or",
+            ),
+            (
+                "[dataset]\nlocation = a.h5\n[output]\nlocation = out\nrepack_output = maybe\n",
+                "repack_output = maybe: unknown; expected 0 or 1",
+            ),
+            (
+                "[dataset]\nlocation = a.h5\n[output]\nlocation = out\n[azimuthal integration]\naverage_xy = 1\n",
+                "average_xy = 1: unknown; expected mean, sum, median or 0",
+            ),
         ] {
             let why = read(text).unwrap().pipe(&words(&["slurm-emit"])).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");

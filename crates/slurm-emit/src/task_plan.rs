@@ -9,6 +9,7 @@ use filter::{Filter, Input, Stop};
 use records::{RawPath, Record, Task};
 
 use crate::compressed_lines::CompressedLines;
+use crate::error::EmitError;
 use crate::frame_maxima::FrameMaxima;
 use records::format_count;
 
@@ -34,19 +35,42 @@ impl TaskPlan {
     /// Reads tasks, and copies records of other types to stdout. A task that comes again unchanged is skipped, with a warning.
     ///
     /// # Errors
-    /// Fails as [`Input::next`] does.
+    /// Fails as [`Input::next`] does, and if a task comes again with other content.
     pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
         let mut input = Input::open(files)?.with_expected_type("task");
         let mut plan = Self::default();
         let mut duplicates = 0;
         while let Some(record) = input.next(filter)? {
             match record {
-                Record::Task(task) => duplicates += u64::from(!plan.push(*task)),
+                Record::Task(task) => {
+                    let (id, is_known) = (task.id.clone(), plan.known_ids.contains_key(task.id.as_str()));
+                    match plan.push(*task) {
+                        true if is_known => return Err(EmitError::TaskVersions { id }.into()),
+                        true => (),
+                        false => duplicates += 1,
+                    }
+                }
                 other => filter.emit(&other)?,
             }
         }
         if duplicates > 0 {
             filter.warn(&duplicates_warning(duplicates));
+        }
+        Ok(plan)
+    }
+
+    /// Reads the plan of a scan that grows, with all versions of its tasks.
+    ///
+    /// # Errors
+    /// Fails as [`Input::next`] does.
+    pub fn read_versions(file: PathBuf, filter: &Filter) -> Result<Self, Stop> {
+        let mut input = Input::open(&[file])?.with_expected_type("task");
+        let mut plan = Self::default();
+        while let Some(record) = input.next(filter)? {
+            match record {
+                Record::Task(task) => drop(plan.push(*task)),
+                other => filter.emit(&other)?,
+            }
         }
         Ok(plan)
     }
