@@ -237,7 +237,7 @@ fn find_crossings(value_at: impl Fn(f64) -> f64, length: f64) -> Vec<(f64, f64)>
     let ends =
         values.iter().fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), value| (low.min(*value), high.max(*value)));
     let mut found: Vec<(f64, f64)> = Vec::new();
-    let ticks = round_ticks(0.0, ends.1, (length / 160.0).max(2.0));
+    let ticks = round_ticks(ends.0, ends.1, (length / 160.0).max(2.0));
     for (position, pair) in values.windows(2).enumerate() {
         let [here, next] = pair else { continue };
         let crossed = ticks.iter().find(|tick| (here.min(*next)..here.max(*next)).contains(tick));

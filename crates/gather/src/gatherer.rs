@@ -17,7 +17,7 @@ use system::ownership::{ProtectedFiles, ReplacePolicy};
 
 use crate::args::Args;
 use crate::messages;
-use crate::plots::{PlotNames, SinglePlot, plot_path};
+use crate::plots::{PlotNames, plot_path};
 use crate::scan_group::{LastReport, ScanGroup};
 
 /// Writes the final files of a run, and reports each in a summary or `fail` record.
@@ -42,12 +42,6 @@ impl<'a> Gatherer<'a> {
         let (plot_names, finals) = (PlotNames::default(), BTreeSet::new());
         let (merge_members, summaries) = (Vec::new(), Vec::new());
         Self { args, filter, plot_names, finals, merge_members, report: Report::default(), policy, summaries }
-    }
-
-    /// Notes how many final files are to be written, as far as is known. Their number decides about the names of plots.
-    pub fn expect_finals(&mut self, count: usize) {
-        // A merge adds at least one.
-        self.plot_names.expect(count.saturating_add(usize::from(self.args.merges())));
     }
 
     /// Writes the final file of a group, and emits its summary, or a `fail` record if it can't be written.
@@ -252,16 +246,25 @@ impl<'a> Gatherer<'a> {
         }
         let Some(flag) = output.plot.as_deref() else { return Ok(()) };
         let plot = plot_path(flag, &path);
+        if let Err(why) = self.plot_names.reserve(&plot, &path) {
+            return self.report_failure(group, &plot, &why, None);
+        }
         if let Err(why) = plot::draw(&final_file, &plot, &self.policy) {
             return self.report_failure(group, &plot, &why, why.io_error());
         }
         summary.extra.insert("plot".to_owned(), to_json(plot));
-        let single = match self.plot_names.add(&path) {
-            SinglePlot::Draw => plot::draw(&final_file, flag, &self.policy),
-            SinglePlot::Remove => plot::remove(flag, &self.policy),
-            SinglePlot::Leave => Ok(()),
-        };
-        single.or_else(|why| self.report_failure(group, flag, &why, why.io_error()))
+        Ok(())
+    }
+
+    /// Draws the plot of a run with a single final file once more, under the name that `--plot` has.
+    ///
+    /// # Errors
+    /// Fails if the final file can't be read, or the plot not be written.
+    pub fn plot_single_scan(&self) -> Result<(), Stop> {
+        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else { return Ok(()) };
+        let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
+        protect_inputs(&self.policy.protected, &final_file);
+        plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
     }
 
     /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.

@@ -101,7 +101,6 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
-    gatherer.expect_finals(groups.len());
     let mut waiting: Vec<&mut ScanGroup> = groups.iter_mut().filter(|group| group.schedule.has_new_input()).collect();
     if !waiting.is_empty() {
         filter.progress().add_total(waiting.iter().map(|group| group.target.frames()).sum());
@@ -109,6 +108,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     waiting.iter_mut().try_for_each(|group| gatherer.update_final(group))?;
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
+    gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()
 }
@@ -134,7 +134,6 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
             Polled::Pending => (),
             Polled::End => break,
         }
-        gatherer.expect_finals(groups.len());
         while let Some(group) = groups.take_due(Instant::now()) {
             filter.progress().add_total(group.target.frames());
             gatherer.update_final(group)?;

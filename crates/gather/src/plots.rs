@@ -1,49 +1,38 @@
 //! The names of the plots of `--plot`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Decides the names of the plots of a run. Each plot has the name of its final file. The value of `--plot` is the name of a second
-/// copy as long as there is one final file only, so that no name depends on which of several comes first.
+/// The plots of a run. Each has the name of its final file. At the end of the run, the value of `--plot` is the name of a second
+/// copy if there is one final file only, so that no name depends on which of several comes first.
 #[derive(Default)]
 pub struct PlotNames {
-    /// How many final files are known to be written.
-    expected: usize,
-    /// The final files that were drawn.
-    drawn: BTreeSet<PathBuf>,
-    /// True if there is a plot of the name of a single one.
-    has_single: bool,
+    /// The final file of each plot.
+    drawn: BTreeMap<PathBuf, PathBuf>,
+}
+
+/// The error for two final files whose plots would have the same name.
+#[derive(Debug, thiserror::Error)]
+#[error("has the plot of {} already, whose file has the same name; gather the two with different --plot", first.display())]
+pub struct PlotNameTaken {
+    first: PathBuf,
 }
 
 impl PlotNames {
-    /// Notes that at least this many final files are to be written.
-    pub fn expect(&mut self, finals: usize) {
-        self.expected = self.expected.max(finals);
+    /// Reserves the name of a plot for a final file.
+    ///
+    /// # Errors
+    /// Fails if the run has drawn another final file under this name.
+    pub fn reserve(&mut self, plot: &Path, final_file: &Path) -> Result<(), PlotNameTaken> {
+        let first = self.drawn.entry(plot.to_path_buf()).or_insert_with(|| final_file.to_path_buf());
+        if first == final_file { Ok(()) } else { Err(PlotNameTaken { first: first.clone() }) }
     }
 
-    /// Notes that a final file is drawn, and says what becomes of the plot of a single one.
-    pub fn add(&mut self, final_file: &Path) -> SinglePlot {
-        self.drawn.insert(final_file.to_path_buf());
-        if self.drawn.len() == 1 && self.expected <= 1 {
-            self.has_single = true;
-            SinglePlot::Draw
-        } else if std::mem::take(&mut self.has_single) {
-            SinglePlot::Remove
-        } else {
-            SinglePlot::Leave
-        }
+    /// Returns the final file of the only plot of the run.
+    pub fn single(&self) -> Option<&Path> {
+        let mut files = self.drawn.values();
+        files.next().filter(|_| files.next().is_none()).map(PathBuf::as_path)
     }
-}
-
-/// Change to the plot whose name is the value of `--plot`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinglePlot {
-    /// Draw it: there is one final file.
-    Draw,
-    /// Remove it: this run drew it, and there are several.
-    Remove,
-    /// Nothing: there are several.
-    Leave,
 }
 
 /// Returns the path of the plot of a final file.
@@ -68,12 +57,14 @@ mod tests {
 
     #[test]
     fn only_a_single_final_has_the_name_that_was_given() {
-        let mut one = PlotNames::default();
-        one.expect(1);
-        assert_eq!(["a", "a"].map(|name| one.add(name.as_ref())), [SinglePlot::Draw; 2]);
-        assert_eq!(["b", "a"].map(|name| one.add(name.as_ref())), [SinglePlot::Remove, SinglePlot::Leave]);
-        let mut known = PlotNames::default();
-        known.expect(2);
-        assert_eq!(known.add("a".as_ref()), SinglePlot::Leave);
+        let mut names = PlotNames::default();
+        assert_eq!(names.single(), None);
+        names.reserve("p_a.png".as_ref(), "/out/a.h5".as_ref()).unwrap();
+        names.reserve("p_a.png".as_ref(), "/out/a.h5".as_ref()).unwrap();
+        assert_eq!(names.single(), Some(Path::new("/out/a.h5")));
+        let taken = names.reserve("p_a.png".as_ref(), "/out/b/a.h5".as_ref()).unwrap_err().to_string();
+        assert!(taken.contains("has the plot of /out/a.h5 already"), "{taken}");
+        names.reserve("p_b.png".as_ref(), "/out/b.h5".as_ref()).unwrap();
+        assert_eq!(names.single(), None);
     }
 }

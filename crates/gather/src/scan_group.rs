@@ -156,11 +156,6 @@ impl ScanGroups {
         }
     }
 
-    /// Returns the number of groups.
-    pub fn len(&self) -> usize {
-        self.groups.len()
-    }
-
     /// Iterates over all groups.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut ScanGroup> {
         self.groups.iter_mut()

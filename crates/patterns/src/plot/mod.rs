@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic;
-use system::ownership::{self, OwnershipRule, ReplacePolicy, has_mark};
+use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{self, OutputFile};
 use render::Picture;
@@ -166,16 +166,6 @@ pub fn draw(output: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<
 pub fn draw_scans(curves: &ScanCurves, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     check(path, policy)?;
     write(&Picture::Scans(curves), path, policy)
-}
-
-/// Removes a plot that azpipe drew. One that does not exist is no error.
-///
-/// # Errors
-/// Fails if the extension is unknown, if the file can't be removed, or if it is somebody else's.
-pub fn remove(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
-    let rule = owned_plots(PlotFormat::from_path(path)?, policy);
-    let removed = ownership::remove(path, &rule).map(|_was_there| ());
-    removed.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }
 
 fn write(picture: &Picture, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {

@@ -58,7 +58,10 @@ impl ValueScale {
             let margin = (high / low).powf(0.05);
             return Self { kind: ScaleKind::Log, ..Self::linear(low / margin, high * margin) };
         }
-        let (low, high) = if low < high { (low, high) } else { (low.min(1.0) - 1.0, low.min(1.0) + 1.0) };
+        // A constant is in the middle of its axis; without any value, the axis is that of 1.
+        let constant = if low.is_finite() { low } else { 1.0 };
+        let half = if constant == 0.0 { 1.0 } else { constant.abs() * 0.5 };
+        let (low, high) = if low < high { (low, high) } else { (constant - half, constant + half) };
         let margin = (high - low) * 0.05;
         Self::linear(low - margin, high + margin)
     }

@@ -233,24 +233,30 @@ impl Report {
 
 /// Returns a bar of the frames of a scan: green with a pattern, red where lost, grey where there is none for another reason.
 fn frame_bar(summary: &Summary) -> String {
-    // More can't be told apart on a screen.
-    const MAX_PIECES: usize = 1000;
-    let frames = summary.frames.max(1) as f64;
-    let piece = |from: u64, count: u64, color: &str| {
-        let (x, width) = (from as f64 / frames * 100.0, count as f64 / frames * 100.0);
-        format!("<rect x=\"{x:.3}%\" y=\"0\" width=\"{:.3}%\" height=\"12\" fill=\"{color}\"/>", width.max(0.1))
-    };
-    let gaps = summary.missing.iter().flat_map(|absent| {
-        let color = if absent.kind.is_loss() { "#c0392b" } else { "#b8b8bc" };
-        absent
-            .range
-            .as_slice()
-            .iter()
-            .map(move |span| piece(span.start(), span.stop().saturating_sub(span.start()), color))
-    });
-    let gaps: String = gaps.take(MAX_PIECES).collect();
-    let all = piece(0, summary.frames, "#1a7f37");
-    format!("<svg class=frames role=\"img\"><title>frames with and without a pattern</title>{all}{gaps}</svg>")
+    const COLORS: [&str; 3] = ["#1a7f37", "#b8b8bc", "#c0392b"];
+    // More can't be told apart on a screen. Of the frames in a column, a lost one is shown before one that was never taken.
+    let columns = summary.frames.clamp(1, 1000);
+    let per_frame = columns as f64 / summary.frames.max(1) as f64;
+    let column_of = |frame: u64| (frame as f64 * per_frame) as usize;
+    let mut bar = vec![0_usize; columns as usize];
+    for absent in &summary.missing {
+        let kind = if absent.kind.is_loss() { 2 } else { 1 };
+        for span in absent.range.as_slice().iter().filter(|span| span.start() < span.stop()) {
+            let last = column_of(span.stop().saturating_sub(1)).min(bar.len().saturating_sub(1));
+            for column in bar.iter_mut().take(last.saturating_add(1)).skip(column_of(span.start())) {
+                *column = kind.max(*column);
+            }
+        }
+    }
+    let mut pieces = String::new();
+    let mut from = 0_usize;
+    for run in bar.chunk_by(|one, next| one == next) {
+        let percent = |count: usize| count as f64 / columns as f64 * 100.0;
+        let (x, width, color) = (percent(from), percent(run.len()), COLORS[run[0]]);
+        pieces += &format!("<rect x=\"{x:.3}%\" y=\"0\" width=\"{width:.3}%\" height=\"12\" fill=\"{color}\"/>");
+        from = from.saturating_add(run.len());
+    }
+    format!("<svg class=frames role=\"img\"><title>frames with and without a pattern</title>{pieces}</svg>")
 }
 
 /// Returns the mean pattern as JSON for the page's script; null for a bin without a value.

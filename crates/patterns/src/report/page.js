@@ -107,7 +107,10 @@ for (const data of document.querySelectorAll("script.pattern")) {
     }
     if (start !== null) draw(event.offsetX);
   });
+  canvas.addEventListener("pointercancel", () => { start = null; draw(); });
   canvas.addEventListener("pointerup", (event) => {
+    // The pointer may have been pressed elsewhere.
+    if (start === null) return;
     const chosen = [toX(start), toX(event.offsetX)].sort((one, two) => one - two);
     if (Math.abs(event.offsetX - start) > 4 && x.filter((at) => at >= chosen[0] && at <= chosen[1]).length > 1) range = chosen;
     start = null;
