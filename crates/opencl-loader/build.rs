@@ -1,6 +1,7 @@
-//! Writes an empty library OpenCL for the linker. Crate `ocl` asks for a library of that name, but this crate defines all
-//! of its functions. Zig's linker, with which releases are built, takes only a file that is called `.so` where a dynamic
-//! library is asked for; like others, it goes by the content then, which is that of an archive.
+//! Writes an empty library OpenCL for the linker. Crate `ocl` asks for a library of that name, but
+//! this crate defines all of its functions. Zig's linker, with which releases are built, takes only
+//! a file that is called `.so` where a dynamic library is asked for; like others, it goes by the
+//! content then, which is that of an archive.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

@@ -1,12 +1,13 @@
-//! Edits of HDF5 files through the library: values, types, shapes, texts, attributes and links, while the file stays one that
-//! the library reads.
+//! Edits of HDF5 files through the library: values, types, shapes, texts, attributes and links,
+//! while the file stays one that the library reads.
 
 use hdf5::types::{FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5::{Dataset, File, Group, H5Type, Location};
 
 use crate::input::Input;
 
-/// The contents of an HDF5 file: the paths of its datasets and groups, and attributes with their objects.
+/// The contents of an HDF5 file: the paths of its datasets and groups, and attributes with their
+/// objects.
 pub struct Catalog {
     pub datasets: Vec<String>,
     groups: Vec<String>,
@@ -66,7 +67,9 @@ fn edit_once(file: &File, catalog: &Catalog, input: &mut Input) -> hdf5::Result<
             file.unlink(&from)?;
             match input.byte() % 4 {
                 0 => file.create_group(&from).map(drop),
-                1 => file.link_hard(input.one_of(&catalog.groups).map_or("/", String::as_str), &from),
+                1 => {
+                    file.link_hard(input.one_of(&catalog.groups).map_or("/", String::as_str), &from)
+                }
                 // A ring of one, or one that leads on.
                 2 => file.link_soft(&from, &from),
                 _ => {
@@ -81,10 +84,18 @@ fn edit_once(file: &File, catalog: &Catalog, input: &mut Input) -> hdf5::Result<
 /// Changes one value of a dataset of numbers.
 fn change_value(dataset: &Dataset, input: &mut Input) -> hdf5::Result<()> {
     match dataset.dtype()?.to_descriptor()? {
-        TypeDescriptor::Float(FloatSize::U8) => change_number::<f64>(dataset, input, f64::from_bits),
-        TypeDescriptor::Float(_) => change_number::<f32>(dataset, input, |bits| f64::from_bits(bits) as f32),
-        TypeDescriptor::Unsigned(IntSize::U1) => change_number::<u8>(dataset, input, |bits| bits as u8),
-        TypeDescriptor::Unsigned(_) | TypeDescriptor::Integer(_) => change_number::<u64>(dataset, input, |bits| bits),
+        TypeDescriptor::Float(FloatSize::U8) => {
+            change_number::<f64>(dataset, input, f64::from_bits)
+        }
+        TypeDescriptor::Float(_) => {
+            change_number::<f32>(dataset, input, |bits| f64::from_bits(bits) as f32)
+        }
+        TypeDescriptor::Unsigned(IntSize::U1) => {
+            change_number::<u8>(dataset, input, |bits| bits as u8)
+        }
+        TypeDescriptor::Unsigned(_) | TypeDescriptor::Integer(_) => {
+            change_number::<u64>(dataset, input, |bits| bits)
+        }
         _ => change_text(dataset, input),
     }
 }
@@ -110,7 +121,9 @@ fn replace(file: &File, name: &str, input: &mut Input) -> hdf5::Result<()> {
     let attributes: Vec<(String, VarLenUnicode)> = old
         .attr_names()?
         .into_iter()
-        .filter_map(|attribute| Some((attribute.clone(), old.attr(&attribute).ok()?.read_scalar().ok()?)))
+        .filter_map(|attribute| {
+            Some((attribute.clone(), old.attr(&attribute).ok()?.read_scalar().ok()?))
+        })
         .collect();
     match input.byte() % 6 {
         0 => shape.push(input.below(4)),

@@ -7,9 +7,11 @@ use frames::image;
 use patterns::part;
 use tempfile::TempDir;
 
-/// Where inputs are written for those that read files. `scripts/fuzz` sets TMPDIR to a place in memory, and removes it.
-static DIRECTORY: LazyLock<TempDir> =
-    LazyLock::new(|| tempfile::Builder::new().prefix("azpipe-fuzz").tempdir().expect("a directory for inputs"));
+/// Where inputs are written for those that read files. `scripts/fuzz` sets TMPDIR to a place in
+/// memory, and removes it.
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
+    tempfile::Builder::new().prefix("azpipe-fuzz").tempdir().expect("a directory for inputs")
+});
 
 /// Returns the directory for inputs, and for what is made of them.
 pub fn directory() -> &'static Path {

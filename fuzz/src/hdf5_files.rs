@@ -1,8 +1,8 @@
-//! HDF5 files of others with some bytes changed: what still reads is what lies where it was written, or what the HDF5 library
-//! itself reads.
+//! HDF5 files of others with some bytes changed: what still reads is what lies where it was
+//! written, or what the HDF5 library itself reads.
 //!
-//! The library may crash on a damaged file, or never return: filters have a worker process for it, and `scripts/fuzz` tells
-//! these ends from findings.
+//! The library may crash on a damaged file, or never return: filters have a worker process for it,
+//! and `scripts/fuzz` tells these ends from findings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,8 @@ const FRAMES: usize = 4;
 const SHAPE: [usize; 2] = [6, 8];
 
 /// The datasets with frames, by the kind of their chunk index, or as they are stored without one.
-const STORED: [&str; 7] = ["b-tree", "pairs", "fixed", "extensible", "b-tree-2", "contiguous", "checked"];
+const STORED: [&str; 7] =
+    ["b-tree", "pairs", "fixed", "extensible", "b-tree-2", "contiguous", "checked"];
 
 /// Where the files are.
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -41,7 +42,8 @@ static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
             true => (LibraryVersion::V110, LibraryVersion::latest()),
             false => (LibraryVersion::Earliest, LibraryVersion::V110),
         };
-        let file = File::with_options().with_fapl(|access| access.libver_bounds(from, to)).create(&path);
+        let file =
+            File::with_options().with_fapl(|access| access.libver_bounds(from, to)).create(&path);
         let file = file.expect("a file");
         write(&file);
         file.close().expect("it is closed");
@@ -60,7 +62,10 @@ fn value(frame: usize, row: usize, column: usize) -> u16 {
 
 fn attribute(of: &Location, name: &str, text: &str) {
     let text: VarLenUnicode = text.parse().expect("a text");
-    of.new_attr::<VarLenUnicode>().create(name).and_then(|made| made.write_scalar(&text)).expect("an attribute");
+    of.new_attr::<VarLenUnicode>()
+        .create(name)
+        .and_then(|made| made.write_scalar(&text))
+        .expect("an attribute");
 }
 
 fn group(parent: &Group, name: &str, class: &str) -> Group {
@@ -122,8 +127,10 @@ fn write_master(file: &File) {
     let shape = [FRAMES, SHAPE[0], SHAPE[1]];
     let source = "/entry_0000/ESRF-ID31/b-tree/data";
     let frames = detector.new_dataset::<u16>().shape(shape);
-    let frames = frames.virtual_map("lima.h5", source, shape, (0..2, .., ..), shape, (0..2, .., ..));
-    let frames = frames.virtual_map("lima.h5", source, shape, (2..4, .., ..), shape, (2..4, .., ..));
+    let frames =
+        frames.virtual_map("lima.h5", source, shape, (0..2, .., ..), shape, (0..2, .., ..));
+    let frames =
+        frames.virtual_map("lima.h5", source, shape, (2..4, .., ..), shape, (2..4, .., ..));
     frames.create("data").expect("a virtual dataset");
     measurement.link_soft("/1.1/instrument/p3/data", "p3").expect("a link");
     text(&entry, "end_time", "2026-03-04T10:21:30.000000+01:00");
@@ -161,7 +168,8 @@ fn pixel_offsets(store: &SourceReader, frame: u64) -> Vec<usize> {
     let mut offsets = vec![0; SHAPE[0] * SHAPE[1]];
     for Chunk { origin, shape, offset, .. } in &chunks {
         let [_, high, wide] = shape.map(|extent| extent as usize);
-        let first = *offset as usize + (frame - origin[0]) as usize * high * wide * size_of::<u16>();
+        let first =
+            *offset as usize + (frame - origin[0]) as usize * high * wide * size_of::<u16>();
         for at in 0..high * wide {
             let (y, x) = (origin[1] as usize + at / wide, origin[2] as usize + at % wide);
             if y < SHAPE[0] && x < SHAPE[1] {
@@ -199,7 +207,8 @@ pub fn hdf5(data: &[u8]) {
                 check_source(&path, &bytes, &OFFSETS[base], source, scan.shape);
             }
             // What scan-find writes, plan-split reads.
-            let line = Record::Scan(Box::new(Scan { id: scan.compute_id(), acquisition: *scan })).to_line();
+            let line = Record::Scan(Box::new(Scan { id: scan.compute_id(), acquisition: *scan }))
+                .to_line();
             assert!(Record::parse(&line).is_ok(), "{line}");
         }
     }
@@ -212,15 +221,27 @@ pub fn hdf5(data: &[u8]) {
     let _ = (read_array(&path, monitor), read_written_numbers(&path, monitor));
 }
 
-/// Panics if a frame reads neither as what now lies where it was written, nor as what the library reads.
-fn check_source(path: &Path, bytes: &[u8], offsets: &BTreeMap<String, PixelOffsets>, source: &Source, shape: [u64; 2]) {
+/// Panics if a frame reads neither as what now lies where it was written, nor as what the library
+/// reads.
+fn check_source(
+    path: &Path,
+    bytes: &[u8],
+    offsets: &BTreeMap<String, PixelOffsets>,
+    source: &Source,
+    shape: [u64; 2],
+) {
     let Ok(store) = SourceReader::open(source, shape) else { return };
     for frame in 0..store.frames().min(FRAMES as u64 + 1) {
         let Some(pixels) = read(&store, frame, shape) else { continue };
         // A changed byte of a pixel is no damage that a reader could notice.
         let written: Option<Vec<f64>> = offsets.get(&source.dataset).and_then(|offsets| {
             let offsets = offsets.get(frame as usize)?;
-            Some(offsets.iter().map(|at| f64::from(u16::from_le_bytes([bytes[*at], bytes[at + 1]]))).collect())
+            Some(
+                offsets
+                    .iter()
+                    .map(|at| f64::from(u16::from_le_bytes([bytes[*at], bytes[at + 1]])))
+                    .collect(),
+            )
         });
         if source.file.as_path() == path && written.as_ref() != Some(&pixels) {
             let theirs = read_by_library(source, frame);
@@ -247,7 +268,8 @@ fn read(store: &SourceReader, row: u64, shape: [u64; 2]) -> Option<Vec<f64>> {
     let mut pixels = vec![0.0; rows * columns];
     for chunk @ Chunk { origin, shape, filter_mask, .. } in &chunks {
         let filters = &store.coding().filters;
-        // The checksum is the kernels' to look at, and other filters can only have come from damage.
+        // The checksum is the kernels' to look at, and other filters can only have come from
+        // damage.
         let is_checked = filters.len() == 1 && filters[0].id == 3 && filter_mask & 1 == 0;
         let has_filters = filters.iter().zip(0..32).any(|(_, bit)| filter_mask >> bit & 1 == 0);
         if (has_filters && !is_checked) || chunk.len > 1 << 20 {
@@ -281,7 +303,10 @@ fn read(store: &SourceReader, row: u64, shape: [u64; 2]) -> Option<Vec<f64>> {
 }
 
 fn read_by_library(source: &Source, frame: u64) -> Option<Vec<f64>> {
-    let file = File::with_options().with_fapl(|access| access.file_locking(false)).open(source.file.as_path()).ok()?;
+    let file = File::with_options()
+        .with_fapl(|access| access.file_locking(false))
+        .open(source.file.as_path())
+        .ok()?;
     let dataset = file.dataset(&source.dataset).ok()?;
     let shape = dataset.shape();
     let size = shape.iter().try_fold(1, |all: usize, extent| all.checked_mul(*extent))?;

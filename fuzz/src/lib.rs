@@ -1,6 +1,8 @@
-//! Fuzz targets for parsers and readers: no input may crash one, make it hang, or come back as something else.
+//! Fuzz targets for parsers and readers: no input may crash one, make it hang, or come back as
+//! something else.
 //!
-//! `scripts/fuzz` runs them under LLVM's fuzzer; the test `mutations` runs them as they are, over mutated seeds.
+//! `scripts/fuzz` runs them under LLVM's fuzzer; the test `mutations` runs them as they are, over
+//! mutated seeds.
 
 mod chunks;
 mod edits;
@@ -23,7 +25,8 @@ pub struct Target {
     pub name: &'static str,
     /// The longest input in bytes.
     pub max_bytes: usize,
-    /// `true` if the HDF5 library reads damaged files, and may crash or hang as filters expect it to.
+    /// `true` if the HDF5 library reads damaged files, and may crash or hang as filters expect it
+    /// to.
     pub may_crash: bool,
     /// Uses one input. A panic is a finding.
     pub run: fn(&[u8]),

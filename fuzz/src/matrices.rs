@@ -16,7 +16,8 @@ struct Kept {
 static KEPT: LazyLock<Kept> = LazyLock::new(|| {
     let poni = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\nDistance: 0.1\n\
                 Poni1: 0.0003\nPoni2: 0.0004\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
-    let settings = Settings { geometry: Some(poni.to_owned()), npt: Some(7), ..Settings::default() };
+    let settings =
+        Settings { geometry: Some(poni.to_owned()), npt: Some(7), ..Settings::default() };
     let recipe = Recipe::resolve(&settings).expect("a recipe");
     let framing = FrameLayout::full_frame([9, 11]);
     let mut bytes = Vec::new();
@@ -25,8 +26,9 @@ static KEPT: LazyLock<Kept> = LazyLock::new(|| {
     Kept { recipe, framing, bytes }
 });
 
-/// A kept matrix with some bytes changed: it is refused, or sums pixels without reading what is not its own. The input is a
-/// list of changes: a place in two bytes, and the byte that stands there now.
+/// A kept matrix with some bytes changed: it is refused, or sums pixels without reading what is not
+/// its own. The input is a list of changes: a place in two bytes, and the byte that stands there
+/// now.
 pub fn matrix(data: &[u8]) {
     let mut bytes = KEPT.bytes.clone();
     for change in data.chunks_exact(3) {
@@ -40,7 +42,8 @@ pub fn matrix(data: &[u8]) {
     }
     // Sections lie on borders of 64 bytes, as in a mapped file.
     let aligned = Aligned::new(&bytes);
-    let _ = Integrator::from_memory(&KEPT.recipe, &KEPT.framing, PixelType::U32, Arc::new(aligned), 0);
+    let _ =
+        Integrator::from_memory(&KEPT.recipe, &KEPT.framing, PixelType::U32, Arc::new(aligned), 0);
 }
 
 /// Bytes on a border of 64.

@@ -110,7 +110,11 @@ fn mutate_once(random: &mut Random, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
             }
         }
         3 => {
-            let value = if random.below(2) == 0 { random.next() as u8 } else { BYTES[random.below(BYTES.len())] };
+            let value = if random.below(2) == 0 {
+                random.next() as u8
+            } else {
+                BYTES[random.below(BYTES.len())]
+            };
             if let Some(byte) = input.get_mut(at) {
                 *byte = value;
             }
@@ -119,8 +123,10 @@ fn mutate_once(random: &mut Random, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         4 => {
             let bytes = 1 << random.below(4);
             let number = if random.below(2) == 0 { 1_u64 << random.below(64) } else { 0 };
-            let mut number =
-                number.wrapping_add(random.small(8) as u64).wrapping_sub(random.small(8) as u64).to_le_bytes();
+            let mut number = number
+                .wrapping_add(random.small(8) as u64)
+                .wrapping_sub(random.small(8) as u64)
+                .to_le_bytes();
             if random.below(2) == 0 {
                 number[..bytes].reverse();
             }
@@ -130,7 +136,11 @@ fn mutate_once(random: &mut Random, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         5 | 6 => {
             let is_digit = |byte: &u8| byte.is_ascii_digit();
             let from = input.iter().skip(at).position(is_digit).map_or(at, |digits| at + digits);
-            let end = input.iter().skip(from).position(|byte| !is_digit(byte)).map_or(len, |end| from + end);
+            let end = input
+                .iter()
+                .skip(from)
+                .position(|byte| !is_digit(byte))
+                .map_or(len, |end| from + end);
             let word = match random.below(3) {
                 0 => random.next().to_string(),
                 1 => (random.small(1 << 20)).to_string(),

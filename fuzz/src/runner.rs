@@ -1,6 +1,8 @@
-//! Runs the targets over mutated seeds, each in a process of its own, and says which input one did not bear.
+//! Runs the targets over mutated seeds, each in a process of its own, and says which input one did
+//! not bear.
 //!
-//! Input `k` of a target depends on the run's seed and on `k` alone, so that a seed and a number are enough to run it again:
+//! Input `k` of a target depends on the run's seed and on `k` alone, so that a seed and a number
+//! are enough to run it again:
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -22,14 +24,16 @@ use nix::sys::resource::{Resource, setrlimit};
 use crate::mutator::{Random, mutate};
 use crate::{TARGETS, Target, find_target};
 
-/// Tells a process of this program which target to run, from which input on, for how long, and the file for its progress.
+/// Tells a process of this program which target to run, from which input on, for how long, and the
+/// file for its progress.
 const CHILD_ENV: &str = "AZPIPE_FUZZ_CHILD";
 
 const SECONDS_ENV: &str = "AZPIPE_FUZZ_SECONDS";
 const SEED_ENV: &str = "AZPIPE_FUZZ_SEED";
 const INPUT_ENV: &str = "AZPIPE_FUZZ_INPUT";
 
-/// The longest that an input may take. The HDF5 library may hang on damaged files; filters kill it then, and so does this.
+/// The longest that an input may take. The HDF5 library may hang on damaged files; filters kill it
+/// then, and so does this.
 const MAX_INPUT_TIME: Duration = Duration::from_secs(20);
 const MAX_LIBRARY_TIME: Duration = Duration::from_secs(2);
 
@@ -46,27 +50,33 @@ struct Outcome {
     finding: Option<String>,
 }
 
-/// Runs the targets that the command line names, or all of them; inputs that one does not bear are kept in `found`.
+/// Runs the targets that the command line names, or all of them; inputs that one does not bear are
+/// kept in `found`.
 pub fn run_mutations(found: &Path) -> ExitCode {
     if let Ok(order) = std::env::var(CHILD_ENV) {
         run_child(&order);
         return ExitCode::SUCCESS;
     }
     // Arguments may be meant for tests that Cargo's own harness runs.
-    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let named: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     if std::env::args().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let is_named = |target: &&Target| named.is_empty() || named.iter().any(|name| target.name.contains(name.as_str()));
+    let is_named = |target: &&Target| {
+        named.is_empty() || named.iter().any(|name| target.name.contains(name.as_str()))
+    };
     let all: Vec<&Target> = TARGETS.iter().filter(is_named).collect();
     let seed = number_of(SEED_ENV).or_else(|| number_of("AZPIPE_SEED")).unwrap_or_else(|| {
-        SystemTime::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.as_nanos() as u64 % 1_000_000_007)
+        SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(1, |elapsed| elapsed.as_nanos() as u64 % 1_000_000_007)
     });
     let memory = Path::new("/dev/shm");
     let mut place = tempfile::Builder::new();
     place.prefix("azpipe-mutations");
-    let place =
-        if memory.is_dir() { place.tempdir_in(memory) } else { place.tempdir() }.expect("a directory for inputs");
+    let place = if memory.is_dir() { place.tempdir_in(memory) } else { place.tempdir() }
+        .expect("a directory for inputs");
     let queue = Mutex::new(all.into_iter());
     let outcomes = Mutex::new(Vec::new());
     let jobs = thread::available_parallelism().map_or(1, |count| count.get().min(8));
@@ -77,11 +87,16 @@ pub fn run_mutations(found: &Path) -> ExitCode {
                     let outcome = run_target(target, seed, place.path(), found);
                     let Outcome { inputs, crashes, hangs, finding } = &outcome;
                     let library = match target.may_crash {
-                        true => format!(", the HDF5 library crashed on {crashes} and hung on {hangs}"),
+                        true => {
+                            format!(", the HDF5 library crashed on {crashes} and hung on {hangs}")
+                        }
                         false => String::new(),
                     };
                     let end = finding.as_deref().unwrap_or("no finding");
-                    println!("{:<12} {inputs:>10} inputs of seed {seed}{library}: {end}", target.name);
+                    println!(
+                        "{:<12} {inputs:>10} inputs of seed {seed}{library}: {end}",
+                        target.name
+                    );
                     outcomes.lock().expect("no thread panics").push(outcome);
                 }
             });
@@ -152,16 +167,30 @@ struct MutationProcess {
 }
 
 impl MutationProcess {
-    fn start(target: &Target, seed: u64, first: u64, only: Option<u64>, end: Instant, place: &Path) -> Self {
+    fn start(
+        target: &Target,
+        seed: u64,
+        first: u64,
+        only: Option<u64>,
+        end: Instant,
+        place: &Path,
+    ) -> Self {
         let directory = place.join(target.name);
         // What a process that was killed has left goes.
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir(&directory).expect("a directory");
         let (progress, messages) = (directory.join("progress"), directory.join("messages"));
         fs::write(&progress, first.to_le_bytes()).expect("a file");
-        let milliseconds = if only.is_some() { 0 } else { end.saturating_duration_since(Instant::now()).as_millis() };
+        let milliseconds = if only.is_some() {
+            0
+        } else {
+            end.saturating_duration_since(Instant::now()).as_millis()
+        };
         let child = Command::new(std::env::current_exe().expect("the program has a path"))
-            .env(CHILD_ENV, format!("{} {seed} {first} {milliseconds} {}", target.name, progress.display()))
+            .env(
+                CHILD_ENV,
+                format!("{} {seed} {first} {milliseconds} {}", target.name, progress.display()),
+            )
             .env("TMPDIR", &directory)
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
@@ -179,7 +208,8 @@ impl MutationProcess {
 
     /// Returns what it wrote to stderr, but no more than a screen.
     fn messages(&self) -> String {
-        let text = String::from_utf8_lossy(&fs::read(&self.messages).unwrap_or_default()).into_owned();
+        let text =
+            String::from_utf8_lossy(&fs::read(&self.messages).unwrap_or_default()).into_owned();
         text.chars().take(4000).collect()
     }
 
@@ -211,7 +241,8 @@ fn run_child(order: &str) {
     let mut number = || word().parse::<u64>().expect("a number");
     let (seed, first, milliseconds) = (number(), number(), number());
     let progress = File::options().write(true).open(word()).expect("the file is there");
-    setrlimit(Resource::RLIMIT_AS, MAX_MEMORY_BYTES, MAX_MEMORY_BYTES).expect("less is always allowed");
+    setrlimit(Resource::RLIMIT_AS, MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
+        .expect("less is always allowed");
     // No core of a crash that is expected.
     setrlimit(Resource::RLIMIT_CORE, 0, 0).expect("less is always allowed");
     let (seeds, end) = (read_seeds(target), Instant::now() + Duration::from_millis(milliseconds));
@@ -229,15 +260,16 @@ fn run_child(order: &str) {
 fn input_of(target: &Target, seed: u64, number: u64, seeds: &[Vec<u8>]) -> Vec<u8> {
     // The seeds as they are come first.
     let unchanged = usize::try_from(number).ok().and_then(|number| seeds.get(number));
-    unchanged
-        .cloned()
-        .unwrap_or_else(|| mutate(&mut Random::for_input(seed, target.name, number), seeds, target.max_bytes))
+    unchanged.cloned().unwrap_or_else(|| {
+        mutate(&mut Random::for_input(seed, target.name, number), seeds, target.max_bytes)
+    })
 }
 
 fn read_seeds(target: &Target) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a directory that is there").path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("a directory that is there").path()).collect();
     paths.sort();
     paths.iter().map(|path| fs::read(path).expect("seeds are in the tree")).collect()
 }

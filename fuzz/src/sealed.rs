@@ -64,7 +64,10 @@ impl Sealed {
 pub static BASE: LazyLock<Base> = LazyLock::new(|| {
     let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
     let settings = Settings { geometry, npt: Some(BINS as u64), ..Settings::default() };
-    let recipe = Recipe { poni_file: "/data/lab6.poni".into(), ..Recipe::resolve(&settings).expect("a recipe") };
+    let recipe = Recipe {
+        poni_file: "/data/lab6.poni".into(),
+        ..Recipe::resolve(&settings).expect("a recipe")
+    };
     let source = Source {
         file: "/raw/scan0001/p3_0000.h5".into(),
         dataset: "/entry_0000/measurement/data".to_owned(),
@@ -104,7 +107,8 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
     let cake = Sealed::read(&part(0, 3, Some(2)));
     let pattern = Sealed::read(&part(0, 3, None));
     part(3, FRAMES, None);
-    let target = OutputSpec::new(&out, &task(&scan, &recipe, &Spans::first_n(FRAMES))).expect("a target");
+    let target =
+        OutputSpec::new(&out, &task(&scan, &recipe, &Spans::first_n(FRAMES))).expect("a target");
     let finals = [true, false].map(|keep_sums| {
         output::build(&target, &averaged(keep_sums), &()).expect("a final");
         let final_file = Sealed::read(&out.join(FINAL));
@@ -116,7 +120,12 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
 
 /// Options with a mean over all frames, and with or without sums.
 pub fn averaged(keep_sums: bool) -> OutputOptions {
-    OutputOptions { keep_sums, keep_parts: true, average: "mean".parse().ok(), ..OutputOptions::default() }
+    OutputOptions {
+        keep_sums,
+        keep_parts: true,
+        average: "mean".parse().ok(),
+        ..OutputOptions::default()
+    }
 }
 
 pub fn task(scan: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
@@ -144,15 +153,20 @@ fn shared(chi: Option<usize>) -> SharedBins {
         units: "nm^-1".to_owned(),
         centers: (0..bins).map(|bin| 0.5 + bin as f64).collect(),
     };
-    let axes = PatternAxes { radial: axis("q", BINS / chi.unwrap_or(1)), chi: chi.map(|bins| axis("chi", bins)) };
-    let norm: Vec<f64> = (0..BINS).map(|bin| if bin == 5 { 0.0 } else { 2.0 + bin as f64 }).collect();
+    let axes = PatternAxes {
+        radial: axis("q", BINS / chi.unwrap_or(1)),
+        chi: chi.map(|bins| axis("chi", bins)),
+    };
+    let norm: Vec<f64> =
+        (0..BINS).map(|bin| if bin == 5 { 0.0 } else { 2.0 + bin as f64 }).collect();
     let scaled = |factor: f64| norm.iter().map(|norm| norm * factor).collect();
     SharedBins { axes, weights: BinWeights { norm_sq: scaled(0.7), count: scaled(1.1), norm } }
 }
 
 /// Some sums; frame 2 has weights of its own.
 fn row(frame: u64) -> FrameRow {
-    let value = |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
+    let value =
+        |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
     let mut own = shared(None).weights;
     (own.norm[1], own.norm_sq[1], own.count[1]) = (1.75, 1.2, 2.0);
     FrameRow {
@@ -166,15 +180,19 @@ fn row(frame: u64) -> FrameRow {
     }
 }
 
-/// A part that was edited and has the right checksum: whatever it says is read or refused, in ai-integrate's way and gather's.
+/// A part that was edited and has the right checksum: whatever it says is read or refused, in
+/// ai-integrate's way and gather's.
 pub fn sealed_part(data: &[u8]) {
     let mut input = Input::new(data);
     let out = directory().join("parts");
     let choice = input.byte();
     let base = &*BASE;
     let path = out.join(task(&base.scan, &base.recipe, &Spans::first_n(3)).part.as_path());
-    let Ok(file) = base.parts[usize::from(choice % 2)].write_edited(&path, &mut input) else { return };
-    let frames: Vec<u64> = file.dataset("frames").and_then(|frames| frames.read_raw()).unwrap_or_default();
+    let Ok(file) = base.parts[usize::from(choice % 2)].write_edited(&path, &mut input) else {
+        return;
+    };
+    let frames: Vec<u64> =
+        file.dataset("frames").and_then(|frames| frames.read_raw()).unwrap_or_default();
     if file.close().is_err() {
         return;
     }
@@ -262,14 +280,20 @@ pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
     let process = file.group(PROCESS)?;
     let (integrated, coverage) = (process.group("integrated")?, process.group("coverage")?);
     let text = |name: &str| -> hdf5::Result<String> {
-        Ok(file.dataset(&format!("{PROCESS}/{name}"))?.read_scalar::<VarLenUnicode>()?.as_str().to_owned())
+        Ok(file
+            .dataset(&format!("{PROCESS}/{name}"))?
+            .read_scalar::<VarLenUnicode>()?
+            .as_str()
+            .to_owned())
     };
     let numbers = |name: &str| -> hdf5::Result<Vec<f64>> { integrated.dataset(name)?.read_raw() };
     let list = |name: &str| -> hdf5::Result<Vec<u64>> { coverage.dataset(name)?.read_raw() };
     if with_rows {
         let status: Vec<u8> = integrated.dataset("frame_status")?.read_raw()?;
-        let (intensity, errors): (Vec<f32>, Vec<f32>) =
-            (integrated.dataset("intensity")?.read_raw()?, integrated.dataset("intensity_errors")?.read_raw()?);
+        let (intensity, errors): (Vec<f32>, Vec<f32>) = (
+            integrated.dataset("intensity")?.read_raw()?,
+            integrated.dataset("intensity_errors")?.read_raw()?,
+        );
         let digest = |(frame, status): (usize, &u8)| {
             let of = |values: &[f32]| -> Vec<u8> {
                 let row = values.iter().skip(frame * BINS).take(BINS);
@@ -296,7 +320,8 @@ pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
         add_text(&mut hash, &text(name)?);
     }
     let frames = rows.len();
-    let monitor = numbers("monitor").unwrap_or_else(|_| vec![f64::from_bits(0x7ff8_0000_0000_0000); frames]);
+    let monitor =
+        numbers("monitor").unwrap_or_else(|_| vec![f64::from_bits(0x7ff8_0000_0000_0000); frames]);
     add_numbers(&mut hash, monitor.into_iter().map(f64::to_bits));
     add_numbers(&mut hash, list("stored_digest")?.into_iter());
     add_numbers(&mut hash, rows.into_iter());
@@ -319,7 +344,8 @@ fn add_numbers(hash: &mut Xxh3, numbers: impl Iterator<Item = u64>) {
     hash.update(&bytes);
 }
 
-/// Puts checksums of all bytes behind the end of a file, as `patterns::h5::checksums` describes them.
+/// Puts checksums of all bytes behind the end of a file, as `patterns::h5::checksums` describes
+/// them.
 pub fn seal_segments(path: &Path) {
     let mut bytes = fs::read(path).expect("the file is there");
     let size = bytes.len() as u64;
@@ -338,9 +364,10 @@ pub fn seal_segments(path: &Path) {
     fs::write(path, bytes).expect("the file can be written");
 }
 
-/// Does with an output what filters do: looks what is done, and makes a final, which then holds what it should. Bits of
-/// `choice` say whose task the final is of, and with which options it is made: once, as that takes most of an input's time,
-/// or twice, so that the second is made from the first.
+/// Does with an output what filters do: looks what is done, and makes a final, which then holds
+/// what it should. Bits of `choice` say whose task the final is of, and with which options it is
+/// made: once, as that takes most of an input's time, or twice, so that the second is made from the
+/// first.
 fn gather(out: &Path, base: &Base, choice: u8) {
     let all = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
     let done = coverage::find_coverage(out, &all);
@@ -360,12 +387,14 @@ fn gather(out: &Path, base: &Base, choice: u8) {
         let Ok(target) = target else { continue };
         for options in &options {
             let Ok(built) = output::build(&target, options, &()) else { continue };
-            // Without a pattern there is nothing to write, and a final that can't be used stays until there is.
+            // Without a pattern there is nothing to write, and a final that can't be used stays
+            // until there is.
             if built.layout.is_none() {
                 continue;
             }
             let path = target.path();
-            let mut there = OutputFile::open(&path).unwrap_or_else(|why| panic!("{why} after {:?}", built.warnings));
+            let mut there = OutputFile::open(&path)
+                .unwrap_or_else(|why| panic!("{why} after {:?}", built.warnings));
             let frames = there.status.len();
             there.verify(0..frames).expect("a new final can be read");
             assert!(

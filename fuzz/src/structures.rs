@@ -1,5 +1,5 @@
-//! Each dataset of a final and of a part in each other type and shape, under valid checksums: all that judge whether the file
-//! is sound agree.
+//! Each dataset of a final and of a part in each other type and shape, under valid checksums: all
+//! that judge whether the file is sound agree.
 
 use std::fs;
 use std::path::Path;
@@ -64,9 +64,14 @@ fn change(file: &File, name: &str, change: &Change) -> hdf5::Result<bool> {
     let old = file.dataset(name)?;
     let (mut shape, mut kind) = (old.shape(), old.dtype()?.to_descriptor()?);
     let before = (shape.clone(), kind.clone());
-    let texts = |of: &Dataset, attribute: &str| of.attr(attribute).and_then(|text| text.read_scalar::<VarLenUnicode>());
-    let attributes: Vec<(String, VarLenUnicode)> =
-        old.attr_names()?.into_iter().filter_map(|name| Some((name.clone(), texts(&old, &name).ok()?))).collect();
+    let texts = |of: &Dataset, attribute: &str| {
+        of.attr(attribute).and_then(|text| text.read_scalar::<VarLenUnicode>())
+    };
+    let attributes: Vec<(String, VarLenUnicode)> = old
+        .attr_names()?
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), texts(&old, &name).ok()?)))
+        .collect();
     match change {
         Change::Type(other) => kind = other.clone(),
         Change::Longer(at) | Change::Shorter(at) => match (shape.get_mut(*at), change) {
@@ -74,7 +79,9 @@ fn change(file: &File, name: &str, change: &Change) -> hdf5::Result<bool> {
             (Some(extent), _) => *extent = extent.saturating_sub(1),
             (None, _) => shape.push(2),
         },
-        Change::Empty => shape = if shape.is_empty() { vec![0] } else { shape.iter().map(|_| 0).collect() },
+        Change::Empty => {
+            shape = if shape.is_empty() { vec![0] } else { shape.iter().map(|_| 0).collect() }
+        }
         Change::Deeper => shape.push(1),
         Change::Flat => shape = vec![shape.iter().product()],
         Change::Removed | Change::Group | Change::Ring => {
@@ -106,7 +113,8 @@ fn change(file: &File, name: &str, change: &Change) -> hdf5::Result<bool> {
     Ok(true)
 }
 
-/// Reads what a final has, sums and averages only if they are needed, and returns which frames are sound.
+/// Reads what a final has, sums and averages only if they are needed, and returns which frames are
+/// sound.
 fn read_final(path: &Path, needs_all: bool) -> Result<Vec<bool>, String> {
     let mut there = OutputFile::open(path).map_err(|why| why.to_string())?;
     let frames = there.status.len();
@@ -135,7 +143,8 @@ fn read_whole_final(path: &Path, needs_all: bool) -> Result<(), String> {
     }
 }
 
-/// Asks build and coverage of a final that was changed, and returns where they take for done what a reader refuses.
+/// Asks build and coverage of a final that was changed, and returns where they take for done what a
+/// reader refuses.
 fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
     let base = &*BASE;
     let whole = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
@@ -144,7 +153,8 @@ fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
     let sound = read_final(path, true);
     let is_sound = |frame: u64| sound.as_ref().is_ok_and(|sound| sound[frame as usize]);
     if let Some(frame) = covered.iter().find(|frame| !is_sound(*frame)) {
-        breaches.push(format!("coverage has frame {frame}, and a reader {:?}", sound.as_ref().err()));
+        breaches
+            .push(format!("coverage has frame {frame}, and a reader {:?}", sound.as_ref().err()));
     }
     for needs_all in [false, true] {
         let target = OutputSpec::new(out, &whole).expect("a target");
@@ -160,7 +170,9 @@ fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
                 }
             }
             (Ok(_), Ok(())) => breaches.push("build can't use it, and a reader can".to_owned()),
-            (Err(why), Ok(())) => breaches.push(format!("a reader can use it, and build says {why}")),
+            (Err(why), Ok(())) => {
+                breaches.push(format!("a reader can use it, and build says {why}"))
+            }
             (Ok(_) | Err(_), Err(_)) => (),
         }
     }
@@ -170,7 +182,8 @@ fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
 /// A directory in memory, where there is one: build syncs what it writes.
 fn fast_directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+        .expect("a directory")
 }
 
 #[test]
@@ -193,7 +206,9 @@ fn whoever_reads_a_final_judges_its_structure_alike() {
                 seal_segments(&path);
                 tried += 1;
                 breaches.extend(
-                    judge_final(&out, &path, keep_sums).into_iter().map(|why| format!("{name} {change_to:?}: {why}")),
+                    judge_final(&out, &path, keep_sums)
+                        .into_iter()
+                        .map(|why| format!("{name} {change_to:?}: {why}")),
                 );
             }
         }
@@ -215,12 +230,14 @@ fn a_part_that_is_read_has_rows_that_can_be_read() {
                 if !change(&file, name, &change_to).unwrap_or(false) {
                     continue;
                 }
-                let frames: Vec<u64> = file.dataset("frames").and_then(|frames| frames.read_raw()).unwrap_or_default();
+                let frames: Vec<u64> =
+                    file.dataset("frames").and_then(|frames| frames.read_raw()).unwrap_or_default();
                 file.close().expect("it is closed");
                 seal_part(&path, &frames, false);
                 tried += 1;
                 let Ok(part) = part::read_part(&path) else { continue };
-                let mut breach = |why: String| breaches.push(format!("{name} {change_to:?}: {why}"));
+                let mut breach =
+                    |why: String| breaches.push(format!("{name} {change_to:?}: {why}"));
                 match part.open() {
                     Ok(mut rows) => (0..part.frames.len()).for_each(|row| {
                         if let Err(why) = rows.row(row) {

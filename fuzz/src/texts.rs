@@ -16,7 +16,8 @@ pub fn record(data: &[u8]) {
 /// Frame ranges are what lists of their numbers are.
 pub fn spans(data: &[u8]) {
     let Some((one, two)) = text(data).and_then(|text| text.split_once(';')) else { return };
-    let parse = |text: &str| serde_json::from_str::<Spans>(text).ok().filter(|spans| spans.count() < 1000);
+    let parse =
+        |text: &str| serde_json::from_str::<Spans>(text).ok().filter(|spans| spans.count() < 1000);
     let (Some(one), Some(two)) = (parse(one), parse(two)) else { return };
     let list = |spans: &Spans| {
         let mut all: Vec<u64> = spans.iter().collect();
@@ -35,7 +36,8 @@ pub fn spans(data: &[u8]) {
         first.iter().copied().filter(|frame| !second.contains(frame)).collect::<Vec<_>>()
     );
     let again: Spans =
-        serde_json::from_str(&serde_json::to_string(&one).expect("numbers serialize")).expect("and read");
+        serde_json::from_str(&serde_json::to_string(&one).expect("numbers serialize"))
+            .expect("and read");
     assert_eq!(again, one);
 }
 
@@ -48,9 +50,17 @@ pub fn poni(data: &[u8]) {
 
 /// Our own recipe, whose settings come back as they were.
 pub fn recipe_toml(data: &[u8]) {
-    let Some(settings) = text(data).and_then(|text| Settings::parse(text, Path::new("r.toml")).ok()) else { return };
+    let Some(settings) =
+        text(data).and_then(|text| Settings::parse(text, Path::new("r.toml")).ok())
+    else {
+        return;
+    };
     // What can't be written, such as a number beyond TOML's, is refused when the recipe is made.
-    let _ = recipe::Recipe::resolve(&Settings { geometry: Some("Distance: 1".to_owned()), poni: None, ..settings });
+    let _ = recipe::Recipe::resolve(&Settings {
+        geometry: Some("Distance: 1".to_owned()),
+        poni: None,
+        ..settings
+    });
 }
 
 /// A configuration of pyFAI's worker.

@@ -1,4 +1,5 @@
-//! The fuzz targets over mutated seeds, for a few seconds each: `AZPIPE_FUZZ_SECONDS=3600 cargo test -p azpipe-fuzz` for more.
+//! The fuzz targets over mutated seeds, for a few seconds each: `AZPIPE_FUZZ_SECONDS=3600 cargo
+//! test -p azpipe-fuzz` for more.
 
 use std::path::Path;
 use std::process::ExitCode;

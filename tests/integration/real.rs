@@ -1,8 +1,9 @@
 //! Real frames through the whole pipe, against patterns that others have published of them.
 //!
-//! The frames lie in `../shared/data`, each with a SOURCE.md that says where it is from, how its reference was
-//! integrated, and how close another code comes to it. Their licences keep most of them out of this repository, so the
-//! tests are for machines that have them: without them they are passed over, but in CI they must be there.
+//! The frames lie in `../shared/data`, each with a SOURCE.md that says where it is from, how its
+//! reference was integrated, and how close another code comes to it. Their licences keep most of
+//! them out of this repository, so the tests are for machines that have them: without them they are
+//! passed over, but in CI they must be there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,13 @@ struct Table(Vec<Vec<f64>>);
 impl Table {
     fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-        Self(lines.map(|line| line.split_whitespace().map(|word| word.parse().expect("a number")).collect()).collect())
+        Self(
+            lines
+                .map(|line| {
+                    line.split_whitespace().map(|word| word.parse().expect("a number")).collect()
+                })
+                .collect(),
+        )
     }
 
     fn read(path: &Path) -> Self {
@@ -33,7 +40,11 @@ impl Table {
 /// The directory of real data; `None` where it is not here, which CI does not allow.
 fn find_data(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(name);
-    assert!(path.exists() || std::env::var_os("CI").is_none(), "{} is not here, and CI needs it", path.display());
+    assert!(
+        path.exists() || std::env::var_os("CI").is_none(),
+        "{} is not here, and CI needs it",
+        path.display()
+    );
     path.exists().then_some(path)
 }
 
@@ -59,14 +70,18 @@ impl Final {
 fn run_pipe(file: &Path, poni: &Path, flags: &[&str]) -> Final {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let scans = run("scan-find", &[file], "").assert_success().stdout;
-    let mut plan: Vec<OsString> = vec!["--poni".into(), poni.into(), "--out".into(), directory.path().into()];
+    let mut plan: Vec<OsString> =
+        vec!["--poni".into(), poni.into(), "--out".into(), directory.path().into()];
     plan.extend(flags.iter().map(OsString::from));
     let tasks = run("plan-split", &plan, &scans).assert_success().stdout;
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
-    let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let summary =
+        run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
     let file = File::open(summary["final"].as_str().expect("a path")).expect("the final opens");
-    let (entry, detector) = (summary["entry"].as_str().expect("text"), summary["detector"].as_str().expect("text"));
-    let group = file.group(&format!("/{entry}/{detector}_integrate/integrated")).expect("the patterns");
+    let (entry, detector) =
+        (summary["entry"].as_str().expect("text"), summary["detector"].as_str().expect("text"));
+    let group =
+        file.group(&format!("/{entry}/{detector}_integrate/integrated")).expect("the patterns");
     Final { _directory: directory, group }
 }
 
@@ -81,16 +96,31 @@ fn relative_distance(ours: &[f64], reference: &[f64]) -> f64 {
 /// Returns the largest relative difference of two lists.
 fn largest_difference(ours: &[f64], reference: &[f64]) -> f64 {
     let differences = ours.iter().zip(reference).map(|(a, b)| (a - b).abs() / b.abs().max(1e-300));
-    differences.fold(0.0, |largest, one| if one.is_nan() { f64::INFINITY } else { largest.max(one) })
+    differences
+        .fold(0.0, |largest, one| if one.is_nan() { f64::INFINITY } else { largest.max(one) })
 }
 
 #[test]
 fn ceria_on_a_pilatus_1m_as_dioptas_integrated_it() {
     let Some(data) = find_data("dioptas-ceo2-pilatus1m") else { return };
     let reference = Table::read(&data.join("CeO2_Pilatus1M.xy"));
-    let flags =
-        ["--npt", "1512", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--error-model", "no"];
-    let ours = run_pipe(&data.join("CeO2_Pilatus1M.tif"), &data.join("CeO2_Pilatus1M_orientation2.poni"), &flags);
+    let flags = [
+        "--npt",
+        "1512",
+        "--unit",
+        "2th_deg",
+        "--polarization",
+        "0.99",
+        "--dummy",
+        "none",
+        "--error-model",
+        "no",
+    ];
+    let ours = run_pipe(
+        &data.join("CeO2_Pilatus1M.tif"),
+        &data.join("CeO2_Pilatus1M_orientation2.poni"),
+        &flags,
+    );
     let (axis, intensity) = (ours.numbers("2th"), ours.pattern("intensity", 0, 1512));
     let (expected_axis, expected) = (reference.column(0), reference.column(1));
     assert!(axis.iter().zip(&expected_axis).all(|(a, b)| (a - b).abs() < 2e-6), "the axis");
@@ -107,7 +137,8 @@ fn glucose_isomerase_saxs_with_errors_as_raw_integrated_it() {
     let settings = std::fs::read_to_string(data.join("integration.json")).expect("the settings");
     let settings: Value = serde_json::from_str(&settings).expect("JSON");
     let scale = settings["normalization_factor"].as_f64().expect("a number");
-    // The reference is of the image flipped left to right: orientation 4 says the same of the image as it is.
+    // The reference is of the image flipped left to right: orientation 4 says the same of the image
+    // as it is.
     let scratch = tempfile::tempdir().expect("a temporary directory");
     let poni = std::fs::read_to_string(data.join("gi2.poni")).expect("the PONI");
     let poni = poni
@@ -132,7 +163,9 @@ fn glucose_isomerase_saxs_with_errors_as_raw_integrated_it() {
     ];
     let ours = run_pipe(&data.join("GI2_A9_19_001_0000.tiff"), &turned, &flags);
     let cut = |all: Vec<f64>| all[17..491].to_vec();
-    let scaled = |name| cut(ours.pattern(name, 0, 496)).into_iter().map(|value| value / scale).collect::<Vec<_>>();
+    let scaled = |name| {
+        cut(ours.pattern(name, 0, 496)).into_iter().map(|value| value / scale).collect::<Vec<_>>()
+    };
     assert!(largest_difference(&cut(ours.numbers("q")), &reference.column(0)) < 1e-8, "the axis");
     assert!(largest_difference(&scaled("intensity"), &reference.column(1)) < 1e-6, "I");
     assert!(largest_difference(&scaled("intensity_errors"), &reference.column(2)) < 1e-6, "sigma");
@@ -143,7 +176,8 @@ fn flipped_mask(edf: &Path, directory: &Path) -> String {
     let bytes = std::fs::read(edf).expect("the mask");
     let [rows, columns] = [195_usize, 487];
     let pixels = &bytes[bytes.len() - rows * columns..];
-    let flipped: Vec<u8> = pixels.chunks(columns).flat_map(|row| row.iter().rev().copied()).collect();
+    let flipped: Vec<u8> =
+        pixels.chunks(columns).flat_map(|row| row.iter().rev().copied()).collect();
     let path = directory.join("mask.npy");
     std::fs::write(&path, npy("|u1", [rows, columns], &flipped)).expect("it can be written");
     path.to_str().expect("UTF-8").to_owned()
@@ -152,14 +186,29 @@ fn flipped_mask(edf: &Path, directory: &Path) -> String {
 #[test]
 fn a_map_of_magnetite_in_a_bliss_scan() {
     let Some(data) = find_data("dioptas-fe3o4-map-bliss2") else { return };
-    let flags =
-        ["--npt", "1508", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--detector-mask", "off"];
+    let flags = [
+        "--npt",
+        "1508",
+        "--unit",
+        "2th_deg",
+        "--polarization",
+        "0.99",
+        "--dummy",
+        "none",
+        "--detector-mask",
+        "off",
+    ];
     let ours = run_pipe(&data.join("Fe3O4C_0001.h5"), &data.join("map.poni"), &flags);
-    let names =
-        ["frame0_Fe3O4C_M1_map_1", "frame1_Fe3O4C_M1_map_2", "frame2_Fe3O4C_M1_map_3", "frame3_Fe3O4C_M1_map_6"];
+    let names = [
+        "frame0_Fe3O4C_M1_map_1",
+        "frame1_Fe3O4C_M1_map_2",
+        "frame2_Fe3O4C_M1_map_3",
+        "frame3_Fe3O4C_M1_map_6",
+    ];
     for (frame, name) in names.iter().enumerate() {
         let reference = Table::read(&data.join(format!("ref/{name}_P1_E1_001.xy")));
-        let difference = relative_distance(&ours.pattern("intensity", frame, 1508), &reference.column(1));
+        let difference =
+            relative_distance(&ours.pattern("intensity", frame, 1508), &reference.column(1));
         assert!(difference < 1e-3, "frame {frame}: R = {difference}");
     }
 }
@@ -192,7 +241,8 @@ fn thirty_six_sectors_of_titanium() {
     let Some(data) = find_data("lightform-pixium") else { return };
     let packed = std::fs::read(data.join("pixium_03150_cakes36.dat.gz")).expect("the cakes");
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).expect("gzip");
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text)
+        .expect("gzip");
     let reference = Table::parse(&text);
     let flags = [
         "--npt",

@@ -8,9 +8,10 @@ use filter::CommonArgs;
 
 /// Integrate the frames of tasks and write the patterns to part files
 ///
-/// Reads task records (from plan-split), writes part files below the output directory, and prints a result record for
-/// each task (for gather). Frames that an earlier run has integrated are found and skipped, even if the work was split
-/// differently then. On SIGTERM, on SIGUSR1, and at the deadline, the frames in progress are finished and kept.
+/// Reads task records (from plan-split), writes part files below the output directory, and prints a
+/// result record for each task (for gather). Frames that an earlier run has integrated are found
+/// and skipped, even if the work was split differently then. On SIGTERM, on SIGUSR1, and at the
+/// deadline, the frames in progress are finished and kept.
 #[derive(Parser)]
 #[command(name = "ai-integrate", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
@@ -26,15 +27,17 @@ pub struct Args {
 
     /// Integrate all frames, also those that an earlier run integrated
     ///
-    /// The settings stay the same. Use it to have the sums of all frames again, from which gather averages, or to redo
-    /// results that you don't trust. If settings have changed, use `plan-split --replace` instead.
+    /// The settings stay the same. Use it to have the sums of all frames again, from which gather
+    /// averages, or to redo results that you don't trust. If settings have changed, use `plan-split
+    /// --replace` instead.
     #[arg(long)]
     pub force: bool,
 
     /// Start no more work after T: 3000, 90s, 50m, 12h or HH:MM:SS
     ///
-    /// T is counted from the start of the program; a plain number is in seconds. The frames in progress are finished
-    /// and kept, and the exit status is 75: run the same command again to integrate the rest. [default: no deadline]
+    /// T is counted from the start of the program; a plain number is in seconds. The frames in
+    /// progress are finished and kept, and the exit status is 75: run the same command again to
+    /// integrate the rest. [default: no deadline]
     #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
     pub deadline: Option<Duration>,
 
@@ -46,19 +49,20 @@ pub struct Args {
 
     /// Compute engine: `auto` uses all GPUs that are found, or else the CPU
     ///
-    /// --device chooses some of the GPUs. If a GPU fails during the run, the CPU integrates its frames, and a warning
-    /// says so; no frame is lost, and the exit status stays the same. With `opencl`, a machine without a usable device
-    /// is an error at the start.
+    /// --device chooses some of the GPUs. If a GPU fails during the run, the CPU integrates its
+    /// frames, and a warning says so; no frame is lost, and the exit status stays the same. With
+    /// `opencl`, a machine without a usable device is an error at the start.
     #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Computing")]
     pub engine: EngineKind,
 
     /// OpenCL devices, such as 0,1 or `slot` [default: all GPUs]
     ///
-    /// A device is named by its index in --list-devices, by a part of its name (`A100`), or by its PCI address. A
-    /// job of SLURM sees only the GPUs that it requested, and needs no --device. `slot` is for several ai-integrate side
-    /// by side on one machine: each takes one device in turn, by the number that GNU parallel (PARALLEL_JOBSLOT), xargs
-    /// (SLOT) or an srun of several tasks (SLURM_LOCALID) gives it. Separate jobs of SLURM, such as the elements of a
-    /// job array, all have the number 0: with `slot`, each takes the first of the GPUs that it sees.
+    /// A device is named by its index in --list-devices, by a part of its name (`A100`), or by its
+    /// PCI address. A job of SLURM sees only the GPUs that it requested, and needs no --device.
+    /// `slot` is for several ai-integrate side by side on one machine: each takes one device in
+    /// turn, by the number that GNU parallel (PARALLEL_JOBSLOT), xargs (SLOT) or an srun of several
+    /// tasks (SLURM_LOCALID) gives it. Separate jobs of SLURM, such as the elements of a job array,
+    /// all have the number 0: with `slot`, each takes the first of the GPUs that it sees.
     #[arg(long, value_name = "I,J", value_delimiter = ',', help_heading = "Computing")]
     pub device: Vec<String>,
 
@@ -68,13 +72,15 @@ pub struct Args {
 
     /// CPU threads of each engine [default: all CPUs / engines]
     ///
-    /// All CPUs are those that the job may use: SLURM_CPUS_PER_TASK, or the affinity mask and the cgroup's quota.
+    /// All CPUs are those that the job may use: SLURM_CPUS_PER_TASK, or the affinity mask and the
+    /// cgroup's quota.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Computing")]
     pub threads: Option<u16>,
 
     /// Tasks to integrate at once; with OpenCL, on each device
     ///
-    /// An engine is the group of threads that works on one task: see --threads. The kind of engine is --engine.
+    /// An engine is the group of threads that works on one task: see --threads. The kind of engine
+    /// is --engine.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
     pub engines: u16,
 
@@ -85,19 +91,27 @@ pub struct Args {
         help_heading = "Computing", hide_short_help = true)]
     pub batch_frames: u16,
 
-    /// Directory for matrices and compiled kernels, or `none` [default: .azpipe in the output directory]
+    /// Directory for matrices and compiled kernels, or `none` [default: .azpipe in the output
+    /// directory]
     ///
-    /// Integration matrices, and kernels compiled for OpenCL devices, are made once and reused by later runs. All
-    /// processes on a machine share the memory of a matrix in the cache. The default keeps matrices in OUT/.azpipe/matrix
-    /// and kernels in OUT/.azpipe/opencl. The files may be deleted at any time.
+    /// Integration matrices, and kernels compiled for OpenCL devices, are made once and reused by
+    /// later runs. All processes on a machine share the memory of a matrix in the cache. The
+    /// default keeps matrices in OUT/.azpipe/matrix and kernels in OUT/.azpipe/opencl. The files
+    /// may be deleted at any time.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Computing", hide_short_help = true)]
     pub cache: Option<PathBuf>,
 
     /// Check N frames of each task on the CPU against the GPU's results
     ///
-    /// Sums may differ by 1e-6 of their value, because a GPU adds in another order. A device that differs by more is not
-    /// used any more, and the CPU integrates in its place. 0 checks none.
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "Computing", hide_short_help = true)]
+    /// Sums may differ by 1e-6 of their value, because a GPU adds in another order. A device that
+    /// differs by more is not used any more, and the CPU integrates in its place. 0 checks none.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        help_heading = "Computing",
+        hide_short_help = true
+    )]
     pub verify: u32,
 
     #[command(flatten)]
@@ -105,7 +119,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns the directory of the matrix cache for results below `out`, or `None` with `--cache none`.
+    /// Returns the directory of the matrix cache for results below `out`, or `None` with `--cache
+    /// none`.
     pub fn matrix_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/matrix")),
@@ -114,7 +129,8 @@ impl Args {
         }
     }
 
-    /// Returns the directory of compiled kernels for results below `out`, or `None` with `--cache none`.
+    /// Returns the directory of compiled kernels for results below `out`, or `None` with `--cache
+    /// none`.
     pub fn kernel_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/opencl")),

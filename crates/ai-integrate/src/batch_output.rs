@@ -1,4 +1,5 @@
-//! The output of a batch: what a worker thread hands on for the part, the statistics and the messages.
+//! The output of a batch: what a worker thread hands on for the part, the statistics and the
+//! messages.
 
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Sums};
@@ -28,7 +29,8 @@ pub struct BatchOutput {
     pub read_bytes: u64,
     /// The number of stored bytes that were prefetched, because they were not in the page cache.
     pub prefetched_bytes: u64,
-    /// By recipe, the number of frames that the device integrated, and the recipe's share of the bytes sent.
+    /// By recipe, the number of frames that the device integrated, and the recipe's share of the
+    /// bytes sent.
     pub by_device: Vec<(RecipeIndex, usize, u64)>,
     /// The error that made this thread stop using the device.
     pub device_error: Option<DeviceError>,
@@ -42,7 +44,13 @@ pub struct BatchOutput {
 
 impl BatchOutput {
     /// Adds a frame's row for each recipe of its group.
-    pub fn push(&mut self, group: &RecipeGroup<'_>, frame: u64, stored_digest: u64, sums: Vec<Sums>) {
+    pub fn push(
+        &mut self,
+        group: &RecipeGroup<'_>,
+        frame: u64,
+        stored_digest: u64,
+        sums: Vec<Sums>,
+    ) {
         for ((&recipe, monitor), sums) in group.recipes.iter().zip(&group.monitors).zip(sums) {
             self.rows.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
         }
@@ -52,7 +60,18 @@ impl BatchOutput {
 fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> FrameRow {
     let value = monitor.value(frame);
     let (monitor, status) = (value, monitor.status(value));
-    let weight_override =
-        sums.weight_override.map(|own| BinWeights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
-    FrameRow { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, weight_override }
+    let weight_override = sums.weight_override.map(|own| BinWeights {
+        norm: own.norm,
+        norm_sq: own.norm_sq,
+        count: own.count,
+    });
+    FrameRow {
+        frame,
+        status,
+        stored_digest,
+        monitor,
+        signal: sums.signal,
+        variance: sums.variance,
+        weight_override,
+    }
 }

@@ -20,7 +20,8 @@ pub struct BatchRunner<'a> {
     pub threads: usize,
     /// The number of frames that a thread integrates at once.
     pub batch_frames: usize,
-    /// The recipes that integrate the same frames together, one group for each recipe set of the batches.
+    /// The recipes that integrate the same frames together, one group for each recipe set of the
+    /// batches.
     pub recipe_groups: &'a [RecipeGroup<'a>],
     /// The device that integrates, if there is one.
     pub shared_device: Option<&'a SharedDevice>,
@@ -31,8 +32,8 @@ pub struct BatchRunner<'a> {
 }
 
 impl BatchRunner<'_> {
-    /// Integrates the batches on all threads and passes each output to `take`, in the order of the frames. Once the
-    /// filter drains, batches that no thread has begun are skipped.
+    /// Integrates the batches on all threads and passes each output to `take`, in the order of the
+    /// frames. Once the filter drains, batches that no thread has begun are skipped.
     ///
     /// # Errors
     /// Fails on a signal, when a thread can't be started, and with the error of `take`.
@@ -59,11 +60,16 @@ impl BatchRunner<'_> {
             }
         };
         let load = |index| (index, prefetcher.prefetch(self.batches.locations_of(index)));
-        pipeline.run(load, worker, || self.filter.check_stopped(), |batch| batch.map_or(Ok(()), &mut take))
+        pipeline.run(
+            load,
+            worker,
+            || self.filter.check_stopped(),
+            |batch| batch.map_or(Ok(()), &mut take),
+        )
     }
 
-    /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The limit keeps the
-    /// rows of fast files from piling up behind a slow file.
+    /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The
+    /// limit keeps the rows of fast files from piling up behind a slow file.
     pub fn max_in_flight(&self) -> usize {
         max_batches_in_flight(self.threads, self.total_bins(), self.batches.max_frames())
     }

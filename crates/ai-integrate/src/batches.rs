@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use memory_model::{MAX_BATCH_STRETCH, interleaved_sources};
 use records::{Acquisition, Spans};
 
-/// A recipe of a task, by its position among the task's recipes. Positions within a [recipe set](Batches::recipe_sets)
-/// are plain numbers, so that the compiler tells the two apart.
+/// A recipe of a task, by its position among the task's recipes. Positions within a [recipe
+/// set](Batches::recipe_sets) are plain numbers, so that the compiler tells the two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecipeIndex(pub usize);
 
@@ -23,21 +23,25 @@ pub struct FrameLocation {
     pub recipe_set: usize,
 }
 
-/// The locations of the frames to integrate, in ascending order of the frames, divided into batches.
+/// The locations of the frames to integrate, in ascending order of the frames, divided into
+/// batches.
 pub struct Batches {
     locations: Vec<FrameLocation>,
-    /// The sets of recipes that integrate the same frames; each set lists recipes in ascending order.
+    /// The sets of recipes that integrate the same frames; each set lists recipes in ascending
+    /// order.
     recipe_sets: Vec<Vec<RecipeIndex>>,
     /// The end of each batch, as an index into `locations`.
     ends: Vec<usize>,
 }
 
 impl Batches {
-    /// Divides the frames that any recipe has `todo` into batches with about `batch` frames of each source.
+    /// Divides the frames that any recipe has `todo` into batches with about `batch` frames of each
+    /// source.
     ///
-    /// Usually a batch has one source. If consecutive frames are in different sources in turn, as Lima 2's receivers
-    /// write them, a batch holds `batch` frames times the number of sources. If a chunk holds several frames, a batch
-    /// ends at the end of a chunk, because a thread decodes the whole chunk.
+    /// Usually a batch has one source. If consecutive frames are in different sources in turn, as
+    /// Lima 2's receivers write them, a batch holds `batch` frames times the number of sources. If
+    /// a chunk holds several frames, a batch ends at the end of a chunk, because a thread decodes
+    /// the whole chunk.
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
         let mut locations = locate_frames(scan, &Spans::union_all(todo));
         let sets = assign_recipe_sets(&mut locations, todo);
@@ -47,7 +51,9 @@ impl Batches {
         let (mut ends, mut start) = (Vec::new(), 0);
         for (end, pair) in (1..).zip(locations.windows(2)) {
             let length = end - start;
-            if length >= size && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MAX_BATCH_STRETCH * size) {
+            if length >= size
+                && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MAX_BATCH_STRETCH * size)
+            {
                 ends.push(end);
                 start = end;
             }
@@ -97,25 +103,35 @@ impl Batches {
 
     /// Returns the frames that a recipe has `todo` and that no source holds.
     pub fn frames_without_source(&self, todo: &[Spans]) -> Spans {
-        Spans::union_all(todo).difference(&self.locations.iter().map(|location| location.frame).collect())
+        Spans::union_all(todo)
+            .difference(&self.locations.iter().map(|location| location.frame).collect())
     }
 }
 
-/// Locates each frame once. Where two sources hold a frame, the source modified last is used; if both have the same
-/// modification time, the first of them. The coverage stamps follow the same rule.
+/// Locates each frame once. Where two sources hold a frame, the source modified last is used; if
+/// both have the same modification time, the first of them. The coverage stamps follow the same
+/// rule.
 fn locate_frames(scan: &Acquisition, todo: &Spans) -> Vec<FrameLocation> {
     let mut locations = Vec::with_capacity(todo.count() as usize);
     for (index, source) in scan.sources.iter().enumerate() {
         let Some(source) = source.restricted_to(todo) else { continue };
         let pairs = source.frames.iter().zip(source.rows.iter());
-        locations.extend(pairs.map(|(frame, row)| FrameLocation { frame, source: index, row, recipe_set: 0 }));
+        locations.extend(pairs.map(|(frame, row)| FrameLocation {
+            frame,
+            source: index,
+            row,
+            recipe_set: 0,
+        }));
     }
-    locations.sort_by_key(|location: &FrameLocation| (location.frame, Reverse(scan.sources[location.source].mtime)));
+    locations.sort_by_key(|location: &FrameLocation| {
+        (location.frame, Reverse(scan.sources[location.source].mtime))
+    });
     locations.dedup_by_key(|location| location.frame);
     locations
 }
 
-/// Assigns to each location the set of recipes that have its frame to integrate, and returns the sets.
+/// Assigns to each location the set of recipes that have its frame to integrate, and returns the
+/// sets.
 fn assign_recipe_sets(locations: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<RecipeIndex>> {
     let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.to_sorted().iter().collect()).collect();
     let mut sets: Vec<Vec<RecipeIndex>> = Vec::new();
@@ -164,9 +180,16 @@ mod tests {
     #[test]
     fn a_frame_knows_the_recipes_that_have_it_to_do() {
         let scan = scan([source(Span::new(0, 6))]);
-        let batches = Batches::new(&scan, &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
-        let wanted: Vec<_> =
-            batches.locations().iter().map(|location| batches.recipe_sets()[location.recipe_set].as_slice()).collect();
+        let batches = Batches::new(
+            &scan,
+            &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()],
+            9,
+        );
+        let wanted: Vec<_> = batches
+            .locations()
+            .iter()
+            .map(|location| batches.recipe_sets()[location.recipe_set].as_slice())
+            .collect();
         let (first, both, second) =
             (&[RecipeIndex(0)][..], &[RecipeIndex(0), RecipeIndex(1)][..], &[RecipeIndex(1)][..]);
         assert_eq!(wanted, [first, first, both, both, second, second]);
@@ -179,7 +202,11 @@ mod tests {
         let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
         let batches = Batches::new(&scan, &[Spans::first_n(8)], 2);
         assert_eq!(
-            batches.locations_of(0).iter().map(|location| (location.frame, location.source)).collect::<Vec<_>>(),
+            batches
+                .locations_of(0)
+                .iter()
+                .map(|location| (location.frame, location.source))
+                .collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
         );
     }
@@ -201,7 +228,8 @@ mod tests {
         let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
         let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
         let batches = Batches::new(&scan, &[Spans::first_n(6)], 9);
-        let sources: Vec<usize> = batches.locations().iter().map(|location| location.source).collect();
+        let sources: Vec<usize> =
+            batches.locations().iter().map(|location| location.source).collect();
         assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }
 }

@@ -43,7 +43,8 @@ impl Stage {
     }
 }
 
-/// The times of all engines. A stage that several threads of an engine work in was busy for their mean time.
+/// The times of all engines. A stage that several threads of an engine work in was busy for their
+/// mean time.
 pub struct BusyTimes {
     began: Instant,
     engines: usize,
@@ -69,7 +70,8 @@ impl BusyTimes {
         done
     }
 
-    /// Returns the stage that was busiest, which limited the speed, and a text that says how busy each was.
+    /// Returns the stage that was busiest, which limited the speed, and a text that says how busy
+    /// each was.
     pub fn describe(&self) -> (Stage, String) {
         let seconds = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         describe_busy(&seconds, self.began.elapsed() * self.engines as u32)
@@ -77,17 +79,26 @@ impl BusyTimes {
 }
 
 fn describe_busy(seconds: &[f64; Stage::ALL.len()], all: Duration) -> (Stage, String) {
-    let percent = |stage: Stage| (100.0 * seconds[stage as usize] / all.as_secs_f64()).round() as u64;
-    let busiest = Stage::ALL.into_iter().max_by_key(|stage| percent(*stage)).unwrap_or(Stage::Integrate);
+    let percent =
+        |stage: Stage| (100.0 * seconds[stage as usize] / all.as_secs_f64()).round() as u64;
+    let busiest =
+        Stage::ALL.into_iter().max_by_key(|stage| percent(*stage)).unwrap_or(Stage::Integrate);
     // Waiting and setting up are mentioned only where they count.
-    let is_told =
-        |stage: &Stage| *stage != busiest && (!matches!(stage, Stage::Input | Stage::Setup) || percent(*stage) >= 10);
+    let is_told = |stage: &Stage| {
+        *stage != busiest
+            && (!matches!(stage, Stage::Input | Stage::Setup) || percent(*stage) >= 10)
+    };
     let others: Vec<String> = Stage::ALL
         .into_iter()
         .filter(is_told)
         .map(|stage| format!("{} {} %", stage.describe(), percent(stage)))
         .collect();
-    let text = format!("limited by {}, {} % of the time ({})", busiest.describe(), percent(busiest), others.join(", "));
+    let text = format!(
+        "limited by {}, {} % of the time ({})",
+        busiest.describe(),
+        percent(busiest),
+        others.join(", ")
+    );
     (busiest, text)
 }
 

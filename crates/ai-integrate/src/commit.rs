@@ -1,5 +1,6 @@
-//! Commits a task whose frames are integrated: renames its parts into place and emits its results. Making a file
-//! durable means waiting for the disk, so a separate thread commits a task while the next one is integrated.
+//! Commits a task whose frames are integrated: renames its parts into place and emits its results.
+//! Making a file durable means waiting for the disk, so a separate thread commits a task while the
+//! next one is integrated.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -10,7 +11,9 @@ use filter::{Filter, FrameCounts, Stop};
 use patterns::Status;
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
-use records::{Absent, AbsentKind, Acquisition, Fail, Spans, Task, TaskResult, format_count, format_frames};
+use records::{
+    Absent, AbsentKind, Acquisition, Fail, Spans, Task, TaskResult, format_count, format_frames,
+};
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::recipe_task::RecipeTask;
@@ -26,7 +29,8 @@ pub struct IntegratedTask {
     pub batches: Batches,
     /// The counts, losses and times of the task's batches.
     pub stats: TaskStats,
-    /// The part that holds the rows of each recipe; `None` for a recipe that had no frames to integrate.
+    /// The part that holds the rows of each recipe; `None` for a recipe that had no frames to
+    /// integrate.
     pub parts: Vec<Option<PartWriter>>,
     /// The device's name in the results; empty without a device.
     pub device: String,
@@ -49,8 +53,9 @@ impl IntegratedTask {
         self.parts.iter().any(Option::is_some)
     }
 
-    /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe. Frames that should
-    /// have a pattern and have none make the status 1, whether this run, an earlier one or scan-find noticed it.
+    /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe.
+    /// Frames that should have a pattern and have none make the status 1, whether this run, an
+    /// earlier one or scan-find noticed it.
     ///
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].
@@ -62,9 +67,13 @@ impl IntegratedTask {
         warn_of_absent(filter, first);
         filter.mark_failed_if_frames_absent(first.absent.iter().map(|absent| absent.kind));
         self.report_without_monitor(filter);
-        let todo: Vec<Spans> = self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
-        let frames_without_source =
-            report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
+        let todo: Vec<Spans> =
+            self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
+        let frames_without_source = report_frames_without_source(
+            filter,
+            &first.task,
+            self.batches.frames_without_source(&todo),
+        )?;
         let progress = TaskProgress {
             any_integrated: self.stats.has_done(),
             cut_short: self.stats.frames() < self.batches.frames(),
@@ -82,10 +91,12 @@ impl IntegratedTask {
         {
             let recipe = RecipeIndex(recipe);
             let without_pattern = frames_without_pattern(&recipe_task, &stats, recipe);
-            let known_before = describe_without_pattern(&without_pattern, &recipe_task.task.acquisition);
+            let known_before =
+                describe_without_pattern(&without_pattern, &recipe_task.task.acquisition);
             let done: Spans = stats.done(recipe).iter().copied().collect();
-            let done =
-                without_pattern.values().fold(recipe_task.covered.union(&done), |done, frames| done.difference(frames));
+            let done = without_pattern
+                .values()
+                .fold(recipe_task.covered.union(&done), |done, frames| done.difference(frames));
             let (engine, sent_bytes) = stats.engine(recipe);
             let skipped = !has_work(recipe);
             let missing = recipe_task
@@ -95,7 +106,8 @@ impl IntegratedTask {
                 .chain(known_before)
                 .chain(absent_within(&frames_without_source, &recipe_task.todo));
             let missing: Vec<Absent> = missing.collect();
-            let lost = missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| &absent.range);
+            let lost =
+                missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| &absent.range);
             failed = Spans::union_all(lost.chain([&failed]));
             let result = TaskResult {
                 task: recipe_task.task,
@@ -120,16 +132,20 @@ impl IntegratedTask {
         Ok(progress)
     }
 
-    /// Warns of the frames that have sums and no monitor, by this run or an earlier one; they make the status 1 unless
-    /// missing frames are allowed.
+    /// Warns of the frames that have sums and no monitor, by this run or an earlier one; they make
+    /// the status 1 unless missing frames are allowed.
     fn report_without_monitor(&self, filter: &Filter) {
         for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {
             let all = frames_without_pattern(recipe_task, &self.stats, RecipeIndex(recipe));
             for absent in all.into_iter().map(|(status, frames)| status.to_absent(frames, None)) {
                 if absent.kind == AbsentKind::NoMonitor {
-                    let of_several =
-                        if self.recipe_tasks.len() > 1 { Some(&recipe_task.task.final_file) } else { None };
-                    let about = of_several.map_or(String::new(), |file| format!(" for {}", file.display()));
+                    let of_several = if self.recipe_tasks.len() > 1 {
+                        Some(&recipe_task.task.final_file)
+                    } else {
+                        None
+                    };
+                    let about =
+                        of_several.map_or(String::new(), |file| format!(" for {}", file.display()));
                     let (scan, frames) = (&recipe_task.task.acquisition, absent.range.count());
                     let (file, entry) = (scan.file.display(), &scan.entry);
                     filter.warn(&format!(
@@ -142,17 +158,22 @@ impl IntegratedTask {
         }
     }
 
-    /// Makes the parts durable, renames them to the names of the frames that they hold, and returns their digests by
-    /// recipe.
+    /// Makes the parts durable, renames them to the names of the frames that they hold, and returns
+    /// their digests by recipe.
     fn commit_parts(&mut self, index: &CoverageIndex) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.recipe_tasks).enumerate();
         let finished = parts.map(|(recipe, (part, recipe_task))| {
             let recipe = RecipeIndex(recipe);
-            let (done, lost) = (self.stats.done(recipe), self.stats.lost().intersection(&recipe_task.todo));
-            let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
+            let (done, lost) =
+                (self.stats.done(recipe), self.stats.lost().intersection(&recipe_task.todo));
+            let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else {
+                return Ok(None);
+            };
             if done.len() < self.batches.frames_of_recipe(recipe).count() {
-                part.rename(&recipe_task.partial_part_name(&done.iter().copied().collect(), &lost))?;
+                part.rename(
+                    &recipe_task.partial_part_name(&done.iter().copied().collect(), &lost),
+                )?;
             }
             let path = part.target().to_path_buf();
             part.finish().inspect(|_| index.add(&path)).map(Some)
@@ -182,12 +203,15 @@ impl<'a> PendingCommit<'a> {
     ) -> Result<Self, Stop> {
         let Task { scan, range, .. } = &task.recipe_tasks[0].task;
         let (scan, range) = (scan.clone(), range.clone());
-        let thread = Builder::new().name("commit".to_owned()).spawn_scoped(scope, move || commit(task));
-        thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("starting a thread", why))
+        let thread =
+            Builder::new().name("commit".to_owned()).spawn_scoped(scope, move || commit(task));
+        thread
+            .map(|thread| Self { scan, range, thread })
+            .map_err(|why| Stop::fatal("starting a thread", why))
     }
 
-    /// Returns whether the other task shares frames with this one. Which of them are done is known only after this
-    /// commit.
+    /// Returns whether the other task shares frames with this one. Which of them are done is known
+    /// only after this commit.
     pub fn overlaps(&self, other: &Task) -> bool {
         self.scan == other.scan && !self.range.intersection(&other.range).is_empty()
     }
@@ -204,27 +228,46 @@ impl<'a> PendingCommit<'a> {
     }
 }
 
-/// Returns the frames of a task's recipe that no rerun would give a pattern, by status: those of this run without a
-/// monitor, and those of earlier runs.
-fn frames_without_pattern(recipe_task: &RecipeTask, stats: &TaskStats, recipe: RecipeIndex) -> BTreeMap<Status, Spans> {
+/// Returns the frames of a task's recipe that no rerun would give a pattern, by status: those of
+/// this run without a monitor, and those of earlier runs.
+fn frames_without_pattern(
+    recipe_task: &RecipeTask,
+    stats: &TaskStats,
+    recipe: RecipeIndex,
+) -> BTreeMap<Status, Spans> {
     let mut all: BTreeMap<Status, Spans> = BTreeMap::new();
-    let earlier = recipe_task.covered_without_pattern.iter().map(|(status, frames)| (*status, frames.clone()));
+    let earlier = recipe_task
+        .covered_without_pattern
+        .iter()
+        .map(|(status, frames)| (*status, frames.clone()));
     for (status, frames) in stats.without_pattern(recipe).chain(earlier) {
         let known = all.entry(status).or_default();
-        *known = known.as_slice().iter().chain(frames.as_slice()).copied().collect::<Spans>().to_sorted();
+        *known = known
+            .as_slice()
+            .iter()
+            .chain(frames.as_slice())
+            .copied()
+            .collect::<Spans>()
+            .to_sorted();
     }
     all.retain(|_, frames| !frames.is_empty());
     all
 }
 
-/// Returns the records of these frames. Those without data name their file, as the run that lost them did.
+/// Returns the records of these frames. Those without data name their file, as the run that lost
+/// them did.
 fn describe_without_pattern(frames: &BTreeMap<Status, Spans>, scan: &Acquisition) -> Vec<Absent> {
     let mut all = Vec::new();
     for (status, frames) in frames {
         match status {
-            Status::Absent => all.extend(frames_by_source(scan, frames.clone()).into_iter().map(|(source, frames)| {
-                status.to_absent(frames.into_iter().collect(), Some(&scan.short_name(&scan.sources[source].file)))
-            })),
+            Status::Absent => all.extend(frames_by_source(scan, frames.clone()).into_iter().map(
+                |(source, frames)| {
+                    status.to_absent(
+                        frames.into_iter().collect(),
+                        Some(&scan.short_name(&scan.sources[source].file)),
+                    )
+                },
+            )),
             _ => all.push(status.to_absent(frames.clone(), None)),
         }
     }
@@ -240,9 +283,12 @@ fn frames_by_source(scan: &Acquisition, frames: Spans) -> BTreeMap<usize, Vec<u6
     by_source
 }
 
-/// Reports the frames that an earlier run lost for good, because their file has no data for them, as that run did.
+/// Reports the frames that an earlier run lost for good, because their file has no data for them,
+/// as that run did.
 fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result<(), Stop> {
-    let lost = recipe_tasks.iter().filter_map(|recipe_task| recipe_task.covered_without_pattern.get(&Status::Absent));
+    let lost = recipe_tasks
+        .iter()
+        .filter_map(|recipe_task| recipe_task.covered_without_pattern.get(&Status::Absent));
     let lost: Spans = lost.flat_map(|frames| frames.as_slice()).copied().collect();
     let task = &recipe_tasks[0].task;
     for (source, frames) in frames_by_source(&task.acquisition, lost.to_sorted()) {
@@ -259,7 +305,8 @@ fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result
 
 /// Warns of the frames of a task that scan-find expected and did not find; they make the status 1.
 fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask) {
-    let (file, entry) = (recipe_task.task.acquisition.file.display(), &recipe_task.task.acquisition.entry);
+    let (file, entry) =
+        (recipe_task.task.acquisition.file.display(), &recipe_task.task.acquisition.entry);
     if let Some(why) = describe_absent(&recipe_task.absent) {
         filter.warn(&format!("{file}: entry {entry}: {why}"));
     }
@@ -278,7 +325,8 @@ pub(crate) fn describe_frames_without_source(frames: &Spans) -> String {
     format!("{}: no file of the task has them", format_frames(frames, MAX_RANGES_IN_MESSAGE))
 }
 
-/// Reports the frames that no source of the task holds although scan-find did not list them as absent.
+/// Reports the frames that no source of the task holds although scan-find did not list them as
+/// absent.
 fn report_frames_without_source(
     filter: &Filter,
     task: &Task,
@@ -290,14 +338,20 @@ fn report_frames_without_source(
     let error = describe_frames_without_source(&frames_without_source);
     let about = task.acquisition.file.display().to_string();
     filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
-    Ok(Some(Absent { range: frames_without_source, kind: AbsentKind::Missing, reason: "no source".to_owned() }))
+    Ok(Some(Absent {
+        range: frames_without_source,
+        kind: AbsentKind::Missing,
+        reason: "no source".to_owned(),
+    }))
 }
 
 fn absent_within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
     let absent = absent.as_ref()?;
-    Some(Absent { range: absent.range.intersection(todo), ..absent.clone() }).filter(|absent| !absent.range.is_empty())
+    Some(Absent { range: absent.range.intersection(todo), ..absent.clone() })
+        .filter(|absent| !absent.range.is_empty())
 }
 
 fn host_name() -> String {
-    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+    nix::unistd::gethostname()
+        .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,15 +1,16 @@
-//! ai-integrate reads task records, integrates the frames of each task, writes parts below the output root, and emits
-//! result records.
+//! ai-integrate reads task records, integrates the frames of each task, writes parts below the
+//! output root, and emits result records.
 //!
-//! [`main`] is the whole program, and [`command`] describes its command line for the manual page. Tasks flow like
-//! this:
+//! [`main`] is the whole program, and [`command`] describes its command line for the manual page.
+//! Tasks flow like this:
 //!
-//! 1. A thread reads tasks ahead, so that the total is known early. An engine takes one task at a time; `--engines` sets
-//!    how many work in parallel.
+//! 1. A thread reads tasks ahead, so that the total is known early. An engine takes one task at a
+//!    time; `--engines` sets how many work in parallel.
 //! 2. Prefetch threads open files and read batches of frames that are not cached.
 //! 3. Worker threads decode and integrate the batches, on the processor or on an OpenCL device.
 //! 4. The rows go into the part in the order of the frames.
-//! 5. A separate thread makes the part durable and emits the result, while the engine integrates the next task.
+//! 5. A separate thread makes the part durable and emits the result, while the engine integrates
+//!    the next task.
 //!
 //! The modules of this path, from the outermost to the innermost:
 //!
@@ -67,8 +68,8 @@ use commit::{IntegratedTask, PendingCommit, TaskProgress};
 use device::pool::DevicePool;
 use task_runner::TaskRunner;
 
-/// The largest number of threads in all engines. No machine has as many cores, and more threads can exhaust the
-/// system.
+/// The largest number of threads in all engines. No machine has as many cores, and more threads can
+/// exhaust the system.
 const MAX_THREADS: usize = 1024;
 
 /// Returns the command line, for the manual page.
@@ -99,10 +100,12 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let device_pool = DevicePool::new(&args, &env_var_lossy, filter)?;
     filter.reinstall_signal_handlers();
     let engines = usize::from(args.engines) * device_pool.device_count().max(1);
-    let threads = args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
+    let threads =
+        args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
     if engines * threads > MAX_THREADS {
         let (engines, threads) = (format_count(engines, "engine"), format_count(threads, "thread"));
-        let why = format!("{engines} with {threads} each: expected at most {MAX_THREADS} threads in all");
+        let why =
+            format!("{engines} with {threads} each: expected at most {MAX_THREADS} threads in all");
         return Err(Stop::fatal("--engines and --threads", why));
     }
     // The engine that first needs a matrix builds it on these threads.
@@ -135,24 +138,34 @@ fn sum_up(filter: &Filter, ran: &Result<(), Stop>, times: &BusyTimes, is_forced:
     let end = match ran {
         Ok(()) => RunEnd::Finished { limited_by: limited_by.name(), stages: &stages },
         Err(Stop::BrokenPipe) => return,
-        Err(_) if is_forced => RunEnd::Stopped { advice: "run the same command again without --force to go on" },
+        Err(_) if is_forced => {
+            RunEnd::Stopped { advice: "run the same command again without --force to go on" }
+        }
         Err(_) => RunEnd::Stopped { advice: "run the same command again to go on" },
     };
     filter.progress().sum_up(end);
 }
 
 /// Runs the engines until there are no more tasks, the filter drains, or one of them fails.
-fn run_engines(runner: &TaskRunner<'_>, engines: usize, tasks: &ReadAhead<'_>, filter: &Filter) -> Result<(), Stop> {
+fn run_engines(
+    runner: &TaskRunner<'_>,
+    engines: usize,
+    tasks: &ReadAhead<'_>,
+    filter: &Filter,
+) -> Result<(), Stop> {
     let drain = DrainState::default();
     let commit = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
-        let progress = task.commit(filter, runner.index()).inspect_err(|stop| filter.stop_all_threads(stop))?;
+        let progress = task
+            .commit(filter, runner.index())
+            .inspect_err(|stop| filter.stop_all_threads(stop))?;
         drain.record(progress);
         Ok(())
     };
     thread::scope(|scope| {
         let engine = |number| {
-            run_engine(runner, number, tasks, filter, &commit).inspect_err(|stop| filter.stop_all_threads(stop))
+            run_engine(runner, number, tasks, filter, &commit)
+                .inspect_err(|stop| filter.stop_all_threads(stop))
         };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
@@ -160,7 +173,9 @@ fn run_engines(runner: &TaskRunner<'_>, engines: usize, tasks: &ReadAhead<'_>, f
             .map_err(|why| Stop::fatal("starting a thread", why))
             .inspect_err(|stop| filter.stop_all_threads(stop))?;
         let first = engine(0);
-        let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let all = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
     drain.result(filter, tasks.is_exhausted())
@@ -168,16 +183,19 @@ fn run_engines(runner: &TaskRunner<'_>, engines: usize, tasks: &ReadAhead<'_>, f
 
 /// Writes the device table to stdout in place of records.
 fn list_devices(filter: &Filter) -> Result<(), Stop> {
-    let visible = device::select::visible_devices(&env_var_lossy).map_err(|why| Stop::fatal("OpenCL", why))?;
-    device::select::device_table(&visible).into_iter().try_for_each(|line| filter.emit(&Record::Other(line)))
+    let visible = device::select::visible_devices(&env_var_lossy)
+        .map_err(|why| Stop::fatal("OpenCL", why))?;
+    device::select::device_table(&visible)
+        .into_iter()
+        .try_for_each(|line| filter.emit(&Record::Other(line)))
 }
 
 fn env_var_lossy(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Integrates tasks one after the other until the input ends or another engine stops. While a task is integrated, a
-/// thread commits the previous one.
+/// Integrates tasks one after the other until the input ends or another engine stops. While a task
+/// is integrated, a thread commits the previous one.
 fn run_engine(
     runner: &TaskRunner<'_>,
     number: usize,
@@ -189,10 +207,13 @@ fn run_engine(
     thread::scope(|scope| {
         let mut before: Option<PendingCommit<'_>> = None;
         loop {
-            let wait = |before: PendingCommit<'_>| runner.times().measure(Stage::Write, || before.wait());
+            let wait =
+                |before: PendingCommit<'_>| runner.times().measure(Stage::Write, || before.wait());
             match runner.times().measure(Stage::Input, || tasks.next())? {
                 Some(Record::Task(task)) => {
-                    before.take_if(|before| !runner.is_forced() && before.overlaps(&task)).map_or(Ok(()), wait)?;
+                    before
+                        .take_if(|before| !runner.is_forced() && before.overlaps(&task))
+                        .map_or(Ok(()), wait)?;
                     let integrated = runner.integrate(*task, number)?;
                     before.take().map_or(Ok(()), wait)?;
                     before = match integrated {
@@ -213,13 +234,17 @@ fn run_engine(
     })
 }
 
-/// Stops all engines when the engine that holds it panics, so that the run does not go on for hours unnoticed.
+/// Stops all engines when the engine that holds it panics, so that the run does not go on for hours
+/// unnoticed.
 struct HaltOnPanic<'a>(&'a Filter);
 
 impl Drop for HaltOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.stop_all_threads(&Stop::fatal("engine", "internal error, please report this bug of azpipe"));
+            self.0.stop_all_threads(&Stop::fatal(
+                "engine",
+                "internal error, please report this bug of azpipe",
+            ));
         }
     }
 }

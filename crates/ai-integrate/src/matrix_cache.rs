@@ -4,8 +4,9 @@
 //! {"azpipe":"matrix","v":1,"key":"…","recipe":"…","bytes":92274688,"xxh3":"…"}
 //! ```
 //!
-//! The header is padded with spaces up to byte 511, which is a line break. The output of [`Integrator::write_to`]
-//! follows. A file that fails its checksum is built again. One process builds a matrix while the others wait for it.
+//! The header is padded with spaces up to byte 511, which is a line break. The output of
+//! [`Integrator::write_to`] follows. A file that fails its checksum is built again. One process
+//! builds a matrix while the others wait for it.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -66,7 +67,8 @@ struct MatrixFileHeader {
     azpipe: String,
     v: u64,
     key: String,
-    /// The digest of the recipe that the matrix was first built for; other recipes may share the matrix.
+    /// The digest of the recipe that the matrix was first built for; other recipes may share the
+    /// matrix.
     #[serde(default)]
     recipe: String,
     bytes: u64,
@@ -79,19 +81,23 @@ impl<'a> MatrixCache<'a> {
         Self { directory }
     }
 
-    /// Removes the leftovers of processes that were killed while they built a matrix, once per process. Runs that
-    /// have no frame to integrate and so need no matrix call it, too.
+    /// Removes the leftovers of processes that were killed while they built a matrix, once per
+    /// process. Runs that have no frame to integrate and so need no matrix call it, too.
     pub fn remove_leftovers(&self) {
-        static CLEANED_DIRECTORIES: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+        static CLEANED_DIRECTORIES: LazyLock<Mutex<HashSet<PathBuf>>> =
+            LazyLock::new(Mutex::default);
         let Some(directory) = self.directory else { return };
-        let is_new = CLEANED_DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+        let is_new = CLEANED_DIRECTORIES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(directory.to_owned());
         if is_new {
             remove_leftovers(directory);
         }
     }
 
-    /// Returns the integrator of a recipe for frames of this layout and type. Its matrix is mapped from the cache, or
-    /// built and stored there.
+    /// Returns the integrator of a recipe for frames of this layout and type. Its matrix is mapped
+    /// from the cache, or built and stored there.
     ///
     /// # Errors
     /// Fails as [`Integrator::new`] does. Problems with the cache are warnings.
@@ -111,13 +117,15 @@ impl<'a> MatrixCache<'a> {
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();
         let open = |warnings: &mut Vec<String>| match open_matrix(&path, &key) {
-            Ok(memory) => match Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES) {
-                Ok(integrator) => Some(integrator),
-                Err(why) => {
-                    warnings.push(describe_unusable_matrix(&path, &why));
-                    None
+            Ok(memory) => {
+                match Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES) {
+                    Ok(integrator) => Some(integrator),
+                    Err(why) => {
+                        warnings.push(describe_unusable_matrix(&path, &why));
+                        None
+                    }
                 }
-            },
+            }
             Err(why) if why.kind() == io::ErrorKind::NotFound => None,
             Err(why) => {
                 warnings.push(describe_unusable_matrix(&path, &why));
@@ -139,7 +147,9 @@ impl<'a> MatrixCache<'a> {
             return Ok(mapped(integrator, warnings));
         }
         let mut found = make(warnings)?;
-        let kept = making.and_then(|_making| write_matrix(&found.integrator, &path, key.clone(), recipe.digest()));
+        let kept = making.and_then(|_making| {
+            write_matrix(&found.integrator, &path, key.clone(), recipe.digest())
+        });
         match kept {
             // Mapping the new file frees the private copy: processes share the file's memory.
             Ok(()) => {
@@ -159,17 +169,23 @@ pub(crate) fn describe_unusable_matrix(path: &Path, why: &dyn Display) -> String
 }
 
 pub(crate) fn describe_uncached(directory: &Path, why: &io::Error) -> String {
-    format!("{}: {why}: the matrix is not cached, and each run builds it again", directory.display())
+    format!(
+        "{}: {why}: the matrix is not cached, and each run builds it again",
+        directory.display()
+    )
 }
 
 /// Maps the matrix file of a key after it has verified the header and the checksum.
 fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mapped = MappedFile::open(path)?;
-    let (head, body) =
-        mapped.as_ref().split_at_checked(MATRIX_HEADER_BYTES).ok_or_else(|| wrong("not a cached matrix"))?;
+    let (head, body) = mapped
+        .as_ref()
+        .split_at_checked(MATRIX_HEADER_BYTES)
+        .ok_or_else(|| wrong("not a cached matrix"))?;
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let found: MatrixFileHeader = serde_json::from_slice(line).map_err(|_| wrong("not a cached matrix"))?;
+    let found: MatrixFileHeader =
+        serde_json::from_slice(line).map_err(|_| wrong("not a cached matrix"))?;
     if (found.azpipe.as_str(), found.v, found.key.as_str()) != ("matrix", 1, key) {
         return Err(wrong("the matrix of another recipe or version"));
     }
@@ -183,12 +199,18 @@ fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
 
 /// Computes the XXH3-128 of the XXH3-64 of each slice, so that all threads share the work.
 fn checksum(body: &[u8]) -> String {
-    let slices: Vec<[u8; 8]> = body.par_chunks(HASH_SLICE_BYTES).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
+    let slices: Vec<[u8; 8]> =
+        body.par_chunks(HASH_SLICE_BYTES).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
     format!("{:032x}", xxh3_128(slices.as_flattened()))
 }
 
 /// Writes the matrix and its header to a file that appears whole.
-fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: String) -> io::Result<()> {
+fn write_matrix(
+    integrator: &Integrator,
+    path: &Path,
+    key: String,
+    recipe: String,
+) -> io::Result<()> {
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
@@ -219,8 +241,8 @@ struct BuildLock {
 }
 
 impl BuildLock {
-    /// Waits until no other process builds the matrix. Returns `None` if the file system has no locks, or after
-    /// [`BUILD_LOCK_TIMEOUT`]; each process then builds the matrix itself.
+    /// Waits until no other process builds the matrix. Returns `None` if the file system has no
+    /// locks, or after [`BUILD_LOCK_TIMEOUT`]; each process then builds the matrix itself.
     fn acquire(matrix: &Path) -> io::Result<Option<Self>> {
         ownership::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
         let path = matrix.with_extension("making");
@@ -245,29 +267,32 @@ impl Drop for BuildLock {
     }
 }
 
-/// Removes the leftovers of processes that were killed while they built a matrix. A process that waits for a removed
-/// lock finds no builder and builds the matrix itself, as a process that can't see the lock does.
+/// Removes the leftovers of processes that were killed while they built a matrix. A process that
+/// waits for a removed lock finds no builder and builds the matrix itself, as a process that can't
+/// see the lock does.
 fn remove_leftovers(directory: &Path) {
     atomic::remove_stale_files_once(directory);
-    for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_ours =
-            path.extension().is_some_and(|end| end == "making") && has_matrix_name(&path.with_extension("matrix"));
+    for path in
+        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+    {
+        let is_ours = path.extension().is_some_and(|end| end == "making")
+            && has_matrix_name(&path.with_extension("matrix"));
         if is_ours && is_mapped(&path).is_ok_and(|in_use| !in_use) {
             let _ = ownership::remove_lock(&path);
         }
     }
 }
 
-/// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file with a matrix
-/// header.
+/// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file
+/// with a matrix header.
 fn claim_any_matrix() -> OwnershipRule {
     OwnershipRule::new("a matrix", |path| {
         Ok(is_in_azpipe_dir(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?)
     })
 }
 
-/// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which no other file
-/// bears, so even a damaged file may be replaced.
+/// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which
+/// no other file bears, so even a damaged file may be replaced.
 fn claim_matrix_of_key() -> OwnershipRule {
     OwnershipRule::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
@@ -280,12 +305,14 @@ fn has_matrix_name(path: &Path) -> bool {
         && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes the least recently used files until all files together take at most `most` bytes. It never removes `new`
-/// or a file that is in use.
+/// Removes the least recently used files until all files together take at most `most` bytes. It
+/// never removes `new` or a file that is in use.
 fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-        .filter(|entry| has_matrix_name(&entry.path()) && claim_any_matrix().check(&entry.path()).is_ok())
+        .filter(|entry| {
+            has_matrix_name(&entry.path()) && claim_any_matrix().check(&entry.path()).is_ok()
+        })
         .filter_map(|entry| {
             let found = entry.metadata().ok()?;
             Some((found.modified().ok()?, found.len(), entry.path()))
@@ -325,8 +352,11 @@ mod tests {
             write(name, age, ours);
         }
         // Files of other programs in the directory that --cache names must stay.
-        let theirs =
-            ["mine.matrix".to_owned(), format!("{}.matrix", "e".repeat(32)), format!("{}.other", "f".repeat(32))];
+        let theirs = [
+            "mine.matrix".to_owned(),
+            format!("{}.matrix", "e".repeat(32)),
+            format!("{}.other", "f".repeat(32)),
+        ];
         write(&theirs[0], 0, ours);
         write(&theirs[1], 0, "1 0 0 1");
         write(&theirs[2], 0, ours);

@@ -5,9 +5,15 @@ use memory_model::EngineSizes;
 use crate::batch_runner::BatchRunner;
 use crate::recipe_task::RecipeTask;
 
-/// Estimates the peak memory of the process in bytes while it works on a task, whose frames have `stored` bytes each, and
-/// whose threads need `decoded` bytes each for decoded data: that of an engine, and the matrices.
-pub fn estimate_bytes(recipe_tasks: &[RecipeTask], runner: &BatchRunner<'_>, stored: u64, decoded: u64) -> u64 {
+/// Estimates the peak memory of the process in bytes while it works on a task, whose frames have
+/// `stored` bytes each, and whose threads need `decoded` bytes each for decoded data: that of an
+/// engine, and the matrices.
+pub fn estimate_bytes(
+    recipe_tasks: &[RecipeTask],
+    runner: &BatchRunner<'_>,
+    stored: u64,
+    decoded: u64,
+) -> u64 {
     let integrators = || {
         recipe_tasks
             .iter()
@@ -22,7 +28,10 @@ pub fn estimate_bytes(recipe_tasks: &[RecipeTask], runner: &BatchRunner<'_>, sto
         longest_batch: runner.batches.max_frames(),
         stored_bytes: stored,
         decoded_bytes: decoded,
-        kernel_bytes: integrators().map(|integrator| integrator.thread_bytes() as u64).max().unwrap_or(0),
+        kernel_bytes: integrators()
+            .map(|integrator| integrator.thread_bytes() as u64)
+            .max()
+            .unwrap_or(0),
     };
     memory_model::BASE_BYTES + matrices.sum::<u64>() + engine.bytes()
 }
@@ -43,7 +52,10 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_the_peak() {
-        assert_eq!(parse_peak("VmPeak:\t  9 kB\nVmHWM:\t   1234 kB\nVmRSS:\t 7 kB\n"), Some(1234 << 10));
+        assert_eq!(
+            parse_peak("VmPeak:\t  9 kB\nVmHWM:\t   1234 kB\nVmRSS:\t 7 kB\n"),
+            Some(1234 << 10)
+        );
         assert_eq!(parse_peak("VmPeak:\t  9 kB\n"), None);
         assert!(peak_bytes().is_none_or(|bytes| bytes > 1 << 20));
     }

@@ -1,5 +1,6 @@
-//! A test that lists the messages of the crate in one place, so that their wording can be compared. Messages about a
-//! file, recipe or device that can't be used are in the crates `frames`, `recipe`, `integrator` and `kernels`.
+//! A test that lists the messages of the crate in one place, so that their wording can be compared.
+//! Messages about a file, recipe or device that can't be used are in the crates `frames`, `recipe`,
+//! `integrator` and `kernels`.
 
 use std::io;
 use std::path::Path;
@@ -14,11 +15,21 @@ use crate::stats::describe_loss;
 
 #[test]
 fn which_frames_have_no_pattern_and_why() {
-    let source = Source { file: "/raw/p3_0000.h5".into(), dataset: "/entry/data".to_owned(), ..Source::default() };
-    let absent = |range, reason: &str| Absent { range, kind: AbsentKind::Missing, reason: reason.to_owned() };
+    let source = Source {
+        file: "/raw/p3_0000.h5".into(),
+        dataset: "/entry/data".to_owned(),
+        ..Source::default()
+    };
+    let absent = |range, reason: &str| Absent {
+        range,
+        kind: AbsentKind::Missing,
+        reason: reason.to_owned(),
+    };
     let one = [absent(Span::new(3, 4).into(), "file missing: p3_0001.h5")];
-    let two =
-        [absent(Span::new(0, 3).into(), "file missing: p3_0000.h5"), absent(Span::new(5, 6).into(), "not written")];
+    let two = [
+        absent(Span::new(0, 3).into(), "file missing: p3_0000.h5"),
+        absent(Span::new(5, 6).into(), "not written"),
+    ];
     let squares: Vec<u64> = (0..1000u64).map(|number| number * number).collect();
     let messages = [
         describe_loss(&source, &[7], "not written"),
@@ -47,7 +58,11 @@ fn what_a_run_lacks() {
     let counters = [("diode".to_owned(), "/1.1/measurement/diode".to_owned())].into();
     let scan = Acquisition { entry: "1.1".to_owned(), counters, ..Acquisition::default() };
     let no_counters = Acquisition { entry: "2.1".to_owned(), ..Acquisition::default() };
-    let unknown = |why| DeviceSelectionError::Unknown { word: "7".to_owned(), why, known: "0 A100, 1 H100".to_owned() };
+    let unknown = |why| DeviceSelectionError::Unknown {
+        word: "7".to_owned(),
+        why,
+        known: "0 A100, 1 H100".to_owned(),
+    };
     let messages = [
         describe_unknown_counter(&scan, "mon", false),
         describe_unknown_counter(&scan, "mca", true),

@@ -27,19 +27,22 @@ enum QuantityValues {
 }
 
 impl MonitorValues {
-    /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left to
-    /// gather, which has the whole scan.
+    /// Reads the quantities for the task's scan. References that are numbers, or a mean over the
+    /// scan, are left to gather, which has the whole scan.
     ///
     /// # Errors
     /// Fails if the scan has no such counter or no exposure time, and if a dataset can't be read.
     pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, TaskError> {
         let scan = &task.acquisition;
-        let mut read = Self { scan_is_running: !scan.complete && scan.end_time.is_none(), ..Self::default() };
+        let mut read =
+            Self { scan_is_running: !scan.complete && scan.end_time.is_none(), ..Self::default() };
         for Ratio { quantity, reference } in monitors {
             read.numerator.push(read_values(task, quantity)?);
             match reference {
                 MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => (),
-                MonitorReference::Quantity(divisor) => read.denominator.push(read_values(task, divisor)?),
+                MonitorReference::Quantity(divisor) => {
+                    read.denominator.push(read_values(task, divisor)?)
+                }
             }
         }
         Ok(read)
@@ -47,7 +50,9 @@ impl MonitorValues {
 
     /// Returns the monitor of a frame: 1 without monitors, NaN if a quantity has no value.
     pub fn value(&self, frame: u64) -> f64 {
-        let product = |list: &[QuantityValues]| list.iter().map(|values| values.value(frame)).product::<f64>();
+        let product = |list: &[QuantityValues]| {
+            list.iter().map(|values| values.value(frame)).product::<f64>()
+        };
         match self.denominator.is_empty() {
             true => product(&self.numerator),
             false => product(&self.numerator) / product(&self.denominator),
@@ -60,8 +65,8 @@ impl MonitorValues {
         (readings.count > 0 && readings.sum.is_finite()).then_some(readings)
     }
 
-    /// Returns the status of a frame with this monitor value. While the scan is being recorded, a counter may be
-    /// short or still hold its fill value.
+    /// Returns the status of a frame with this monitor value. While the scan is being recorded, a
+    /// counter may be short or still hold its fill value.
     pub fn status(&self, value: f64) -> Status {
         match value.is_finite() && value != 0.0 {
             true => Status::Ok,
@@ -80,10 +85,14 @@ impl QuantityValues {
     }
 }
 
-/// Describes that a scan has no counter `name`. `is_there` says that `measurement` has something else by that name.
+/// Describes that a scan has no counter `name`. `is_there` says that `measurement` has something
+/// else by that name.
 pub(crate) fn describe_unknown_counter(scan: &Acquisition, name: &str, is_there: bool) -> String {
-    let why =
-        if is_there { format!(": `measurement/{name}` does not have one number per frame") } else { String::new() };
+    let why = if is_there {
+        format!(": `measurement/{name}` does not have one number per frame")
+    } else {
+        String::new()
+    };
     let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     format!("monitor {name}: entry {} has no such counter{why}; its counters: {known}", scan.entry)
@@ -97,16 +106,20 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
         Quantity::Number(number) => Ok(QuantityValues::Constant(*number)),
         Quantity::ExposureTime => match scan.exposure_time {
             Some(seconds) => Ok(QuantityValues::Constant(seconds)),
-            None => refuse(format!("monitor exposure-time: entry {} has no exposure time", scan.entry)),
+            None => {
+                refuse(format!("monitor exposure-time: entry {} has no exposure time", scan.entry))
+            }
         },
         Quantity::Counter(name) => match scan.counters.get(name) {
-            Some(dataset) => {
-                read_written_numbers(&scan.file, dataset).map(QuantityValues::PerFrame).map_err(unreadable)
-            }
+            Some(dataset) => read_written_numbers(&scan.file, dataset)
+                .map(QuantityValues::PerFrame)
+                .map_err(unreadable),
             None => {
                 let group = format!("/{}/measurement", scan.entry);
-                // The listing only makes the error clearer: if the group can't be listed, the reason is left out.
-                let is_there = list_group(&scan.file, &group).is_ok_and(|names| names.contains(name));
+                // The listing only makes the error clearer: if the group can't be listed, the
+                // reason is left out.
+                let is_there =
+                    list_group(&scan.file, &group).is_ok_and(|names| names.contains(name));
                 refuse(describe_unknown_counter(scan, name, is_there))
             }
         },
@@ -116,8 +129,12 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
             match values[..] {
                 [one] => Ok(QuantityValues::Constant(one)),
                 ref each if (each.len() as u64) < scan.frames => {
-                    let (found, expected) = (format_count(each.len(), "value"), format_count(scan.frames, "frame"));
-                    refuse(format!("monitor {}: {found}: expected one, or one for each of {expected}", file.name()))
+                    let (found, expected) =
+                        (format_count(each.len(), "value"), format_count(scan.frames, "frame"));
+                    refuse(format!(
+                        "monitor {}: {found}: expected one, or one for each of {expected}",
+                        file.name()
+                    ))
                 }
                 _ => Ok(QuantityValues::PerFrame(values)),
             }
@@ -142,9 +159,16 @@ mod tests {
         };
         assert_eq!(monitor.value(0), 4.0);
         let status = |monitor: &MonitorValues, frame| monitor.status(monitor.value(frame));
-        assert_eq!([0, 1, 2].map(|frame| status(&monitor, frame)), [Status::Ok, Status::Monitor, Status::Monitor]);
+        assert_eq!(
+            [0, 1, 2].map(|frame| status(&monitor, frame)),
+            [Status::Ok, Status::Monitor, Status::Monitor]
+        );
         let live = MonitorValues { scan_is_running: true, ..monitor };
-        assert_eq!(status(&live, 2), Status::MonitorPending, "the counter is short, and the scan goes on");
+        assert_eq!(
+            status(&live, 2),
+            Status::MonitorPending,
+            "the counter is short, and the scan goes on"
+        );
         assert_eq!(MonitorValues::default().value(7), 1.0);
     }
 }

@@ -1,8 +1,9 @@
-//! An ordered pipeline: prefetch threads load items, worker threads process them, and the caller takes the results in
-//! order.
+//! An ordered pipeline: prefetch threads load items, worker threads process them, and the caller
+//! takes the results in order.
 //!
-//! Prefetch threads take tickets in order. A loaded item goes to whichever worker is free, so an item that is slow to
-//! load delays nothing but itself. The results are put back into order at the end.
+//! Prefetch threads take tickets in order. A loaded item goes to whichever worker is free, so an
+//! item that is slow to load delays nothing but itself. The results are put back into order at the
+//! end.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,8 +18,8 @@ use filter::Stop;
 pub struct OrderedPipeline {
     /// The number of items.
     pub item_count: usize,
-    /// The number of prefetch threads. Each holds its loaded item until a worker takes it, so at most this many items
-    /// wait.
+    /// The number of prefetch threads. Each holds its loaded item until a worker takes it, so at
+    /// most this many items wait.
     pub prefetch_threads: usize,
     /// The number of worker threads.
     pub threads: usize,
@@ -30,8 +31,8 @@ pub struct OrderedPipeline {
 type StageResult<D> = (usize, Outcome<D>);
 
 impl OrderedPipeline {
-    /// Loads all items by `load`, processes each by one of the threads' `worker`s, and passes the results to `take`
-    /// in order. After each result, `check` decides whether to go on.
+    /// Loads all items by `load`, processes each by one of the threads' `worker`s, and passes the
+    /// results to `take` in order. After each result, `check` decides whether to go on.
     ///
     /// # Errors
     /// Returns the errors of `check` and `take`, and fails if a thread can't be started.
@@ -48,9 +49,9 @@ impl OrderedPipeline {
         let (tickets, queue) = sync_channel(self.max_in_flight);
         let (queue, load, worker) = (&Mutex::new(queue), &load, &worker);
         let no_thread = |why| Stop::fatal("starting a thread", why);
-        // Returning for any reason drops the tickets and the results. The prefetch threads then end, and the workers
-        // end when the last of them is gone. The last worker that ends releases a prefetch thread whose item nobody
-        // takes.
+        // Returning for any reason drops the tickets and the results. The prefetch threads then
+        // end, and the workers end when the last of them is gone. The last worker that ends
+        // releases a prefetch thread whose item nobody takes.
         scope(|scope| {
             let (send, results) = sync_channel(self.max_in_flight);
             let (hand_over, ready) = sync_channel(0);
@@ -58,13 +59,15 @@ impl OrderedPipeline {
             for number in 0..self.prefetch_threads.min(self.item_count) {
                 let (send, hand_over) = (send.clone(), hand_over.clone());
                 let reader = Builder::new().name(format!("read-{number}"));
-                let spawned = reader.spawn_scoped(scope, move || prefetch_loop(load, queue, &hand_over, &send));
+                let spawned = reader
+                    .spawn_scoped(scope, move || prefetch_loop(load, queue, &hand_over, &send));
                 spawned.map_err(no_thread)?;
             }
             for number in 0..self.threads {
                 let (send, ready) = (send.clone(), ready.clone());
                 let thread = Builder::new().name(format!("integrate-{number}"));
-                let spawned = thread.spawn_scoped(scope, move || worker_loop(worker(), &ready, &send));
+                let spawned =
+                    thread.spawn_scoped(scope, move || worker_loop(worker(), &ready, &send));
                 spawned.map_err(no_thread)?;
             }
             drop((send, hand_over, ready));
@@ -83,7 +86,9 @@ impl OrderedPipeline {
         let (mut handed, mut next) = (0, 0);
         while next < self.item_count {
             let until = self.item_count.min(next + self.max_in_flight);
-            (handed..until).for_each(|index| tickets.send(index).expect("the queue is there for as long as this runs"));
+            (handed..until).for_each(|index| {
+                tickets.send(index).expect("the queue is there for as long as this runs")
+            });
             handed = until;
             let (index, done) = results.recv().expect("a thread ends without a ticket alone");
             check()?;
@@ -132,8 +137,8 @@ fn worker_loop<L, D>(
     }
 }
 
-/// Sends the result of an item to the thread that waits for it, or its panic, without which that thread would wait
-/// forever. Returns whether the worker may go on to the next item.
+/// Sends the result of an item to the thread that waits for it, or its panic, without which that
+/// thread would wait forever. Returns whether the worker may go on to the next item.
 fn send_result<D>(index: usize, done: Outcome<D>, send: &SyncSender<StageResult<D>>) -> bool {
     let has_panicked = done.is_err();
     send.send((index, done)).is_ok() && !has_panicked
@@ -146,7 +151,8 @@ mod tests {
 
     use super::*;
 
-    const LINE: OrderedPipeline = OrderedPipeline { item_count: 20, prefetch_threads: 3, threads: 1, max_in_flight: 6 };
+    const LINE: OrderedPipeline =
+        OrderedPipeline { item_count: 20, prefetch_threads: 3, threads: 1, max_in_flight: 6 };
 
     /// A log of events that tests wait for.
     #[derive(Default)]
@@ -162,7 +168,8 @@ mod tests {
         fn wait(&self, what: &'static str, enough: impl Fn(usize) -> bool) {
             let lacks = |log: &mut Vec<_>| !enough(count(log, what));
             let log = self.0.lock().unwrap();
-            let (_log, waited) = self.1.wait_timeout_while(log, Duration::from_secs(60), lacks).unwrap();
+            let (_log, waited) =
+                self.1.wait_timeout_while(log, Duration::from_secs(60), lacks).unwrap();
             assert!(!waited.timed_out(), "{what} never came");
         }
 
@@ -231,7 +238,10 @@ mod tests {
             OrderedPipeline { prefetch_threads: 1, max_in_flight: 2, ..LINE },
             OrderedPipeline { item_count: 0, ..LINE },
         ] {
-            assert_eq!(run(line, |_| (), |_| ()).unwrap(), (0..line.item_count).collect::<Vec<_>>());
+            assert_eq!(
+                run(line, |_| (), |_| ()).unwrap(),
+                (0..line.item_count).collect::<Vec<_>>()
+            );
         }
     }
 
@@ -240,14 +250,16 @@ mod tests {
         let full = |_: usize| Err(Stop::fatal("part", "no space"));
         let stopped = LINE.run(|index| index, || |index: usize| index, || Ok(()), full);
         assert_eq!(stopped, Err(Stop::fatal("part", "no space")));
-        let stopped = LINE.run(|index| index, || |index: usize| index, || Err(Stop::Signal(2)), |_| Ok(()));
+        let stopped =
+            LINE.run(|index| index, || |index: usize| index, || Err(Stop::Signal(2)), |_| Ok(()));
         assert_eq!(stopped, Err(Stop::Signal(2)));
         for threads in [1, 4] {
             let line = OrderedPipeline { threads, ..LINE };
             let panics = |index: usize| assert_ne!(index, 7, "on purpose");
-            for (load, work) in
-                [(&panics as &(dyn Fn(usize) + Sync), &(|_| ()) as &(dyn Fn(usize) + Sync)), (&|_| (), &panics)]
-            {
+            for (load, work) in [
+                (&panics as &(dyn Fn(usize) + Sync), &(|_| ()) as &(dyn Fn(usize) + Sync)),
+                (&|_| (), &panics),
+            ] {
                 let ran = catch_unwind(AssertUnwindSafe(|| run(line, load, work)));
                 assert!(ran.is_err(), "the panic comes through");
             }

@@ -1,9 +1,10 @@
 //! Prefetching: threads that open files and wait for the disk, so that worker threads do not.
 //!
-//! A prefetch thread takes one batch at a time in the order of the frames, opens its sources, and reads the chunks
-//! that are not in the page cache. Cached chunks are left to the worker thread, which copies them quickly and then
-//! has them in its own CPU cache. A prefetch thread holds its batch until a worker takes it, so there are never more
-//! batches waiting than prefetch threads, and at most [`MAX_PREFETCH_BYTES`] for each.
+//! A prefetch thread takes one batch at a time in the order of the frames, opens its sources, and
+//! reads the chunks that are not in the page cache. Cached chunks are left to the worker thread,
+//! which copies them quickly and then has them in its own CPU cache. A prefetch thread holds its
+//! batch until a worker takes it, so there are never more batches waiting than prefetch threads,
+//! and at most [`MAX_PREFETCH_BYTES`] for each.
 
 use std::collections::HashMap;
 use std::io;
@@ -42,8 +43,9 @@ impl<'a> Prefetcher<'a> {
         Self { filter, sources, free_buffers: Mutex::default() }
     }
 
-    /// Prefetches the frames of a batch. A file that can't be opened or read is not an error here: the worker thread
-    /// that needs it fails again and reports it. When the filter drains, nothing more is read.
+    /// Prefetches the frames of a batch. A file that can't be opened or read is not an error here:
+    /// the worker thread that needs it fails again and reports it. When the filter drains, nothing
+    /// more is read.
     pub fn prefetch(&self, locations: &[FrameLocation]) -> Prefetched {
         let began = Instant::now();
         let mut prefetched = Prefetched::default();
@@ -70,11 +72,13 @@ impl<'a> Prefetcher<'a> {
         chunks.sort_unstable_by_key(|chunk| chunk.offset);
         chunks.dedup_by_key(|chunk| chunk.offset);
         let mut left = MAX_PREFETCH_BYTES.saturating_sub(prefetched.bytes);
-        let fits = |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
+        let fits =
+            |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
         chunks.retain(|chunk| !open.store.is_cached(chunk));
         let count = chunks.iter().copied().take_while(fits).count();
         chunks.truncate(count);
-        let read = open.store.read_chunks(&chunks, || self.take_buffer(), || !self.filter.is_draining());
+        let read =
+            open.store.read_chunks(&chunks, || self.take_buffer(), || !self.filter.is_draining());
         for (chunk, bytes) in chunks.iter().zip(read) {
             let Some(bytes) = bytes else { break };
             prefetched.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -104,7 +108,8 @@ impl<'a> Prefetcher<'a> {
     }
 }
 
-/// Returns the locations of a batch in the order in which they are processed: one source after the other.
+/// Returns the locations of a batch in the order in which they are processed: one source after the
+/// other.
 pub fn sorted_by_source(locations: &[FrameLocation]) -> Vec<FrameLocation> {
     let mut by_source = locations.to_vec();
     by_source.sort_by_key(|location| (location.source, location.recipe_set));

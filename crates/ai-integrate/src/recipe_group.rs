@@ -21,11 +21,19 @@ impl<'a> RecipeGroup<'a> {
     pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
         let group = |recipes: &'a Vec<RecipeIndex>| {
             let resources = |recipe: &RecipeIndex| {
-                recipe_tasks[recipe.0].resources.as_ref().expect("a recipe with frames to do has its resources")
+                recipe_tasks[recipe.0]
+                    .resources
+                    .as_ref()
+                    .expect("a recipe with frames to do has its resources")
             };
             let all: Vec<&Resources> = recipes.iter().map(resources).collect();
-            let integrators = MultiIntegrator::new(all.iter().map(|resources| &*resources.integrator).collect());
-            Self { recipes, integrators, monitors: all.into_iter().map(|resources| &resources.monitor).collect() }
+            let integrators =
+                MultiIntegrator::new(all.iter().map(|resources| &*resources.integrator).collect());
+            Self {
+                recipes,
+                integrators,
+                monitors: all.into_iter().map(|resources| &resources.monitor).collect(),
+            }
         };
         batches.recipe_sets().iter().map(group).collect()
     }

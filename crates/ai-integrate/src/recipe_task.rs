@@ -1,4 +1,5 @@
-//! One recipe of a task: the frames that are done, the frames to do, and the resources to integrate them.
+//! One recipe of a task: the frames that are done, the frames to do, and the resources to integrate
+//! them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,7 +28,8 @@ pub struct RecipeTask {
     pub absent: Vec<Absent>,
     /// Frames that earlier runs have integrated.
     pub covered: Spans,
-    /// Frames among those covered that have no pattern and can't have one, with reasons. This run reports them, too.
+    /// Frames among those covered that have no pattern and can't have one, with reasons. This run
+    /// reports them, too.
     pub covered_without_pattern: BTreeMap<Status, Spans>,
     /// The remaining frames, in ascending order.
     pub todo: Spans,
@@ -45,12 +47,12 @@ pub struct Resources {
 }
 
 impl RecipeTask {
-    /// Prepares a task of one recipe. Looks up in `index` which frames are done; with `--force`, no frame counts as
-    /// done.
+    /// Prepares a task of one recipe. Looks up in `index` which frames are done; with `--force`, no
+    /// frame counts as done.
     ///
     /// # Errors
-    /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe can't be applied to
-    /// the frames, and if the scan lacks a monitor.
+    /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe
+    /// can't be applied to the frames, and if the scan lacks a monitor.
     pub fn new(
         task: &Task,
         recipes: &RecipeCache,
@@ -61,14 +63,17 @@ impl RecipeTask {
         let mut task = task.clone();
         let loaded_recipe = recipes.get_or_load(&task)?;
         let absent = task.acquisition.absent_within(&task.range);
-        let there = absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
+        let there =
+            absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
         let coverage = match args.force {
             true => Coverage::default(),
             false => find_coverage(&task, index, filter),
         };
         let covered = coverage.covered_frames().intersection(&there);
         let mut covered_without_pattern = coverage.without_pattern();
-        covered_without_pattern.values_mut().for_each(|frames| *frames = frames.intersection(&there));
+        covered_without_pattern
+            .values_mut()
+            .for_each(|frames| *frames = frames.intersection(&there));
         let todo = there.difference(&covered);
         let directory = args.matrix_cache_dir(&task.out);
         let cache = MatrixCache::new(directory.as_deref());
@@ -89,11 +94,13 @@ impl RecipeTask {
         Ok(Self { task, absent, covered, covered_without_pattern, todo, resources, loaded_recipe })
     }
 
-    /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the recipe integrates in
-    /// this run.
+    /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the
+    /// recipe integrates in this run.
     pub fn check_first_frame(&self, row: &FrameRow, filter: &Filter) {
-        let Some(resources) =
-            self.resources.as_ref().filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
+        let Some(resources) = self
+            .resources
+            .as_ref()
+            .filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
         else {
             return;
         };
@@ -109,15 +116,20 @@ impl RecipeTask {
     ///
     /// # Errors
     /// Fails if the file can't be created.
-    pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::PartError> {
+    pub fn create_part(
+        &self,
+        integrator: &Integrator,
+        frames: &Spans,
+    ) -> Result<PartWriter, part::PartError> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
-        let head = PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
+        let head =
+            PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
         PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
     }
 
-    /// Returns the name of a part that lacks some of its intended frames. It is the name for the frames that are
-    /// `done`, so that it does not replace a more complete part of another run; if none is done, a name for the
-    /// `lost` frames.
+    /// Returns the name of a part that lacks some of its intended frames. It is the name for the
+    /// frames that are `done`, so that it does not replace a more complete part of another run; if
+    /// none is done, a name for the `lost` frames.
     pub fn partial_part_name(&self, done: &Spans, lost: &Spans) -> OsString {
         let name = |frames: &Spans| {
             let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
@@ -146,7 +158,13 @@ fn shared_bins(integrator: &Integrator) -> SharedBins {
         centers: axis.centers.clone(),
     };
     let plan = integrator.plan();
-    let weights =
-        BinWeights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
-    SharedBins { axes: PatternAxes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
+    let weights = BinWeights {
+        norm: plan.norm().to_vec(),
+        norm_sq: plan.norm_sq().to_vec(),
+        count: plan.count().to_vec(),
+    };
+    SharedBins {
+        axes: PatternAxes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) },
+        weights,
+    }
 }

@@ -43,7 +43,8 @@ enum BuildError {
 
 type RecipeSlot = Arc<OnceLock<Result<Arc<LoadedRecipe>, TaskError>>>;
 
-/// The loaded recipes of a run. The first thread that needs a recipe loads it, while other threads that need it wait.
+/// The loaded recipes of a run. The first thread that needs a recipe loads it, while other threads
+/// that need it wait.
 #[derive(Default)]
 pub struct RecipeCache(Mutex<HashMap<(PathBuf, String, FrameFormat), RecipeSlot>>);
 
@@ -53,9 +54,13 @@ impl RecipeCache {
     /// # Errors
     /// Fails if the recipe or a file that it names can't be read or has changed.
     pub fn get_or_load(&self, task: &Task) -> Result<Arc<LoadedRecipe>, TaskError> {
-        let format = FrameFormat { framing: task.acquisition.frame_layout(), dtype: task.acquisition.dtype.clone() };
+        let format = FrameFormat {
+            framing: task.acquisition.frame_layout(),
+            dtype: task.acquisition.dtype.clone(),
+        };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), format.clone());
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let slot =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
         let refused = |why: recipe::RecipeError| {
             let retryable = matches!(why, recipe::RecipeError::Io { .. });
             TaskError { why: why.to_string(), retryable }
@@ -74,25 +79,37 @@ impl RecipeCache {
 }
 
 impl LoadedRecipe {
-    /// Returns the integrator, built or mapped on first use: a run that finds all frames done needs none.
+    /// Returns the integrator, built or mapped on first use: a run that finds all frames done needs
+    /// none.
     ///
     /// # Errors
     /// Fails if the recipe can't be applied to frames of this format.
-    pub fn integrator(&self, cache: &MatrixCache<'_>, filter: &Filter) -> Result<Arc<Integrator>, TaskError> {
+    pub fn integrator(
+        &self,
+        cache: &MatrixCache<'_>,
+        filter: &Filter,
+    ) -> Result<Arc<Integrator>, TaskError> {
         let refused = |why: BuildError| {
             let retryable = matches!(&why, BuildError::Integrator(why) if why.is_retryable());
             TaskError { why: why.to_string(), retryable }
         };
-        self.integrator.get_or_init(|| self.build_integrator(cache, filter).map(Arc::new).map_err(refused)).clone()
+        self.integrator
+            .get_or_init(|| self.build_integrator(cache, filter).map(Arc::new).map_err(refused))
+            .clone()
     }
 
-    fn build_integrator(&self, cache: &MatrixCache<'_>, filter: &Filter) -> Result<Integrator, BuildError> {
+    fn build_integrator(
+        &self,
+        cache: &MatrixCache<'_>,
+        filter: &Filter,
+    ) -> Result<Integrator, BuildError> {
         let began = Instant::now();
         let dtype: PixelType = self.format.dtype.parse().map_err(BuildError::PixelType)?;
         let framing = self.recipe.framing(&self.format.framing);
         let found = cache.integrator(&self.recipe, &framing, dtype)?;
         found.warnings.iter().for_each(|why| filter.warn(why));
-        let (bytes, seconds) = (found.integrator.memory_bytes() >> 20, began.elapsed().as_secs_f64());
+        let (bytes, seconds) =
+            (found.integrator.memory_bytes() >> 20, began.elapsed().as_secs_f64());
         filter.note(1, || match &found.origin {
             MatrixOrigin::Built => format!("matrix: {bytes} MiB, built in {seconds:.3} s"),
             MatrixOrigin::Mapped(path) => {

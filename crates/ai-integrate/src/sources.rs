@@ -1,5 +1,5 @@
-//! The open files of a task: the first thread that needs a file opens it, and its last frame closes it, so that a
-//! task of thousands of files holds few of them open.
+//! The open files of a task: the first thread that needs a file opens it, and its last frame closes
+//! it, so that a task of thousands of files holds few of them open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -29,8 +29,8 @@ pub struct FrameLoss {
 }
 
 impl FrameLoss {
-    /// Creates the loss of a frame for which its file, unchanged since scan-find recorded it, holds no data. A later
-    /// plan may find the data, so the loss is retryable.
+    /// Creates the loss of a frame for which its file, unchanged since scan-find recorded it, holds
+    /// no data. A later plan may find the data, so the loss is retryable.
     pub fn absent(why: String) -> Self {
         Self { status: Status::Absent, why, retryable: true }
     }
@@ -40,8 +40,9 @@ impl FrameLoss {
         Self { status: Status::Corrupt, why: why.to_string(), retryable: false }
     }
 
-    /// Creates the loss of a frame that can't be read. An error of the system (a missing file, a failed read) may go
-    /// away, so it is retryable. An error without a system code is in the file's content.
+    /// Creates the loss of a frame that can't be read. An error of the system (a missing file, a
+    /// failed read) may go away, so it is retryable. An error without a system code is in the
+    /// file's content.
     pub fn from_io_error(reason: &io::Error, why: &impl Display) -> Self {
         let status = match (reason.raw_os_error(), reason.kind()) {
             (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
@@ -64,8 +65,8 @@ pub struct OpenSource {
 struct SourceSlot {
     remaining_frames: u64,
     source: Option<Result<Arc<OpenSource>, FrameLoss>>,
-    /// Set if the file was replaced while it was read, or can't be checked for that, so that none of its frames can
-    /// be trusted.
+    /// Set if the file was replaced while it was read, or can't be checked for that, so that none
+    /// of its frames can be trusted.
     change_errors: Option<FrameLoss>,
 }
 
@@ -80,14 +81,15 @@ pub struct SourcePool<'a> {
     without_checksum: AtomicUsize,
     /// The number of open sources from which on none is opened ahead.
     most_open: usize,
-    /// Sources that changed while they were read, or could not be checked, in an earlier attempt; they are not read
-    /// again.
+    /// Sources that changed while they were read, or could not be checked, in an earlier attempt;
+    /// they are not read again.
     change_errors: &'a BTreeMap<usize, FrameLoss>,
 }
 
 impl<'a> SourcePool<'a> {
-    /// Creates the pool with all sources closed, and counts the frames that the batches need of each. About
-    /// `most_open` sources are opened ahead. Sources listed in `changed_sources` by an earlier attempt are refused.
+    /// Creates the pool with all sources closed, and counts the frames that the batches need of
+    /// each. About `most_open` sources are opened ahead. Sources listed in `changed_sources` by an
+    /// earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
         integrators: &'a MultiIntegrator<'a>,
@@ -97,9 +99,9 @@ impl<'a> SourcePool<'a> {
     ) -> Self {
         let mut left = vec![0; scan.sources.len()];
         batches.locations().iter().for_each(|location| left[location.source] += 1);
-        let slots = left
-            .into_iter()
-            .map(|left| Mutex::new(SourceSlot { remaining_frames: left, source: None, change_errors: None }));
+        let slots = left.into_iter().map(|left| {
+            Mutex::new(SourceSlot { remaining_frames: left, source: None, change_errors: None })
+        });
         Self {
             scan,
             integrators,
@@ -118,7 +120,8 @@ impl<'a> SourcePool<'a> {
         if may_open || is_open() { self.open(index).ok() } else { None }
     }
 
-    /// Opens a source, or returns the reason why it can't be opened; later calls return the same answer.
+    /// Opens a source, or returns the reason why it can't be opened; later calls return the same
+    /// answer.
     pub fn open(&self, index: usize) -> Result<Arc<OpenSource>, FrameLoss> {
         let scan = self.scan;
         let open = || {
@@ -138,7 +141,8 @@ impl<'a> SourcePool<'a> {
         self.without_checksum.load(Relaxed)
     }
 
-    /// Counts `frames` of the source as processed. After the last one the file is closed and checked for changes.
+    /// Counts `frames` of the source as processed. After the last one the file is closed and
+    /// checked for changes.
     pub fn release(&self, index: usize, frames: u64) {
         let mut slot = self.slot(index);
         slot.remaining_frames = slot.remaining_frames.saturating_sub(frames);
@@ -147,8 +151,8 @@ impl<'a> SourcePool<'a> {
         }
     }
 
-    /// Closes all sources, and returns those that changed while they were read or could not be checked, so that none
-    /// of their frames can be trusted.
+    /// Closes all sources, and returns those that changed while they were read or could not be
+    /// checked, so that none of their frames can be trusted.
     pub fn close_all(&self) -> BTreeMap<usize, FrameLoss> {
         let changed = |index: usize| {
             let mut slot = self.slot(index);
@@ -158,7 +162,8 @@ impl<'a> SourcePool<'a> {
         (0..self.slots.len()).filter_map(changed).collect()
     }
 
-    /// Closes a source and checks that it is unchanged; returns whether an attempt to open it had been made.
+    /// Closes a source and checks that it is unchanged; returns whether an attempt to open it had
+    /// been made.
     fn close(&self, index: usize, slot: &mut SourceSlot) -> bool {
         let opened = slot.source.take();
         if matches!(opened, Some(Ok(_)))
@@ -174,19 +179,23 @@ impl<'a> SourcePool<'a> {
     }
 }
 
-const CHANGED_WHILE_READ: &str = "changed while it was read (size or time of last change): run scan-find again";
+const CHANGED_WHILE_READ: &str =
+    "changed while it was read (size or time of last change): run scan-find again";
 
 fn source_changed(why: &str) -> FrameLoss {
     FrameLoss { status: Status::SourceChanged, why: why.to_owned(), retryable: true }
 }
 
-/// Checks that the file still has the size and time that scan-find recorded. The file is opened for the check,
-/// because a network file system may report stale attributes of a file that is not open.
+/// Checks that the file still has the size and time that scan-find recorded. The file is opened for
+/// the check, because a network file system may report stale attributes of a file that is not open.
 fn check_unchanged(source: &Source) -> Result<(), FrameLoss> {
     match untrusted_file::open_for_check(&source.file) {
         Ok(found) if is_as_recorded(source, &found) => Ok(()),
         Err(why) if why.raw_os_error().is_some() && why.kind() != io::ErrorKind::NotFound => {
-            Err(FrameLoss::from_io_error(&why, &format!("can't check whether it changed while it was read: {why}")))
+            Err(FrameLoss::from_io_error(
+                &why,
+                &format!("can't check whether it changed while it was read: {why}"),
+            ))
         }
         Ok(_) | Err(_) => Err(source_changed(CHANGED_WHILE_READ)),
     }
@@ -196,8 +205,13 @@ fn is_as_recorded(source: &Source, found: &Metadata) -> bool {
     FileVersion::new(found).size_and_mtime() == (source.size, source.mtime)
 }
 
-fn open(source: &Source, shape: [u64; 2], integrators: &MultiIntegrator<'_>) -> Result<OpenSource, FrameLoss> {
-    let found = std::fs::metadata(&source.file).map_err(|why| FrameLoss::from_io_error(&why, &why))?;
+fn open(
+    source: &Source,
+    shape: [u64; 2],
+    integrators: &MultiIntegrator<'_>,
+) -> Result<OpenSource, FrameLoss> {
+    let found =
+        std::fs::metadata(&source.file).map_err(|why| FrameLoss::from_io_error(&why, &why))?;
     if !is_as_recorded(source, &found) {
         return Err(source_changed(
             "changed since scan-find read it (size or time of last change): run scan-find again",
@@ -228,6 +242,9 @@ mod tests {
             let expected = if number == 2 { Status::FileMissing } else { Status::Unreadable };
             assert_eq!((loss.status, loss.retryable), (expected, true), "{why}");
         }
-        assert_eq!(FrameLoss::from_io_error(&io::Error::other("a codec"), &"a codec").status, Status::Corrupt);
+        assert_eq!(
+            FrameLoss::from_io_error(&io::Error::other("a codec"), &"a codec").status,
+            Status::Corrupt
+        );
     }
 }

@@ -32,7 +32,8 @@ pub struct TaskStats {
     pub prefetched_bytes: u64,
     /// By recipe, the number of frames that a device integrated, and of bytes sent to it.
     by_device: Vec<(usize, u64)>,
-    /// Frames with sums but without a pattern, because their monitor is invalid, by recipe and status.
+    /// Frames with sums but without a pattern, because their monitor is invalid, by recipe and
+    /// status.
     without_pattern: Vec<BTreeMap<Status, Vec<u64>>>,
     /// The error that made the run stop using the device.
     pub device_error: Option<DeviceError>,
@@ -85,7 +86,11 @@ impl TaskStats {
             }
         }
         for (frame, source, FrameLoss { status, why, retryable }) in batch.losses {
-            let lost = self.losses.entry((source, status)).or_insert(LostFrames { frames: Vec::new(), why, retryable });
+            let lost = self.losses.entry((source, status)).or_insert(LostFrames {
+                frames: Vec::new(),
+                why,
+                retryable,
+            });
             lost.frames.push(frame);
             lost.retryable |= retryable;
         }
@@ -96,7 +101,8 @@ impl TaskStats {
         self.frames
     }
 
-    /// Returns how the frames of the task have been counted so far, if `found` of them were done before.
+    /// Returns how the frames of the task have been counted so far, if `found` of them were done
+    /// before.
     pub fn frame_counts(&self, found: u64) -> FrameCounts {
         let failed: usize = self.losses.values().map(|lost| lost.frames.len()).sum();
         FrameCounts { done: found + (self.frames - failed) as u64, failed: failed as u64 }
@@ -107,7 +113,8 @@ impl TaskStats {
         &self.done[recipe.0]
     }
 
-    /// Returns the name of the engine that integrated a recipe's frames, and the number of bytes sent to the device.
+    /// Returns the name of the engine that integrated a recipe's frames, and the number of bytes
+    /// sent to the device.
     pub fn engine(&self, recipe: RecipeIndex) -> (&'static str, u64) {
         match self.by_device[recipe.0] {
             (0, bytes) => ("cpu", bytes),
@@ -116,7 +123,8 @@ impl TaskStats {
         }
     }
 
-    /// Describes the decode paths of the processor's kernels for a result record; empty if no frame took one.
+    /// Describes the decode paths of the processor's kernels for a result record; empty if no frame
+    /// took one.
     pub fn decode_path(&self) -> String {
         if self.decode_paths == DecodePathCounts::default() {
             return String::new();
@@ -124,14 +132,19 @@ impl TaskStats {
         let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();
         let pieces = match self.assembled_frames {
             0 => String::new(),
-            frames => format!(", {frames} of them assembled from chunks that are not one frame each (slower)"),
+            frames => format!(
+                ", {frames} of them assembled from chunks that are not one frame each (slower)"
+            ),
         };
         format!("{isa}: {}{pieces}", self.decode_paths)
     }
 
-    /// Returns the frames that have sums by a recipe and no pattern, because their monitor is invalid, by status.
+    /// Returns the frames that have sums by a recipe and no pattern, because their monitor is
+    /// invalid, by status.
     pub fn without_pattern(&self, recipe: RecipeIndex) -> impl Iterator<Item = (Status, Spans)> {
-        self.without_pattern[recipe.0].iter().map(|(status, frames)| (*status, frames.iter().copied().collect()))
+        self.without_pattern[recipe.0]
+            .iter()
+            .map(|(status, frames)| (*status, frames.iter().copied().collect()))
     }
 
     /// Returns whether any frame has sums.
@@ -139,8 +152,8 @@ impl TaskStats {
         self.done.iter().any(|done| !done.is_empty())
     }
 
-    /// Divides the bytes and seconds of the task among its recipes: evenly among those that were `at_work`, or among
-    /// all if none was. The shares add up to the totals.
+    /// Divides the bytes and seconds of the task among its recipes: evenly among those that were
+    /// `at_work`, or among all if none was. The shares add up to the totals.
     pub fn recipe_shares(&self, at_work: impl Fn(RecipeIndex) -> bool) -> Vec<(u64, Seconds)> {
         let works: Vec<bool> = (0..self.done.len()).map(RecipeIndex).map(at_work).collect();
         let none_works = !works.contains(&true);
@@ -160,7 +173,11 @@ impl TaskStats {
 
     /// Returns the frames that were lost.
     pub fn lost(&self) -> Spans {
-        self.losses.values().flat_map(|lost| lost.frames.iter().copied()).collect::<Spans>().to_sorted()
+        self.losses
+            .values()
+            .flat_map(|lost| lost.frames.iter().copied())
+            .collect::<Spans>()
+            .to_sorted()
     }
 
     /// Emits one `fail` record for each status of lost frames in each source.
@@ -174,7 +191,8 @@ impl TaskStats {
         Ok(())
     }
 
-    /// Returns the frames of `todo` that were lost, by file and status. The reasons name the files of `scan`.
+    /// Returns the frames of `todo` that were lost, by file and status. The reasons name the files
+    /// of `scan`.
     pub fn missing(&self, todo: &Spans, scan: &Acquisition) -> Vec<Absent> {
         // A file may be several sources, such as a virtual dataset's.
         let mut by_file: BTreeMap<(&RawPath, Status), Vec<u64>> = BTreeMap::new();
@@ -190,16 +208,25 @@ impl TaskStats {
 }
 
 /// Returns the `fail` record of frames of a source that were lost.
-pub(crate) fn loss_record(task: &Task, source: usize, frames: &[u64], why: &str, retryable: bool) -> Fail {
+pub(crate) fn loss_record(
+    task: &Task,
+    source: usize,
+    frames: &[u64],
+    why: &str,
+    retryable: bool,
+) -> Fail {
     let source = &task.acquisition.sources[source];
     let (about, error) = (source_name(source), describe_loss(source, frames, why));
     Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() }
 }
 
-/// Describes why frames of a source were lost, without the path of the source, which the reader knows.
+/// Describes why frames of a source were lost, without the path of the source, which the reader
+/// knows.
 pub(crate) fn describe_loss(source: &Source, frames: &[u64], why: &str) -> String {
     let without = |name: &str| why.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
-    let why = without(&source_name(source)).or_else(|| without(&source.file.display().to_string())).unwrap_or(why);
+    let why = without(&source_name(source))
+        .or_else(|| without(&source.file.display().to_string()))
+        .unwrap_or(why);
     let frames = frames.iter().copied().collect();
     format!("{}: {why}", format_frames(&frames, MAX_RANGES_IN_MESSAGE))
 }
@@ -220,23 +247,39 @@ mod tests {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
-        let rows = losses.iter().map(|loss| (RecipeIndex(0), FrameRow::without_sums(loss.0, loss.2, 1.0))).collect();
-        BatchOutput { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..BatchOutput::default() }
+        let rows = losses
+            .iter()
+            .map(|loss| (RecipeIndex(0), FrameRow::without_sums(loss.0, loss.2, 1.0)))
+            .collect();
+        BatchOutput {
+            frames: losses.len(),
+            rows,
+            losses: losses.iter().map(lost).collect(),
+            ..BatchOutput::default()
+        }
     }
 
     #[test]
     fn losses_of_a_kind_are_one() {
         let mut stats = TaskStats::new(1);
-        stats.add_batch(batch(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
-        stats.add_batch(batch(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
+        stats.add_batch(batch(&[
+            (0, 0, Status::Corrupt, "block 3"),
+            (1, 0, Status::Corrupt, "block 9"),
+        ]));
+        stats.add_batch(batch(&[
+            (2, 1, Status::Corrupt, "block 1"),
+            (3, 1, Status::FileMissing, "gone"),
+        ]));
         assert_eq!((stats.frames(), stats.losses.len()), (4, 3));
         assert_eq!(stats.losses[&(0, Status::Corrupt)].why, "block 3");
-        let source = |name: &str| Source { file: format!("/raw/{name}").into(), ..Source::default() };
+        let source =
+            |name: &str| Source { file: format!("/raw/{name}").into(), ..Source::default() };
         let sources = vec![source("s/p3_0000.h5"), source("s/p3_0001.h5")];
         let scan = Acquisition { file: "/raw/master.h5".into(), sources, ..Acquisition::default() };
         let missing = stats.missing(&Spans::first_n(9), &scan).into_iter();
-        let missing: Vec<String> =
-            missing.map(|absent| format!("{}: {}", format_frames(&absent.range, 8), absent.reason)).collect();
+        let missing: Vec<String> = missing
+            .map(|absent| format!("{}: {}", format_frames(&absent.range, 8), absent.reason))
+            .collect();
         let expected = [
             "frames 0 to 1: can't be decoded: s/p3_0000.h5",
             "frame 3: file missing: s/p3_0001.h5",

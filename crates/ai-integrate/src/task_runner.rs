@@ -25,7 +25,8 @@ use crate::recipes::RecipeCache;
 use crate::sources::{FrameLoss, SourcePool};
 use crate::stats::{MAX_RANGES_IN_MESSAGE, TaskStats};
 
-/// The number of files that all engines together keep open ahead of need; the usual limit of a process is 1024.
+/// The number of files that all engines together keep open ahead of need; the usual limit of a
+/// process is 1024.
 const MAX_OPEN_FILES: usize = 256;
 
 /// The state that the tasks of a run share.
@@ -78,15 +79,20 @@ impl<'a> TaskRunner<'a> {
         self.args.force
     }
 
-    /// Integrates a task's frames on the engine with this number. Returns `None` if the task can't be integrated,
-    /// after it has reported why.
+    /// Integrates a task's frames on the engine with this number. Returns `None` if the task can't
+    /// be integrated, after it has reported why.
     ///
     /// # Errors
     /// Fails if a part can't be written, on a signal, and as [`Filter::emit`].
-    pub fn integrate(&self, mut task: Task, engine_number: usize) -> Result<Option<IntegratedTask>, Stop> {
+    pub fn integrate(
+        &self,
+        mut task: Task,
+        engine_number: usize,
+    ) -> Result<Option<IntegratedTask>, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
-            task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
+            task.out =
+                std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
         }
         self.filter.progress().set_scan(describe_scan(&task.acquisition));
         let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
@@ -96,7 +102,11 @@ impl<'a> TaskRunner<'a> {
                 Ok(()) => (),
                 Err(OwnerError::Unreadable(why)) => return Err(Stop::fatal("output", why)),
                 Err(OwnerError::Other(why)) => {
-                    self.report_task_error(&task, TaskError { why, retryable: false }, is_of_several)?;
+                    self.report_task_error(
+                        &task,
+                        TaskError { why, retryable: false },
+                        is_of_several,
+                    )?;
                     continue;
                 }
             }
@@ -110,7 +120,8 @@ impl<'a> TaskRunner<'a> {
             progress.correct(FrameCounts::default(), FrameCounts { done: 0, failed: frames });
             return Ok(None);
         };
-        let todo: Vec<Spans> = recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
+        let todo: Vec<Spans> =
+            recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
@@ -120,14 +131,23 @@ impl<'a> TaskRunner<'a> {
         let (mut device, mut changed_sources) = (shared_device.as_ref(), BTreeMap::new());
         let (stats, parts) = loop {
             if batches.len() == 0 {
-                break (TaskStats::new(recipe_tasks.len()), recipe_tasks.iter().map(|_| None).collect());
+                break (
+                    TaskStats::new(recipe_tasks.len()),
+                    recipe_tasks.iter().map(|_| None).collect(),
+                );
             }
             let mut counted = FrameCounts::default();
-            match self.integrate_batches(&recipe_tasks, &batches, device, &changed_sources, &mut counted)? {
+            match self.integrate_batches(
+                &recipe_tasks,
+                &batches,
+                device,
+                &changed_sources,
+                &mut counted,
+            )? {
                 TaskOutcome::Done(stats, parts) => break (*stats, parts),
                 TaskOutcome::WrongDevice => device = None,
-                // The parts hold rows of frames that can't be trusted, so they are written again without those
-                // sources.
+                // The parts hold rows of frames that can't be trusted, so they are written again
+                // without those sources.
                 TaskOutcome::SourcesChanged(sources) => changed_sources.extend(sources),
             }
             progress.correct(counted, FrameCounts::default());
@@ -144,18 +164,27 @@ impl<'a> TaskRunner<'a> {
         is_of_several: bool,
     ) -> Result<(), Stop> {
         let about = task.acquisition.file.display().to_string();
-        let error = if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
+        let error =
+            if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
         self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
     }
 
     /// Returns the engine's device, if it has one and there are frames to integrate.
-    fn open_device(&self, engine_number: usize, task: &Task, batches: &Batches) -> Option<SharedDevice> {
+    fn open_device(
+        &self,
+        engine_number: usize,
+        task: &Task,
+        batches: &Batches,
+    ) -> Option<SharedDevice> {
         let cache = self.args.kernel_cache_dir(&task.out);
-        let (device, label) =
-            self.device_pool.device(engine_number, cache, self.filter).filter(|_| batches.len() > 0)?;
+        let (device, label) = self
+            .device_pool
+            .device(engine_number, cache, self.filter)
+            .filter(|_| batches.len() > 0)?;
         let frames = batches.locations().iter().map(|location| location.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
-        // A single thread overlaps two launches; with more threads, the launches of different threads overlap.
+        // A single thread overlaps two launches; with more threads, the launches of different
+        // threads overlap.
         Some(SharedDevice {
             device,
             label,
@@ -164,8 +193,9 @@ impl<'a> TaskRunner<'a> {
         })
     }
 
-    /// Integrates the batches on all threads, and writes their rows into one part per recipe. Sources listed in
-    /// `changed_sources` are not read. Adds to `counted` what it counts as done or failed.
+    /// Integrates the batches on all threads, and writes their rows into one part per recipe.
+    /// Sources listed in `changed_sources` are not read. Adds to `counted` what it counts as done
+    /// or failed.
     fn integrate_batches(
         &self,
         recipe_tasks: &[RecipeTask],
@@ -181,9 +211,11 @@ impl<'a> TaskRunner<'a> {
         for (recipe, recipe_task) in recipe_tasks.iter().enumerate() {
             let frames: Spans = batches.frames_of_recipe(RecipeIndex(recipe)).collect();
             parts.push(match &recipe_task.resources {
-                Some(resources) if !frames.is_empty() => {
-                    Some(recipe_task.create_part(&resources.integrator, &frames).map_err(cannot_write)?)
-                }
+                Some(resources) if !frames.is_empty() => Some(
+                    recipe_task
+                        .create_part(&resources.integrator, &frames)
+                        .map_err(cannot_write)?,
+                ),
                 _ => None,
             });
         }
@@ -191,10 +223,15 @@ impl<'a> TaskRunner<'a> {
         let name = describe_task(&recipe_tasks[0].task);
         let groups = RecipeGroup::for_batches(recipe_tasks, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
-        let sources = SourcePool::new(scan, &groups[0].integrators, batches, most_open, changed_sources);
+        let sources =
+            SourcePool::new(scan, &groups[0].integrators, batches, most_open, changed_sources);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let left_out = |device| groups.iter().flat_map(move |group| group.integrators.unsupported_on_device(device));
-        for (_, why) in shared_device.iter().flat_map(|shared_device| left_out(&shared_device.device)) {
+        let left_out = |device| {
+            groups.iter().flat_map(move |group| group.integrators.unsupported_on_device(device))
+        };
+        for (_, why) in
+            shared_device.iter().flat_map(|shared_device| left_out(&shared_device.device))
+        {
             self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
         }
         let runner = BatchRunner {
@@ -219,7 +256,8 @@ impl<'a> TaskRunner<'a> {
         });
         for source in &scan.sources {
             self.filter.note(2, || {
-                let (file, frames) = (source.file.display(), format_count(source.frames.count(), "frame"));
+                let (file, frames) =
+                    (source.file.display(), format_count(source.frames.count(), "frame"));
                 format!("{name}: {file}: {frames}, {:.3} MB", source.bytes as f64 / 1e6)
             });
         }
@@ -285,11 +323,18 @@ impl<'a> TaskRunner<'a> {
 
 /// Names a scan in the progress: its file, which is shown without its directory, and its entry.
 fn describe_scan(scan: &Acquisition) -> String {
-    let name = scan.file.file_name().map_or_else(|| scan.file.display().to_string(), |name| name.display().to_string());
+    let name = scan
+        .file
+        .file_name()
+        .map_or_else(|| scan.file.display().to_string(), |name| name.display().to_string());
     format!("{name} {}", scan.entry)
 }
 
 /// Names a task in messages by its scan and frames, because nobody knows a task by its id.
 fn describe_task(task: &Task) -> String {
-    format!("{}, {}", describe_scan(&task.acquisition), format_frames(&task.range, MAX_RANGES_IN_MESSAGE))
+    format!(
+        "{}, {}",
+        describe_scan(&task.acquisition),
+        format_frames(&task.range, MAX_RANGES_IN_MESSAGE)
+    )
 }

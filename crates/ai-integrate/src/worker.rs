@@ -61,7 +61,11 @@ impl<'a> IntegrationWorker<'a> {
     }
 
     /// Integrates the frames of a batch that has been prefetched.
-    pub fn process_batch(&mut self, locations: &[FrameLocation], mut prefetched: Prefetched) -> BatchOutput {
+    pub fn process_batch(
+        &mut self,
+        locations: &[FrameLocation],
+        mut prefetched: Prefetched,
+    ) -> BatchOutput {
         let mut out = BatchOutput {
             frames: locations.len(),
             prefetched_bytes: prefetched.bytes,
@@ -76,7 +80,9 @@ impl<'a> IntegrationWorker<'a> {
                 Ok(open) => run
                     .chunks(self.batch_frames)
                     .for_each(|batch| self.process_chunk(&open, batch, &mut prefetched, &mut out)),
-                Err(loss) => run.iter().for_each(|location| self.record_loss(*location, &loss, &mut out)),
+                Err(loss) => {
+                    run.iter().for_each(|location| self.record_loss(*location, &loss, &mut out))
+                }
             }
             self.sources.release(index, run.len() as u64);
         }
@@ -99,13 +105,26 @@ impl<'a> IntegrationWorker<'a> {
             match open.store.frame_chunks(location.row) {
                 Where::Whole(chunk) => {
                     let stored = &mut self.buffers[batch.len()];
-                    match read_chunk(self.prefetcher, prefetched, open, location.source, &chunk, stored) {
+                    match read_chunk(
+                        self.prefetcher,
+                        prefetched,
+                        open,
+                        location.source,
+                        &chunk,
+                        stored,
+                    ) {
                         // The digest is computed while the bytes are in the CPU's cache.
                         Ok(()) => {
                             let digest = xxh3_64(stored);
-                            batch.push(FrameRead { location, filter_mask: chunk.filter_mask, digest });
+                            batch.push(FrameRead {
+                                location,
+                                filter_mask: chunk.filter_mask,
+                                digest,
+                            });
                         }
-                        Err(why) => self.record_loss(location, &FrameLoss::from_io_error(&why, &why), out),
+                        Err(why) => {
+                            self.record_loss(location, &FrameLoss::from_io_error(&why, &why), out)
+                        }
                     }
                 }
                 Where::Pieces(chunks) => in_pieces.push((location, chunks)),
@@ -113,12 +132,14 @@ impl<'a> IntegrationWorker<'a> {
                 Where::Damaged(why) => self.record_loss(location, &FrameLoss::corrupt(&why), out),
             }
         }
-        out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        out.read_bytes +=
+            self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
         let have_read = Instant::now();
         let group = &self.recipe_groups[locations[0].recipe_set];
         self.integrate(group, &open.decoder, &batch, out);
         out.assembled_frames += in_pieces.len() as u64;
-        let at_a_time = frames_assembled_at_once(group.integrators.frame_bytes(), self.batch_frames);
+        let at_a_time =
+            frames_assembled_at_once(group.integrators.frame_bytes(), self.batch_frames);
         in_pieces
             .chunks(at_a_time)
             .for_each(|frames| self.assemble_and_integrate(group, open, frames, prefetched, out));
@@ -126,22 +147,39 @@ impl<'a> IntegrationWorker<'a> {
         out.integrate_seconds += have_read.elapsed().as_secs_f64();
     }
 
-    fn integrate(&mut self, group: &RecipeGroup<'_>, decoder: &Decoder, batch: &[FrameRead], out: &mut BatchOutput) {
+    fn integrate(
+        &mut self,
+        group: &RecipeGroup<'_>,
+        decoder: &Decoder,
+        batch: &[FrameRead],
+        out: &mut BatchOutput,
+    ) {
         let pairs = self.buffers.iter().zip(batch);
-        let stored: Vec<EncodedFrame<'_>> =
-            pairs.map(|(bytes, frame)| EncodedFrame { bytes, filter_mask: frame.filter_mask }).collect();
+        let stored: Vec<EncodedFrame<'_>> = pairs
+            .map(|(bytes, frame)| EncodedFrame { bytes, filter_mask: frame.filter_mask })
+            .collect();
         if let Some(first) = stored.first() {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
         let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
-        let sums = match self.device.integrate(&group.integrators, decoder, &stored, &numbers, &mut self.scratch) {
+        let sums = match self.device.integrate(
+            &group.integrators,
+            decoder,
+            &stored,
+            &numbers,
+            &mut self.scratch,
+        ) {
             DeviceOutcome::Done(DeviceBatch { sums, sent_bytes }) => {
                 let frames = sums.iter().filter(|sums| sums.is_ok()).count();
-                let by_recipe = sent_bytes.into_iter().map(|(recipe, bytes)| (group.recipes[recipe], frames, bytes));
+                let by_recipe = sent_bytes
+                    .into_iter()
+                    .map(|(recipe, bytes)| (group.recipes[recipe], frames, bytes));
                 out.by_device.extend(by_recipe);
                 sums
             }
-            DeviceOutcome::UseCpu => group.integrators.integrate(decoder, &stored, &mut self.scratch),
+            DeviceOutcome::UseCpu => {
+                group.integrators.integrate(decoder, &stored, &mut self.scratch)
+            }
             DeviceOutcome::Failed(why) => {
                 out.device_error = Some(why);
                 group.integrators.integrate(decoder, &stored, &mut self.scratch)
@@ -180,7 +218,13 @@ impl<'a> IntegrationWorker<'a> {
                 read_chunk(prefetcher, prefetched, open, location.source, chunk, stored)
             };
             let pixels = &mut self.buffers[batch.len()];
-            match group.integrators.assemble(&open.decoder, &mut self.assembler, (location.row, chunks), read, pixels) {
+            match group.integrators.assemble(
+                &open.decoder,
+                &mut self.assembler,
+                (location.row, chunks),
+                read,
+                pixels,
+            ) {
                 Ok(digest) => batch.push(FrameRead { location, filter_mask: 0, digest }),
                 Err(error) => {
                     let loss = match &error {
@@ -197,13 +241,17 @@ impl<'a> IntegrationWorker<'a> {
     fn record_loss(&self, location: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
         let group = &self.recipe_groups[location.recipe_set];
         for (&recipe, monitor) in group.recipes.iter().zip(&group.monitors) {
-            out.rows.push((recipe, FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame))));
+            out.rows.push((
+                recipe,
+                FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame)),
+            ));
         }
         out.losses.push((location.frame, location.source, loss.clone()));
     }
 }
 
-/// Fills `stored` with the stored bytes of a chunk, which are taken from the prefetched ones or read now.
+/// Fills `stored` with the stored bytes of a chunk, which are taken from the prefetched ones or
+/// read now.
 fn read_chunk(
     prefetcher: &Prefetcher<'_>,
     prefetched: &mut Prefetched,
@@ -212,5 +260,7 @@ fn read_chunk(
     chunk: &Chunk,
     stored: &mut Vec<u8>,
 ) -> io::Result<()> {
-    prefetcher.take(prefetched, source, chunk, stored).unwrap_or_else(|| open.store.read_chunk(chunk, stored))
+    prefetcher
+        .take(prefetched, source, chunk, stored)
+        .unwrap_or_else(|| open.store.read_chunk(chunk, stored))
 }

@@ -1,4 +1,5 @@
-//! Axes of patterns and cakes: limits, requested or found from the pixels, and the bins between them.
+//! Axes of patterns and cakes: limits, requested or found from the pixels, and the bins between
+//! them.
 
 use std::f64::consts::{PI, TAU};
 
@@ -11,7 +12,8 @@ use crate::periodic_bins::PeriodicBins;
 use crate::request::BinsRequest;
 use crate::sector::{AzimuthRange, parse_azimuth_range, wrap_degrees_to_radians};
 
-/// Largest azimuthal span of a cake in degrees: a full circle, plus a tolerance for limits that are rounded sums.
+/// Largest azimuthal span of a cake in degrees: a full circle, plus a tolerance for limits that are
+/// rounded sums.
 const MAX_SPAN_DEGREES: f64 = 360.0 + 1e-6;
 
 /// The bins of a radial axis: their unit, outer limits and centers.
@@ -21,7 +23,8 @@ pub struct RadialAxis {
     pub unit: Unit,
     /// Lower edge of the first bin.
     pub lower: f64,
-    /// Upper edge of the last bin: the upper limit times 1 + 2^-23, as in pyFAI, so that the bin holds the limit.
+    /// Upper edge of the last bin: the upper limit times 1 + 2^-23, as in pyFAI, so that the bin
+    /// holds the limit.
     pub upper: f64,
     /// Centre of each bin.
     pub centers: Vec<f64>,
@@ -38,9 +41,13 @@ pub struct ChiAxis {
     pub centers: Vec<f64>,
 }
 
-/// Makes the radial bins in the base unit of `unit`. `extent`, the positions that the pixels cover, gives the limits
-/// that the request leaves out.
-pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Result<BinEdges, BinningError> {
+/// Makes the radial bins in the base unit of `unit`. `extent`, the positions that the pixels cover,
+/// gives the limits that the request leaves out.
+pub(crate) fn radial_bins(
+    bins: &BinsRequest,
+    unit: Unit,
+    extent: (f64, f64),
+) -> Result<BinEdges, BinningError> {
     let bin_edges = match bins {
         BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("radial")),
         BinsRequest::Uniform { npt, range } => {
@@ -49,24 +56,35 @@ pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) ->
                     (lower / unit.scale(), upper / unit.scale())
                 }
                 Some((lower, upper)) => {
-                    return Err(BinningError::Range { axis: "radial", range: Limits(lower, upper) });
+                    return Err(BinningError::Range {
+                        axis: "radial",
+                        range: Limits(lower, upper),
+                    });
                 }
                 None if unit.is_positive() => (extent.0.max(0.0), extent.1.max(0.0)),
                 None => extent,
             };
             // The axis has a width even if the only pixel lies at zero.
-            BinEdges::uniform(lower, exclusive_upper_limit(upper).max(lower + f64::MIN_POSITIVE), *npt)
+            BinEdges::uniform(
+                lower,
+                exclusive_upper_limit(upper).max(lower + f64::MIN_POSITIVE),
+                *npt,
+            )
         }
         BinsRequest::Edges(edges) => {
             check_edges("radial", edges)?;
             BinEdges::from_edges(edges.iter().map(|edge| edge / unit.scale()).collect())
         }
     };
-    Ok(if unit.is_positive() && bin_edges.lower() == 0.0 { bin_edges.clamp_low() } else { bin_edges })
+    Ok(if unit.is_positive() && bin_edges.lower() == 0.0 {
+        bin_edges.clamp_low()
+    } else {
+        bin_edges
+    })
 }
 
-/// Makes the azimuthal bins in radians, and their axis in degrees. The axis keeps the requested numbers: 170 to 190 is
-/// not wrapped to 170 to -170.
+/// Makes the azimuthal bins in radians, and their axis in degrees. The axis keeps the requested
+/// numbers: 170 to 190 is not wrapped to 170 to -170.
 pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxis), BinningError> {
     let (first, bin_edges) = match bins {
         BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("azimuthal")),
@@ -76,9 +94,16 @@ pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxi
                 AzimuthRange::FullCircle if last - first > MAX_SPAN_DEGREES => {
                     return Err(span_error(first, last));
                 }
-                AzimuthRange::FullCircle => (wrap_degrees_to_radians(first), wrap_degrees_to_radians(first) + TAU),
+                AzimuthRange::FullCircle => {
+                    (wrap_degrees_to_radians(first), wrap_degrees_to_radians(first) + TAU)
+                }
                 AzimuthRange::Sector(sector) => (sector.lower, sector.upper),
-                AzimuthRange::Empty => return Err(BinningError::Range { axis: "azimuth", range: Limits(first, last) }),
+                AzimuthRange::Empty => {
+                    return Err(BinningError::Range {
+                        axis: "azimuth",
+                        range: Limits(first, last),
+                    });
+                }
             };
             (first, BinEdges::uniform(lower, exclusive_upper_limit(upper), *npt))
         }
@@ -89,7 +114,10 @@ pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxi
                 return Err(span_error(first, last));
             }
             let shift = wrap_degrees_to_radians(first) - first.to_radians();
-            (first, BinEdges::from_edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
+            (
+                first,
+                BinEdges::from_edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()),
+            )
         }
     };
     let degrees = 180.0 / PI;
@@ -130,7 +158,9 @@ fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), BinningError> {
         return refuse(format!("{edge}; expected finite numbers"));
     }
     match edges.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => refuse(format!("{} is followed by {}; expected rising numbers", pair[0], pair[1])),
+        Some(pair) => {
+            refuse(format!("{} is followed by {}; expected rising numbers", pair[0], pair[1]))
+        }
         None => Ok(()),
     }
 }

@@ -1,22 +1,25 @@
 //! Bin edges along one coordinate: which bin holds a position, and which bins an interval overlaps.
 
-/// Factor from the largest position to the upper limit of an axis: 1 plus the epsilon of f32, as in pyFAI.
+/// Factor from the largest position to the upper limit of an axis: 1 plus the epsilon of f32, as in
+/// pyFAI.
 const UPPER_LIMIT_FACTOR: f64 = 1.0 + f32::EPSILON as f64;
 
-/// Returns the upper limit of an axis whose largest position is `max`. It is slightly larger than `max`, because bins
-/// are closed below and open above and the last one must hold `max`. pyFAI also applies this to limits given by users.
+/// Returns the upper limit of an axis whose largest position is `max`. It is slightly larger than
+/// `max`, because bins are closed below and open above and the last one must hold `max`. pyFAI also
+/// applies this to limits given by users.
 pub(crate) fn exclusive_upper_limit(max: f64) -> f64 {
     if max > 0.0 { max * UPPER_LIMIT_FACTOR } else { max / UPPER_LIMIT_FACTOR }
 }
 
-/// The edges of contiguous bins, each closed below and open above. Positions are in base units or radians.
+/// The edges of contiguous bins, each closed below and open above. Positions are in base units or
+/// radians.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BinEdges {
     bin_count: usize,
     lower: f64,
     spacing: EdgeSpacing,
-    /// True if the first bin also takes everything below it. A radius is never negative, so the part of an interval
-    /// around the beam centre that lies below zero belongs to the bin at zero.
+    /// True if the first bin also takes everything below it. A radius is never negative, so the
+    /// part of an interval around the beam centre that lies below zero belongs to the bin at zero.
     clamp_low: bool,
 }
 
@@ -71,8 +74,12 @@ impl BinEdges {
 
     pub fn centers(&self) -> Vec<f64> {
         match &self.spacing {
-            EdgeSpacing::Uniform(width) => (0..self.bin_count).map(|i| self.lower + (i as f64 + 0.5) * width).collect(),
-            EdgeSpacing::Edges(edges) => edges.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect(),
+            EdgeSpacing::Uniform(width) => {
+                (0..self.bin_count).map(|i| self.lower + (i as f64 + 0.5) * width).collect()
+            }
+            EdgeSpacing::Edges(edges) => {
+                edges.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect()
+            }
         }
     }
 
@@ -83,7 +90,8 @@ impl BinEdges {
         (position >= 0.0 && position < self.bin_count as f64).then_some(position as usize)
     }
 
-    /// Returns the bins that the interval `min..max` touches; `None` if it is outside the axis or not finite.
+    /// Returns the bins that the interval `min..max` touches; `None` if it is outside the axis or
+    /// not finite.
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
         let (first, last) = (self.position(min), self.position(max));
@@ -96,8 +104,8 @@ impl BinEdges {
         })
     }
 
-    /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps, in rising order. The lengths add
-    /// up to the part of the interval on the axis.
+    /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps, in rising
+    /// order. The lengths add up to the part of the interval on the axis.
     #[inline]
     pub fn for_each_overlap(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
         let Some(span) = self.bins_touched(min, max) else { return };
@@ -113,12 +121,13 @@ impl BinEdges {
         }
     }
 
-    /// Returns the position of `x` in units of bins from the lower end: its integer part is the bin, and a negative
-    /// position is below the axis.
+    /// Returns the position of `x` in units of bins from the lower end: its integer part is the
+    /// bin, and a negative position is below the axis.
     #[inline]
     fn position(&self, x: f64) -> f64 {
         match &self.spacing {
-            // A division, not a product with the inverse, puts pixels on an edge into the same bin as pyFAI.
+            // A division, not a product with the inverse, puts pixels on an edge into the same bin
+            // as pyFAI.
             EdgeSpacing::Uniform(width) => (x - self.lower) / width,
             EdgeSpacing::Edges(_) if x.is_nan() => x,
             EdgeSpacing::Edges(edges) => edges.partition_point(|edge| *edge <= x) as f64 - 1.0,

@@ -20,24 +20,34 @@ pub struct Binning {
     pub axis: RadialAxis,
     /// Azimuthal axis of a cake; `None` for a pattern.
     pub chi: Option<ChiAxis>,
-    /// Weights of pixels in bins. The bin number of a cake is azimuthal index * number of radial bins + radial index.
+    /// Weights of pixels in bins. The bin number of a cake is azimuthal index * number of radial
+    /// bins + radial index.
     pub matrix: Csc,
 }
 
-/// Builds the bins of a pattern with equal radial bins. `mask` is row-major and true for pixels to leave out.
+/// Builds the bins of a pattern with equal radial bins. `mask` is row-major and true for pixels to
+/// leave out.
 ///
 /// # Errors
 /// As for [`bin_pixels`].
-pub fn bin_pattern(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Result<Binning, BinningError> {
+pub fn bin_pattern(
+    geometry: &Geometry,
+    mask: &[bool],
+    request: &PatternRequest,
+) -> Result<Binning, BinningError> {
     bin_pixels(geometry, mask, &request.into())
 }
 
 /// Builds the bins of any pattern or cake. `mask` is row-major and true for pixels to leave out.
 ///
 /// # Errors
-/// The mask has another number of pixels, there are no bins or too many, limits or edges do not rise, the unit needs a
-/// wavelength and there is none, or no unmasked pixel lies in the range.
-pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<Binning, BinningError> {
+/// The mask has another number of pixels, there are no bins or too many, limits or edges do not
+/// rise, the unit needs a wavelength and there is none, or no unmasked pixel lies in the range.
+pub fn bin_pixels(
+    geometry: &Geometry,
+    mask: &[bool],
+    request: &BinningRequest,
+) -> Result<Binning, BinningError> {
     let [rows, columns] = geometry.shape();
     if mask.len() != rows * columns {
         return Err(BinningError::MaskShape { found: mask.len(), expected: [rows, columns] });
@@ -51,11 +61,19 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
     // Wrong limits are refused before positions are computed, which takes longer.
     axis::radial_bins(&request.radial, unit, (0.0, 1.0))?;
 
-    let positions = Positions::compute(geometry, unit, request.split, !matches!(azimuth, AzimuthBinning::FullCircle))?;
+    let positions = Positions::compute(
+        geometry,
+        unit,
+        request.split,
+        !matches!(azimuth, AzimuthBinning::FullCircle),
+    )?;
     let extended_mask: Vec<bool>;
     let mask = if unit.diverges() {
-        extended_mask =
-            mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.has_position(pixel)).collect();
+        extended_mask = mask
+            .iter()
+            .enumerate()
+            .map(|(pixel, masked)| *masked || !positions.has_position(pixel))
+            .collect();
         &extended_mask
     } else {
         mask
@@ -66,7 +84,9 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
 
     let (chi, matrix) = match azimuth {
         AzimuthBinning::FullCircle => (None, pattern_matrix(&positions, mask, &radial, None)),
-        AzimuthBinning::Sector(sector) => (None, pattern_matrix(&positions, mask, &radial, Some(sector))),
+        AzimuthBinning::Sector(sector) => {
+            (None, pattern_matrix(&positions, mask, &radial, Some(sector)))
+        }
         AzimuthBinning::Cake(azimuthal, chi) => {
             (Some(chi), cake_matrix(&positions, mask, &CakeGrid { radial, azimuthal }))
         }
@@ -77,23 +97,34 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
     Ok(Binning { axis, chi, matrix })
 }
 
-/// Checks a request without building the full matrix. If the request gives limits, the centres of pixels usually
-/// suffice to decide whether any pixel is within them.
+/// Checks a request without building the full matrix. If the request gives limits, the centres of
+/// pixels usually suffice to decide whether any pixel is within them.
 ///
 /// # Errors
 /// As for [`bin_pixels`].
-pub fn check_request(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<(), BinningError> {
+pub fn check_request(
+    geometry: &Geometry,
+    mask: &[bool],
+    request: &BinningRequest,
+) -> Result<(), BinningError> {
     let has_no_limits = matches!(request.radial, BinsRequest::Uniform { npt: 1.., range: None })
         && matches!(
             request.azimuth,
-            AzimuthRequest::Sum(None) | AzimuthRequest::Bins(BinsRequest::Uniform { npt: 1.., range: None })
+            AzimuthRequest::Sum(None)
+                | AzimuthRequest::Bins(BinsRequest::Uniform { npt: 1.., range: None })
         );
     if has_no_limits {
-        return if mask.contains(&false) { Ok(()) } else { Err(BinningError::AllMasked(mask.len())) };
+        return if mask.contains(&false) {
+            Ok(())
+        } else {
+            Err(BinningError::AllMasked(mask.len()))
+        };
     }
     let without_splitting = BinningRequest { split: PixelSplitting::No, ..request.clone() };
     // A corner may lie in the range even if no centre does.
-    bin_pixels(geometry, mask, &without_splitting).or_else(|_| bin_pixels(geometry, mask, request)).map(drop)
+    bin_pixels(geometry, mask, &without_splitting)
+        .or_else(|_| bin_pixels(geometry, mask, request))
+        .map(drop)
 }
 
 /// A validated [`AzimuthRequest`].
@@ -107,17 +138,28 @@ impl AzimuthBinning {
     fn resolve(azimuth: &AzimuthRequest) -> Result<Self, BinningError> {
         match azimuth {
             AzimuthRequest::Sum(None) => Ok(Self::FullCircle),
-            AzimuthRequest::Sum(Some((lower, upper))) => match parse_azimuth_range(*lower, *upper) {
-                AzimuthRange::FullCircle => Ok(Self::FullCircle),
-                AzimuthRange::Sector(sector) => Ok(Self::Sector(sector)),
-                AzimuthRange::Empty => Err(BinningError::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
-            },
-            AzimuthRequest::Bins(bins) => axis::azimuthal_bins(bins).map(|(bins, chi)| Self::Cake(bins, chi)),
+            AzimuthRequest::Sum(Some((lower, upper))) => {
+                match parse_azimuth_range(*lower, *upper) {
+                    AzimuthRange::FullCircle => Ok(Self::FullCircle),
+                    AzimuthRange::Sector(sector) => Ok(Self::Sector(sector)),
+                    AzimuthRange::Empty => {
+                        Err(BinningError::Range { axis: "azimuth", range: Limits(*lower, *upper) })
+                    }
+                }
+            }
+            AzimuthRequest::Bins(bins) => {
+                axis::azimuthal_bins(bins).map(|(bins, chi)| Self::Cake(bins, chi))
+            }
         }
     }
 }
 
-fn pattern_matrix(positions: &Positions, mask: &[bool], radial: &BinEdges, sector: Option<Sector>) -> Csc {
+fn pattern_matrix(
+    positions: &Positions,
+    mask: &[bool],
+    radial: &BinEdges,
+    sector: Option<Sector>,
+) -> Csc {
     let sector = sector.as_ref();
     let (pixels, nbins, bin_edges) = (mask.len(), radial.bin_count(), radial);
     let is_outside_sector = |interval: Option<(f64, f64)>| match (sector, interval) {
@@ -125,16 +167,22 @@ fn pattern_matrix(positions: &Positions, mask: &[bool], radial: &BinEdges, secto
         _ => false,
     };
     match positions {
-        Positions::Centers { radial, chi } => Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
-            if !mask[pixel] && !is_outside_sector(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
-                pattern::no_split(bin_edges, radial[pixel], entries);
-            }
-        }),
-        Positions::Boxes { radial, chi } => Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
-            if !mask[pixel] && !is_outside_sector(chi.as_ref().map(|chi| chi.interval(pixel))) {
-                pattern::bbox_split(bin_edges, radial.interval(pixel), entries);
-            }
-        }),
+        Positions::Centers { radial, chi } => {
+            Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
+                if !mask[pixel]
+                    && !is_outside_sector(chi.as_ref().map(|chi| (chi[pixel], chi[pixel])))
+                {
+                    pattern::no_split(bin_edges, radial[pixel], entries);
+                }
+            })
+        }
+        Positions::Boxes { radial, chi } => {
+            Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
+                if !mask[pixel] && !is_outside_sector(chi.as_ref().map(|chi| chi.interval(pixel))) {
+                    pattern::bbox_split(bin_edges, radial.interval(pixel), entries);
+                }
+            })
+        }
         Positions::Corners(corners) => Csc::build(pixels, nbins, |pixel, areas, entries| {
             if !mask[pixel] {
                 pattern::full_split(bin_edges, sector, &corners[pixel], areas, entries);
@@ -180,11 +228,16 @@ fn nothing_in_range_error(
     mask: &[bool],
 ) -> BinningError {
     let wanted_chi = match azimuth {
-        AzimuthRequest::Sum(range) | AzimuthRequest::Bins(BinsRequest::Uniform { range, .. }) => *range,
-        AzimuthRequest::Bins(BinsRequest::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
+        AzimuthRequest::Sum(range) | AzimuthRequest::Bins(BinsRequest::Uniform { range, .. }) => {
+            *range
+        }
+        AzimuthRequest::Bins(BinsRequest::Edges(edges)) => {
+            edges.first().copied().zip(edges.last().copied())
+        }
     };
     let covered = positions.radial_extent(mask).unwrap_or_default();
-    let degrees = |(min, max): (f64, f64)| Limits(min.to_degrees().max(-180.0), max.to_degrees().min(180.0));
+    let degrees =
+        |(min, max): (f64, f64)| Limits(min.to_degrees().max(-180.0), max.to_degrees().min(180.0));
     BinningError::NothingInRange {
         unit,
         wanted: Limits(axis.lower, axis.upper),

@@ -1,7 +1,7 @@
 //! Weights of one pixel in the bins of a cake (2-D), for each kind of pixel splitting.
 //!
-//! The bin number is azimuthal index * number of radial bins + radial index. A pixel across the discontinuity of chi
-//! contributes to the bins on both sides of it; pyFAI keeps it on one side.
+//! The bin number is azimuthal index * number of radial bins + radial index. A pixel across the
+//! discontinuity of chi contributes to the bins on both sides of it; pyFAI keeps it on one side.
 
 use crate::bin_edges::BinEdges;
 use crate::csc::CscBlock;
@@ -29,12 +29,15 @@ impl CakeGrid {
     /// Adds the whole pixel to the bin of its centre.
     #[inline]
     pub fn no_split(&self, radial: f64, chi: f64, entries: &mut CscBlock) {
-        if let (Some(radial), Some(azimuthal)) = (self.radial.find_bin(radial), self.azimuthal.find_bin(chi)) {
+        if let (Some(radial), Some(azimuthal)) =
+            (self.radial.find_bin(radial), self.azimuthal.find_bin(chi))
+        {
             entries.push(self.bin_index(azimuthal, radial), 1.0);
         }
     }
 
-    /// Spreads the pixel evenly over the rectangle of two intervals. The part outside the axes is lost.
+    /// Spreads the pixel evenly over the rectangle of two intervals. The part outside the axes is
+    /// lost.
     #[inline]
     pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut CscBlock) {
         let area = (radial.1 - radial.0) * (chi.1 - chi.0);
@@ -49,9 +52,15 @@ impl CakeGrid {
         }
     }
 
-    /// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided by its area on the grid.
-    /// A pixel at the end of an axis therefore counts with a total weight of 1.
-    pub fn full_split(&self, corners: &[[f32; 2]; 4], scratch: &mut CutScratch, entries: &mut CscBlock) {
+    /// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided
+    /// by its area on the grid. A pixel at the end of an axis therefore counts with a total weight
+    /// of 1.
+    pub fn full_split(
+        &self,
+        corners: &[[f32; 2]; 4],
+        scratch: &mut CutScratch,
+        entries: &mut CscBlock,
+    ) {
         self.cut_at_bin_edges(corners, scratch);
         scratch.compute_weights();
         for (bin, weight) in scratch.bins.iter().zip(&scratch.weights) {
@@ -75,7 +84,10 @@ impl CakeGrid {
                 let Some(rows) = chi_edges.bins_touched(min, max) else { continue };
                 let origin = outline.chi() + shift;
                 for azimuthal in rows.first..=rows.last {
-                    let (bottom, top) = (chi_edges.edge(azimuthal).max(min), chi_edges.edge(azimuthal + 1).min(max));
+                    let (bottom, top) = (
+                        chi_edges.edge(azimuthal).max(min),
+                        chi_edges.edge(azimuthal + 1).min(max),
+                    );
                     clip_between(column, 1, bottom - origin, top - origin, half, cell);
                     pieces.push((self.bin_index(azimuthal, radial), signed_area(cell)));
                 }
@@ -134,14 +146,17 @@ mod tests {
     use crate::bin_edges::exclusive_upper_limit;
     use crate::support::{TestPlacement, TestRandom, area_within, polygon};
 
-    /// Returns the exact area in a bin of a polygon and its periodic images. The circle ends 2π above its lower edge,
-    /// slightly below the upper edge of the last bin.
+    /// Returns the exact area in a bin of a polygon and its periodic images. The circle ends 2π
+    /// above its lower edge, slightly below the upper edge of the last bin.
     fn exact_area(grid: &CakeGrid, polygon: &[[f64; 2]], bin: usize) -> f64 {
         let (radial, chi) = (bin % grid.radial.bin_count(), bin / grid.radial.bin_count());
         let edges = grid.azimuthal.edges();
         let top = edges.edge(chi + 1).min(edges.lower() + TAU);
         let columns = [grid.radial.edge(radial), grid.radial.edge(radial + 1)];
-        [-TAU, 0.0, TAU].map(|shift| area_within(polygon, columns, [edges.edge(chi) - shift, top - shift])).iter().sum()
+        [-TAU, 0.0, TAU]
+            .map(|shift| area_within(polygon, columns, [edges.edge(chi) - shift, top - shift]))
+            .iter()
+            .sum()
     }
 
     #[test]
@@ -153,18 +168,26 @@ mod tests {
             let unit = Unit::all().nth(random.whole(0, 8)).unwrap().base();
             let all = placement.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
-            let radial = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
+            let radial = BinEdges::uniform(
+                random.between(0.0, 0.3) * max,
+                random.between(0.5, 1.1) * max,
+                40,
+            );
             let start = random.between(-PI, PI);
             let end = [start + TAU, random.between(start + 0.1, start + 6.0)][random.whole(0, 2)];
-            let azimuthal =
-                PeriodicBins::new(BinEdges::uniform(start, exclusive_upper_limit(end), random.whole(1, 90)));
+            let azimuthal = PeriodicBins::new(BinEdges::uniform(
+                start,
+                exclusive_upper_limit(end),
+                random.whole(1, 90),
+            ));
             let grid = CakeGrid { radial, azimuthal };
             let mut scratch = CutScratch::default();
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
                 grid.cut_at_bin_edges(corners, &mut scratch);
                 scratch.compute_weights();
-                let total: f64 = scratch.bins.iter().map(|bin| exact_area(&grid, &polygon, *bin)).sum();
+                let total: f64 =
+                    scratch.bins.iter().map(|bin| exact_area(&grid, &polygon, *bin)).sum();
                 for (bin, weight) in scratch.bins.iter().zip(&scratch.weights) {
                     let tolerance = 1e-9_f64.max(1e-18 / total.abs());
                     let expected = exact_area(&grid, &polygon, *bin) / total;
@@ -176,7 +199,8 @@ mod tests {
                 }
                 assert!(scratch.bins.is_sorted_by(|a, b| a < b));
                 at_discontinuity += usize::from(
-                    scratch.bins.len() > 1 && scratch.bins[0] + grid.bin_count() / 2 < *scratch.bins.last().unwrap(),
+                    scratch.bins.len() > 1
+                        && scratch.bins[0] + grid.bin_count() / 2 < *scratch.bins.last().unwrap(),
                 );
             }
         }
@@ -194,14 +218,21 @@ mod tests {
             for first in 0..8 {
                 let mut corners = if first < 4 { square } else { mirrored };
                 corners.rotate_left(first % 4);
-                let azimuthal = PeriodicBins::new(BinEdges::uniform(start, exclusive_upper_limit(start + TAU), 6));
+                let azimuthal = PeriodicBins::new(BinEdges::uniform(
+                    start,
+                    exclusive_upper_limit(start + TAU),
+                    6,
+                ));
                 let grid = CakeGrid { radial: BinEdges::uniform(0.0, 2.0, 2), azimuthal };
                 let mut scratch = CutScratch::default();
                 grid.cut_at_bin_edges(&corners, &mut scratch);
                 scratch.compute_weights();
                 for (bin, weight) in scratch.bins.iter().zip(&scratch.weights) {
                     let expected = if bin % 2 == 0 { 1.0 / 6.0 } else { 0.0 };
-                    assert!((weight - expected).abs() < 1e-6, "{corners:?} from {start}: {weight} in {bin}");
+                    assert!(
+                        (weight - expected).abs() < 1e-6,
+                        "{corners:?} from {start}: {weight} in {bin}"
+                    );
                 }
                 assert_eq!(scratch.bins.iter().filter(|bin| *bin % 2 == 0).count(), 6);
             }

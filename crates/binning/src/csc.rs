@@ -5,11 +5,12 @@ use rayon::prelude::*;
 /// Number of pixels that one thread processes at a time.
 const PIXELS_PER_BLOCK: usize = 1 << 15;
 
-/// The integration matrix (bins x pixels) in CSC layout: the weight of each pixel in each bin, one column per pixel.
+/// The integration matrix (bins x pixels) in CSC layout: the weight of each pixel in each bin, one
+/// column per pixel.
 ///
-/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bins` and `weights`, in rising
-/// order of bins. Masked pixels and pixels outside the range have no entries. Weights are positive; those of one pixel
-/// add up to at most 1.
+/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bins` and
+/// `weights`, in rising order of bins. Masked pixels and pixels outside the range have no entries.
+/// Weights are positive; those of one pixel add up to at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Csc {
     /// Index of each pixel's first entry, and at the end the number of entries.
@@ -34,8 +35,9 @@ impl Csc {
         (&self.bins[range.clone()], &self.weights[range])
     }
 
-    /// Builds the matrix in parallel: `fill(pixel, scratch, entries)` adds the entries of one pixel. Each block of pixels
-    /// has a `Scratch` of its own. The result does not depend on the number of threads.
+    /// Builds the matrix in parallel: `fill(pixel, scratch, entries)` adds the entries of one
+    /// pixel. Each block of pixels has a `Scratch` of its own. The result does not depend on the
+    /// number of threads.
     pub(crate) fn build<Scratch: Default>(
         pixels: usize,
         nbins: usize,
@@ -84,7 +86,8 @@ impl CscBlock {
         Self { bins: Vec::with_capacity(entries), weights: Vec::with_capacity(entries) }
     }
 
-    /// Adds an entry of the current pixel, unless its weight is zero or negative once rounded to f32.
+    /// Adds an entry of the current pixel, unless its weight is zero or negative once rounded to
+    /// f32.
     #[inline]
     pub fn push(&mut self, bin: usize, weight: f64) {
         let weight = weight as f32;
@@ -108,7 +111,9 @@ mod tests {
             }
         });
         assert_eq!(matrix.pixel_count(), pixels);
-        for pixel in [0, 1, 3, PIXELS_PER_BLOCK - 1, PIXELS_PER_BLOCK, PIXELS_PER_BLOCK + 1, pixels - 1] {
+        for pixel in
+            [0, 1, 3, PIXELS_PER_BLOCK - 1, PIXELS_PER_BLOCK, PIXELS_PER_BLOCK + 1, pixels - 1]
+        {
             let (bins, weights) = matrix.entries_of_pixel(pixel);
             let expected: Vec<u32> = (0..pixel % 4).map(|bin| (pixel % 900 + bin) as u32).collect();
             assert_eq!(bins, expected, "{pixel}");

@@ -1,20 +1,24 @@
-//! Builds the integration matrix: the weight of each detector pixel in each bin of a pattern (1-D) or a cake (2-D).
+//! Builds the integration matrix: the weight of each detector pixel in each bin of a pattern (1-D)
+//! or a cake (2-D).
 //!
-//! [`bin_pattern`] and [`bin_pixels`] take a [`geometry::Geometry`], a static mask and a request, and return a
-//! [`Binning`]: the radial axis, the azimuthal axis of a cake, and a sparse matrix ([`Csc`]) with a column per pixel.
-//! This is done once per recipe and detector; integrating a frame is then a product with the matrix (crate `kernels`).
+//! [`bin_pattern`] and [`bin_pixels`] take a [`geometry::Geometry`], a static mask and a request,
+//! and return a [`Binning`]: the radial axis, the azimuthal axis of a cake, and a sparse matrix
+//! ([`Csc`]) with a column per pixel. This is done once per recipe and detector; integrating a
+//! frame is then a product with the matrix (crate `kernels`).
 //!
-//! 1. Positions of all pixels are computed in the base unit: centres, half widths or corners, as the splitting needs.
+//! 1. Positions of all pixels are computed in the base unit: centres, half widths or corners, as
+//!    the splitting needs.
 //! 2. The axes follow from the request and, if it gives no limits, from the unmasked pixels.
-//! 3. Each pixel is split over the bins that it overlaps, in parallel by blocks of pixels. The result does not depend on
-//!    the number of threads.
+//! 3. Each pixel is split over the bins that it overlaps, in parallel by blocks of pixels. The
+//!    result does not depend on the number of threads.
 //!
 //! # Axes
-//! Limits that the request leaves out come from the unmasked pixels: their centres without splitting, centre ± delta
-//! with bounding boxes, corners with full splitting, and never below zero. The upper limit, requested or not, is
-//! multiplied by 1 + 2^-23, because bins are closed below and open above and the last one must hold the limit. Pixels
-//! are assigned to bins in the base unit, in f64. All of this is as in pyFAI 2026.9: axes agree to rounding, and pixels
-//! fall in the same bins.
+//! Limits that the request leaves out come from the unmasked pixels: their centres without
+//! splitting, centre ± delta with bounding boxes, corners with full splitting, and never below
+//! zero. The upper limit, requested or not, is multiplied by 1 + 2^-23, because bins are closed
+//! below and open above and the last one must hold the limit. Pixels are assigned to bins in the
+//! base unit, in f64. All of this is as in pyFAI 2026.9: axes agree to rounding, and pixels fall in
+//! the same bins.
 //!
 //! # Weights
 //! | splitting | weight of a pixel in a bin |
@@ -23,21 +27,25 @@
 //! | [`PixelSplitting::BBox`] | overlap of the bin with centre ± delta, divided by 2 delta; parts outside the axis are lost |
 //! | [`PixelSplitting::Full`] | area of the pixel's polygon in (radius, chi) inside the bin, divided by its area on the axis |
 //!
-//! In a cake, bounding boxes and polygons are cut along both axes. Weights are computed in f64 and stored as f32.
+//! In a cake, bounding boxes and polygons are cut along both axes. Weights are computed in f64 and
+//! stored as f32.
 //!
-//! The spacing d diverges at the beam, so a pixel that contains or touches the beam centre has no position on such an
-//! axis and no weight.
+//! The spacing d diverges at the beam, so a pixel that contains or touches the beam centre has no
+//! position on such an axis and no weight.
 //!
 //! # Differences from pyFAI
-//! - With a lower limit given by the user, pyFAI's sparse engines also put pixels up to one bin width below the limit
-//!   into the first bin, and with bounding boxes both end bins keep the truncated parts of their pixels. Here an axis
-//!   ends at its limits. Only at a lower limit of zero are truncated parts kept, as in pyFAI: a radius is not negative.
-//! - A sector may cross the discontinuity of chi and holds all its pixels. A pixel across the discontinuity belongs to
-//!   the sectors, and to the bins of a cake, on both sides of it; pyFAI keeps it on one side.
-//! - A pixel that contains the beam centre has every azimuth and reaches from the centre to its corners. In pyFAI it is
-//!   the polygon of its corners, which lacks the centre.
-//! - In a cake with full splitting, polygons are cut exactly. pyFAI fills bins in order of azimuth by the mean height of
-//!   an edge, which moves up to a fifth of a pixel to a neighbouring bin; the sum over azimuth is equal.
+//! - With a lower limit given by the user, pyFAI's sparse engines also put pixels up to one bin
+//!   width below the limit into the first bin, and with bounding boxes both end bins keep the
+//!   truncated parts of their pixels. Here an axis ends at its limits. Only at a lower limit of
+//!   zero are truncated parts kept, as in pyFAI: a radius is not negative.
+//! - A sector may cross the discontinuity of chi and holds all its pixels. A pixel across the
+//!   discontinuity belongs to the sectors, and to the bins of a cake, on both sides of it; pyFAI
+//!   keeps it on one side.
+//! - A pixel that contains the beam centre has every azimuth and reaches from the centre to its
+//!   corners. In pyFAI it is the polygon of its corners, which lacks the centre.
+//! - In a cake with full splitting, polygons are cut exactly. pyFAI fills bins in order of azimuth
+//!   by the mean height of an edge, which moves up to a fifth of a pixel to a neighbouring bin; the
+//!   sum over azimuth is equal.
 //!
 //! # Example
 //! ```

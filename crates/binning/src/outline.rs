@@ -4,21 +4,24 @@ use std::f64::consts::{PI, TAU};
 
 use crate::bin_edges::{BinEdges, BinSpan};
 
-/// The outline of one pixel: its corners joined by straight lines in (radius, chi), with chi continuous along them.
+/// The outline of one pixel: its corners joined by straight lines in (radius, chi), with chi
+/// continuous along them.
 ///
-/// Around the corners of a pixel that contains the beam centre, chi changes by 2π, so the lines do not close. Such an
-/// outline is closed along radius zero: it encloses the area from the centre to the corners, over the full circle.
+/// Around the corners of a pixel that contains the beam centre, chi changes by 2π, so the lines do
+/// not close. Such an outline is closed along radius zero: it encloses the area from the centre to
+/// the corners, over the full circle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outline {
     points: [[f64; 2]; 7],
     len: usize,
-    /// Origin of chi in `points`. Relative angles are small, so areas lose no precision by cancellation.
+    /// Origin of chi in `points`. Relative angles are small, so areas lose no precision by
+    /// cancellation.
     chi: f64,
 }
 
 impl Outline {
-    /// Makes the outline from the corners A, B, C, D of a pixel, each [radius in the base unit, chi in radians]; chi may
-    /// be off by multiples of 2π. `None` if a corner is not finite.
+    /// Makes the outline from the corners A, B, C, D of a pixel, each [radius in the base unit, chi
+    /// in radians]; chi may be off by multiples of 2π. `None` if a corner is not finite.
     pub fn new(corners: &[[f32; 2]; 4]) -> Option<Self> {
         let corners = corners.map(|corner| corner.map(f64::from));
         if !corners.as_flattened().iter().all(|x| x.is_finite()) {
@@ -61,26 +64,30 @@ impl Outline {
         extent(self.points().iter().map(|point| point[0]))
     }
 
-    /// Returns the smallest and the largest chi in radians, each at most 2π from the first corner's.
+    /// Returns the smallest and the largest chi in radians, each at most 2π from the first
+    /// corner's.
     pub fn chi_extent(&self) -> (f64, f64) {
         let (min, max) = extent(self.points().iter().map(|point| point[1]));
         (self.chi + min, self.chi + max)
     }
 
-    /// Writes to `areas` the signed area of the outline in each bin of `span`. All areas have the same sign, unless the
-    /// pixel is so close to the beam centre that its outline crosses itself.
+    /// Writes to `areas` the signed area of the outline in each bin of `span`. All areas have the
+    /// same sign, unless the pixel is so close to the beam centre that its outline crosses itself.
     pub fn bin_areas(&self, bin_edges: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
         areas.clear();
         areas.resize(span.last - span.first + 1, 0.0);
         let points = self.points();
         for (i, &from) in points.iter().enumerate() {
             let to = points[(i + 1) % points.len()];
-            let (low, high, sign) = if from[0] < to[0] { (from, to, 1.0) } else { (to, from, -1.0) };
+            let (low, high, sign) =
+                if from[0] < to[0] { (from, to, 1.0) } else { (to, from, -1.0) };
             let slope = (high[1] - low[1]) / (high[0] - low[0]);
-            // Within each bin, a trapezium lies below the edge. An edge of constant radius has none, whatever its slope.
+            // Within each bin, a trapezium lies below the edge. An edge of constant radius has
+            // none, whatever its slope.
             let Some(crossed) = bin_edges.bins_touched(low[0], high[0]) else { continue };
             for bin in crossed.first..=crossed.last {
-                let (left, right) = (low[0].max(bin_edges.edge(bin)), high[0].min(bin_edges.edge(bin + 1)));
+                let (left, right) =
+                    (low[0].max(bin_edges.edge(bin)), high[0].min(bin_edges.edge(bin + 1)));
                 if right > left {
                     let height = low[1] + slope * (0.5 * (left + right) - low[0]);
                     areas[bin - span.first] += sign * (right - left) * height;

@@ -24,8 +24,9 @@ pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: 
     }
 }
 
-/// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided by its area on the axis.
-/// A pixel at the end of the axis therefore counts with a total weight of 1, as in pyFAI.
+/// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided by
+/// its area on the axis. A pixel at the end of the axis therefore counts with a total weight of 1,
+/// as in pyFAI.
 #[inline]
 pub(crate) fn full_split(
     bin_edges: &BinEdges,
@@ -53,8 +54,8 @@ pub(crate) fn full_split(
     }
 }
 
-/// Turns signed areas into fractions that add up to 1. If an outline crosses itself, the smaller of its two sides is
-/// dropped.
+/// Turns signed areas into fractions that add up to 1. If an outline crosses itself, the smaller of
+/// its two sides is dropped.
 pub(crate) fn areas_to_fractions(areas: &mut [f64]) {
     let sign = areas.iter().sum::<f64>().signum();
     areas.iter_mut().for_each(|area| *area = (*area * sign).max(0.0));
@@ -92,17 +93,27 @@ mod tests {
             let all = placement.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);
-            let bin_edges = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
+            let bin_edges = BinEdges::uniform(
+                random.between(0.0, 0.3) * max,
+                random.between(0.5, 1.1) * max,
+                npt,
+            );
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
                 let found = exact_weights(&bin_edges, corners);
-                let strip = |bin| area_within(&polygon, [bin_edges.edge(bin), bin_edges.edge(bin + 1)], ALL_CHI);
+                let strip = |bin| {
+                    area_within(&polygon, [bin_edges.edge(bin), bin_edges.edge(bin + 1)], ALL_CHI)
+                };
                 let total: f64 = found.iter().map(|(bin, _)| strip(*bin)).sum();
                 for (bin, weight) in &found {
-                    // The area of a sliver at the end of the axis is no more precise than the corners.
+                    // The area of a sliver at the end of the axis is no more precise than the
+                    // corners.
                     let tolerance = 1e-9_f64.max(1e-20 / total.abs());
                     let expected = strip(*bin) / total;
-                    assert!((weight - expected).abs() < tolerance, "{placement:?} {unit}: {corners:?} in {bin}");
+                    assert!(
+                        (weight - expected).abs() < tolerance,
+                        "{placement:?} {unit}: {corners:?} in {bin}"
+                    );
                     compared += usize::from(*weight > 0.0 && *weight < 1.0);
                 }
             }
@@ -112,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_pixel_at_the_beam_centre_reaches_from_zero_to_its_corners() {
-        // A square pixel around the centre with its corners at radius 1: within that radius, it covers every azimuth.
+        // A square pixel around the centre with its corners at radius 1: within that radius, it
+        // covers every azimuth.
         let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
         let found = exact_weights(&BinEdges::uniform(0.0, 2.0, 8), &corners);
         assert_eq!(found.len(), 5);

@@ -8,8 +8,8 @@ use crate::bin_edges::BinEdges;
 #[derive(Clone, Debug)]
 pub(crate) struct PeriodicBins {
     edges: BinEdges,
-    /// End of the period, at most 2π above the lower edge. The upper edge of a full circle is slightly beyond it; the
-    /// part beyond belongs to the first bin.
+    /// End of the period, at most 2π above the lower edge. The upper edge of a full circle is
+    /// slightly beyond it; the part beyond belongs to the first bin.
     period_end: f64,
 }
 
@@ -30,9 +30,10 @@ impl PeriodicBins {
         [0.0, TAU, -TAU].into_iter().find_map(|shift| self.edges.find_bin(chi + shift))
     }
 
-    /// Returns the periodic images of the interval `min..max` that lie on the bins, as (shift, min, max) in rising order:
-    /// the interval is shifted by a multiple of 2π and clipped to the bins. Images do not overlap; together they are as
-    /// long as the interval if the bins span the circle.
+    /// Returns the periodic images of the interval `min..max` that lie on the bins, as (shift, min,
+    /// max) in rising order: the interval is shifted by a multiple of 2π and clipped to the bins.
+    /// Images do not overlap; together they are as long as the interval if the bins span the
+    /// circle.
     #[inline]
     pub fn periodic_images(&self, min: f64, max: f64) -> impl Iterator<Item = (f64, f64, f64)> {
         let (lower, end) = (self.edges.lower(), self.period_end);
@@ -45,8 +46,8 @@ impl PeriodicBins {
         })
     }
 
-    /// Calls `each(bin, length)` for every bin that a periodic image of the interval `min..max` overlaps, in rising order
-    /// of bins.
+    /// Calls `each(bin, length)` for every bin that a periodic image of the interval `min..max`
+    /// overlaps, in rising order of bins.
     #[inline]
     pub fn for_each_overlap(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
         let mut last: Option<(usize, f64)> = None;
@@ -87,7 +88,11 @@ mod tests {
     #[test]
     fn every_angle_has_a_bin() {
         for (lower, bins) in [(-PI, 4), (0.0, 7), (-1.0, 1), (3.0, 360)] {
-            let bins = PeriodicBins::new(BinEdges::uniform(lower, exclusive_upper_limit(lower + TAU), bins));
+            let bins = PeriodicBins::new(BinEdges::uniform(
+                lower,
+                exclusive_upper_limit(lower + TAU),
+                bins,
+            ));
             for chi in [-PI, -3.0, -1.0, 0.0, 1.0, 3.0, PI] {
                 assert!(bins.find_bin(chi).is_some(), "{chi} from {lower}");
             }
@@ -101,7 +106,10 @@ mod tests {
             let found = overlaps(&bins, center - 0.2, center + 0.3);
             let numbers: Vec<usize> = found.iter().map(|(bin, _)| *bin).collect();
             assert_eq!(numbers, [0, 5]);
-            assert!((found[0].1 - 0.3).abs() < 1e-12 && (found[1].1 - 0.2).abs() < 1e-12, "{found:?}");
+            assert!(
+                (found[0].1 - 0.3).abs() < 1e-12 && (found[1].1 - 0.2).abs() < 1e-12,
+                "{found:?}"
+            );
         }
     }
 
@@ -110,13 +118,15 @@ mod tests {
         let found = overlaps(&circle(1), PI - 0.2, PI + 0.3);
         assert_eq!(found.len(), 1);
         assert!((found[0].1 - 0.5).abs() < 1e-12);
-        let whole: f64 = overlaps(&circle(5), 0.5 - PI, 0.5 + PI).iter().map(|(_, length)| length).sum();
+        let whole: f64 =
+            overlaps(&circle(5), 0.5 - PI, 0.5 + PI).iter().map(|(_, length)| length).sum();
         assert!((whole - TAU).abs() < 1e-12);
     }
 
     #[test]
     fn parts_outside_a_sector_are_cut_off() {
-        let bins = PeriodicBins::new(BinEdges::uniform(170f64.to_radians(), 190f64.to_radians(), 2));
+        let bins =
+            PeriodicBins::new(BinEdges::uniform(170f64.to_radians(), 190f64.to_radians(), 2));
         let found = overlaps(&bins, -171f64.to_radians(), -169f64.to_radians());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, 1);

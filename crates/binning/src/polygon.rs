@@ -3,8 +3,8 @@
 /// The corners of a polygon in order.
 pub(crate) type Polygon = Vec<[f64; 2]>;
 
-/// Writes to `out` the part of a polygon between two values of coordinate `axis` (Sutherland and Hodgman, 1974).
-/// `scratch` is a buffer.
+/// Writes to `out` the part of a polygon between two values of coordinate `axis` (Sutherland and
+/// Hodgman, 1974). `scratch` is a buffer.
 pub(crate) fn clip_between(
     polygon: &[[f64; 2]],
     axis: usize,
@@ -25,7 +25,8 @@ fn clip_half_plane(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out
         let (from, to) = ((previous[axis] - limit) * side, (point[axis] - limit) * side);
         if (from < 0.0) != (to < 0.0) {
             let fraction = from / (from - to);
-            let mut crossing = [0, 1].map(|axis| previous[axis] + fraction * (point[axis] - previous[axis]));
+            let mut crossing =
+                [0, 1].map(|axis| previous[axis] + fraction * (point[axis] - previous[axis]));
             crossing[axis] = limit;
             out.push(crossing);
         }
@@ -40,8 +41,9 @@ fn clip_half_plane(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out
 pub(crate) fn signed_area(polygon: &[[f64; 2]]) -> f64 {
     let Some((origin, rest)) = polygon.split_first() else { return 0.0 };
     // Differences to the first corner keep precision: a pixel is small and far from the origin.
-    let cross =
-        |a: &[f64; 2], b: &[f64; 2]| (a[0] - origin[0]) * (b[1] - origin[1]) - (b[0] - origin[0]) * (a[1] - origin[1]);
+    let cross = |a: &[f64; 2], b: &[f64; 2]| {
+        (a[0] - origin[0]) * (b[1] - origin[1]) - (b[0] - origin[0]) * (a[1] - origin[1])
+    };
     0.5 * rest.windows(2).map(|pair| cross(&pair[0], &pair[1])).sum::<f64>()
 }
 
@@ -69,8 +71,9 @@ mod tests {
     #[test]
     fn a_concave_polygon_keeps_its_area() {
         let arrow = [[0.0, 0.0], [4.0, 2.0], [0.0, 4.0], [1.0, 2.0]];
-        let strips: f64 =
-            (0..8).map(|i| signed_area(&clipped(&arrow, 1, 0.5 * f64::from(i), 0.5 * f64::from(i + 1)))).sum();
+        let strips: f64 = (0..8)
+            .map(|i| signed_area(&clipped(&arrow, 1, 0.5 * f64::from(i), 0.5 * f64::from(i + 1))))
+            .sum();
         assert!((strips - signed_area(&arrow)).abs() < 1e-14);
         let reversed: Polygon = arrow.iter().rev().copied().collect();
         assert_eq!(signed_area(&reversed), -signed_area(&arrow));

@@ -7,8 +7,8 @@ use crate::BinningError;
 use crate::outline::Outline;
 use crate::request::PixelSplitting;
 
-/// The positions of all pixels, row-major: radius in a base unit and chi in radians. As in pyFAI, centres are f64 and
-/// corners are f32, so that pixels fall in the same bins.
+/// The positions of all pixels, row-major: radius in a base unit and chi in radians. As in pyFAI,
+/// centres are f64 and corners are f32, so that pixels fall in the same bins.
 pub(crate) enum Positions {
     /// Centres, for no splitting.
     Centers { radial: Vec<f64>, chi: Option<Vec<f64>> },
@@ -26,7 +26,8 @@ pub(crate) struct PixelIntervals {
 }
 
 impl Positions {
-    /// Computes the positions that `split` needs. Azimuths of centres and boxes are computed only `with_chi`.
+    /// Computes the positions that `split` needs. Azimuths of centres and boxes are computed only
+    /// `with_chi`.
     pub fn compute(
         geometry: &Geometry,
         unit: Unit,
@@ -35,27 +36,32 @@ impl Positions {
     ) -> Result<Self, BinningError> {
         let base = unit.base();
         Ok(match split {
-            PixelSplitting::No => {
-                Self::Centers { radial: geometry.radial_centers(base)?, chi: with_chi.then(|| geometry.chi_centers()) }
-            }
+            PixelSplitting::No => Self::Centers {
+                radial: geometry.radial_centers(base)?,
+                chi: with_chi.then(|| geometry.chi_centers()),
+            },
             PixelSplitting::BBox => Self::Boxes {
                 radial: PixelIntervals {
                     centers: geometry.radial_centers(base)?,
                     deltas: geometry.radial_deltas(base)?,
                 },
-                chi: with_chi
-                    .then(|| PixelIntervals { centers: geometry.chi_centers(), deltas: geometry.chi_deltas() }),
+                chi: with_chi.then(|| PixelIntervals {
+                    centers: geometry.chi_centers(),
+                    deltas: geometry.chi_deltas(),
+                }),
             },
             PixelSplitting::Full => Self::Corners(geometry.corners(base)?),
         })
     }
 
-    /// Returns whether a pixel has a position on an axis that diverges at the beam: it must not contain or touch the beam
-    /// centre.
+    /// Returns whether a pixel has a position on an axis that diverges at the beam: it must not
+    /// contain or touch the beam centre.
     pub fn has_position(&self, pixel: usize) -> bool {
         match self {
             Self::Centers { radial, .. } => radial[pixel].is_finite(),
-            Self::Boxes { radial, .. } => radial.centers[pixel].is_finite() && radial.deltas[pixel].is_finite(),
+            Self::Boxes { radial, .. } => {
+                radial.centers[pixel].is_finite() && radial.deltas[pixel].is_finite()
+            }
             Self::Corners(corners) => {
                 Outline::new(&corners[pixel]).is_some_and(|outline| !outline.contains_beam_center())
             }
@@ -71,11 +77,13 @@ impl Positions {
         })
     }
 
-    /// Returns the smallest and the largest chi of unmasked pixels in radians; `None` if all are masked or azimuths were
-    /// not computed.
+    /// Returns the smallest and the largest chi of unmasked pixels in radians; `None` if all are
+    /// masked or azimuths were not computed.
     pub fn chi_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
         extent(mask, |pixel| match self {
-            Self::Centers { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| (chi[pixel], chi[pixel])),
+            Self::Centers { chi, .. } => {
+                chi.as_ref().map_or(EMPTY_EXTENT, |chi| (chi[pixel], chi[pixel]))
+            }
             Self::Boxes { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| chi.interval(pixel)),
             Self::Corners(corners) => {
                 Outline::new(&corners[pixel]).map_or(EMPTY_EXTENT, |outline| outline.chi_extent())
@@ -95,10 +103,13 @@ impl PixelIntervals {
 const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 
 fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
-    corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
+    corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| {
+        (min.min(corner[0].into()), max.max(corner[0].into()))
+    })
 }
 
-/// Returns the smallest interval that contains the intervals of all unmasked pixels; NaN limits are ignored.
+/// Returns the smallest interval that contains the intervals of all unmasked pixels; NaN limits are
+/// ignored.
 fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Option<(f64, f64)> {
     let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
     let (min, max) = mask

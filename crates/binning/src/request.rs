@@ -2,15 +2,17 @@
 
 use geometry::Unit;
 
-/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI. Crate `integrator` translates
-/// the recipe's `Split` into it.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI. Crate
+/// `integrator` translates the recipe's `Split` into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelSplitting {
     /// No splitting: the whole pixel counts in the bin of its centre.
     No,
-    /// Splitting by bounding box: the pixel is spread evenly over centre ± delta, the distance of its farthest corner.
+    /// Splitting by bounding box: the pixel is spread evenly over centre ± delta, the distance of
+    /// its farthest corner.
     BBox,
-    /// Full splitting: the pixel is spread over the polygon of its corners in the plane of radius and azimuth.
+    /// Full splitting: the pixel is spread over the polygon of its corners in the plane of radius
+    /// and azimuth.
     Full,
 }
 
@@ -23,7 +25,8 @@ pub struct PatternRequest {
     pub npt: usize,
     /// Lower and upper limit in `unit`; `None` for the range that the unmasked pixels cover.
     pub radial_range: Option<(f64, f64)>,
-    /// Sector in degrees, which may cross the discontinuity (170 to 190); `None` for the full circle.
+    /// Sector in degrees, which may cross the discontinuity (170 to 190); `None` for the full
+    /// circle.
     pub azimuth_range: Option<(f64, f64)>,
     /// Pixel splitting.
     pub split: PixelSplitting,
@@ -42,11 +45,13 @@ pub struct BinningRequest {
     pub split: PixelSplitting,
 }
 
-/// The azimuthal part of a [`BinningRequest`], in degrees. Angles that differ by 360 are equivalent.
+/// The azimuthal part of a [`BinningRequest`], in degrees. Angles that differ by 360 are
+/// equivalent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AzimuthRequest {
-    /// A pattern: pixels of all azimuths, or of a sector, are summed. A pixel of the sector is not cut at its limits:
-    /// without splitting it counts if its centre is inside, with splitting if any part of it is.
+    /// A pattern: pixels of all azimuths, or of a sector, are summed. A pixel of the sector is not
+    /// cut at its limits: without splitting it counts if its centre is inside, with splitting if
+    /// any part of it is.
     Sum(Option<(f64, f64)>),
     /// A cake: bins of azimuth, from -180 to 180 if no range is given.
     Bins(BinsRequest),
@@ -67,7 +72,8 @@ pub enum BinsRequest {
 }
 
 impl BinningRequest {
-    /// Returns the number of radial bins and the number of azimuthal bins, which is 1 for a pattern.
+    /// Returns the number of radial bins and the number of azimuthal bins, which is 1 for a
+    /// pattern.
     pub(crate) fn bin_counts(&self) -> (usize, usize) {
         let azimuthal = match &self.azimuth {
             AzimuthRequest::Sum(_) => 1,

@@ -20,8 +20,8 @@ pub(crate) enum AzimuthRange {
     Empty,
 }
 
-/// Interprets a range in degrees. An upper limit below the lower one is taken 360 degrees further: 170 to 190, -190 to
-/// -170 and 170 to -170 are one sector.
+/// Interprets a range in degrees. An upper limit below the lower one is taken 360 degrees further:
+/// 170 to 190, -190 to -170 and 170 to -170 are one sector.
 pub(crate) fn parse_azimuth_range(lower: f64, upper: f64) -> AzimuthRange {
     let span = upper - lower;
     if span >= 360.0 && span.is_finite() {
@@ -41,12 +41,12 @@ pub(crate) fn wrap_degrees_to_radians(degrees: f64) -> f64 {
 }
 
 impl Sector {
-    /// Returns whether the interval `min..max` overlaps the sector. The interval is in radians, at most 2π long, and
-    /// partly within [-π, π].
+    /// Returns whether the interval `min..max` overlaps the sector. The interval is in radians, at
+    /// most 2π long, and partly within [-π, π].
     ///
-    /// The interval is compared as it is, and shifted by 2π in both directions. As it is, it overlaps the sector if it
-    /// touches one of the limits. Shifted, it must reach beyond the limit: otherwise a pixel that ends at π would also
-    /// count for a sector that begins at -π.
+    /// The interval is compared as it is, and shifted by 2π in both directions. As it is, it
+    /// overlaps the sector if it touches one of the limits. Shifted, it must reach beyond the
+    /// limit: otherwise a pixel that ends at π would also count for a sector that begins at -π.
     #[inline]
     pub fn overlaps(&self, min: f64, max: f64) -> bool {
         max >= self.lower && min <= self.upper
@@ -76,7 +76,8 @@ mod tests {
         for (lower, upper) in [(-180.0, 180.0), (0.0, 360.0), (-270.0, 90.0), (-400.0, 400.0)] {
             assert_eq!(parse_azimuth_range(lower, upper), AzimuthRange::FullCircle);
         }
-        for (lower, upper) in [(10.0, 10.0), (10.0, -350.0), (f64::NAN, 3.0), (0.0, f64::INFINITY)] {
+        for (lower, upper) in [(10.0, 10.0), (10.0, -350.0), (f64::NAN, 3.0), (0.0, f64::INFINITY)]
+        {
             assert_eq!(parse_azimuth_range(lower, upper), AzimuthRange::Empty, "{lower}..{upper}");
         }
     }
@@ -96,7 +97,8 @@ mod tests {
     #[test]
     fn sectors_that_meet_at_the_discontinuity_share_no_point() {
         for degrees in [-180.0, -179.0, -170.5, 170.5, 179.0, 180.0] {
-            let sectors = u8::from(contains(170.0, 180.0, degrees)) + u8::from(contains(-180.0, -170.0, degrees));
+            let sectors = u8::from(contains(170.0, 180.0, degrees))
+                + u8::from(contains(-180.0, -170.0, degrees));
             assert_eq!(sectors, 1, "{degrees}");
         }
     }

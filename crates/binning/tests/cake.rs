@@ -5,12 +5,14 @@
 mod support;
 
 use binning::{
-    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
+    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting,
+    bin_pattern, bin_pixels,
 };
 use geometry::Geometry;
 use support::{TestPlacement, TestRandom, unit};
 
-const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
+const SPLITS: [PixelSplitting; 3] =
+    [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 const NPT: usize = 20;
 
 fn cake(geometry: &Geometry, split: PixelSplitting, azimuth: BinsRequest) -> Binning {
@@ -45,13 +47,19 @@ fn bins_are_numbered_azimuth_first() {
     assert_eq!(found.matrix.nbins, 36 * NPT);
     assert!((chi.lower + 180.0).abs() < 1e-12 && (chi.centers[0] + 175.0).abs() < 1e-4);
     assert!((chi.upper / 180.0 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
-    let (radii, angles) = (geometry.radial_centers(unit("q_nm^-1")).unwrap(), geometry.chi_centers());
+    let (radii, angles) =
+        (geometry.radial_centers(unit("q_nm^-1")).unwrap(), geometry.chi_centers());
     for pixel in 0..1600 {
-        let ([bin], [weight]) = found.matrix.entries_of_pixel(pixel) else { panic!("pixel {pixel} is not in one bin") };
+        let ([bin], [weight]) = found.matrix.entries_of_pixel(pixel) else {
+            panic!("pixel {pixel} is not in one bin")
+        };
         assert_eq!(*weight, 1.0);
         let (row, column) = (*bin as usize / NPT, *bin as usize % NPT);
         let half = [(chi.upper - chi.lower) / 72.0, (axis.upper - axis.lower) / (2.0 * NPT as f64)];
-        assert!((angles[pixel].to_degrees() - chi.centers[row]).abs() <= half[0] * 1.000001, "pixel {pixel}");
+        assert!(
+            (angles[pixel].to_degrees() - chi.centers[row]).abs() <= half[0] * 1.000001,
+            "pixel {pixel}"
+        );
         assert!((radii[pixel] - axis.centers[column]).abs() <= half[1] * 1.000001, "pixel {pixel}");
     }
 }
@@ -64,18 +72,30 @@ fn the_sum_over_azimuth_is_the_pattern() {
         let geometry = placement.geometry();
         let start = random.between(-200.0, 200.0);
         for split in SPLITS {
-            let found = cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
-            let request =
-                PatternRequest { unit: unit("q_nm^-1"), npt: NPT, radial_range: None, azimuth_range: None, split };
-            let pattern = bin_pattern(&geometry, &vec![false; placement.pixels()], &request).unwrap();
+            let found =
+                cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
+            let request = PatternRequest {
+                unit: unit("q_nm^-1"),
+                npt: NPT,
+                radial_range: None,
+                azimuth_range: None,
+                split,
+            };
+            let pattern =
+                bin_pattern(&geometry, &vec![false; placement.pixels()], &request).unwrap();
             assert_eq!(found.axis, pattern.axis);
             for pixel in 0..placement.pixels() {
                 let mut sums = [0.0; NPT];
                 let (bins, weights) = found.matrix.entries_of_pixel(pixel);
-                bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize % NPT] += f64::from(*weight));
+                bins.iter()
+                    .zip(weights)
+                    .for_each(|(bin, weight)| sums[*bin as usize % NPT] += f64::from(*weight));
                 let (bins, weights) = pattern.matrix.entries_of_pixel(pixel);
-                bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize] -= f64::from(*weight));
-                let largest = sums.iter().fold(0.0_f64, |largest, difference| largest.max(difference.abs()));
+                bins.iter()
+                    .zip(weights)
+                    .for_each(|(bin, weight)| sums[*bin as usize] -= f64::from(*weight));
+                let largest =
+                    sums.iter().fold(0.0_f64, |largest, difference| largest.max(difference.abs()));
                 assert!(largest < 2e-6, "{placement:?} {split:?}: pixel {pixel}: {sums:?}");
             }
         }
@@ -89,10 +109,19 @@ fn a_pixel_across_the_discontinuity_is_on_both_sides() {
     let pixel = 20 * 40 + 3;
     for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sums = weights_by_azimuth(&cake(&geometry, split, even(90, None)), pixel);
-        assert!((sums[0] - 0.5).abs() < 1e-6 && (sums[89] - 0.5).abs() < 1e-6, "{split:?}: {} {}", sums[0], sums[89]);
+        assert!(
+            (sums[0] - 0.5).abs() < 1e-6 && (sums[89] - 0.5).abs() < 1e-6,
+            "{split:?}: {} {}",
+            sums[0],
+            sums[89]
+        );
         // On an axis from 0 to 360 degrees, where these bins are in the middle, they hold as much.
-        let middle = weights_by_azimuth(&cake(&geometry, split, even(90, Some((0.0, 360.0)))), pixel);
-        assert!((middle[44] - sums[89]).abs() < 1e-4 && (middle[45] - sums[0]).abs() < 1e-4, "{split:?}");
+        let middle =
+            weights_by_azimuth(&cake(&geometry, split, even(90, Some((0.0, 360.0)))), pixel);
+        assert!(
+            (middle[44] - sums[89]).abs() < 1e-4 && (middle[45] - sums[0]).abs() < 1e-4,
+            "{split:?}"
+        );
     }
 }
 
@@ -111,14 +140,18 @@ fn the_azimuthal_axis_keeps_the_requested_range() {
         }
         assert_eq!(found.matrix, same.matrix);
         let far = 20 * 41 + 39;
-        assert!(found.matrix.entries_of_pixel(far).0.is_empty(), "{split:?}: a pixel at 0 deg is in");
+        assert!(
+            found.matrix.entries_of_pixel(far).0.is_empty(),
+            "{split:?}: a pixel at 0 deg is in"
+        );
     }
 }
 
 #[test]
 fn azimuthal_edges_may_be_uneven_and_cross_the_discontinuity() {
     let geometry = TestPlacement::flat([41, 41], [20.2, 20.4]).geometry();
-    let found = cake(&geometry, PixelSplitting::No, BinsRequest::Edges(vec![90.0, 170.0, 181.5, 300.0]));
+    let found =
+        cake(&geometry, PixelSplitting::No, BinsRequest::Edges(vec![90.0, 170.0, 181.5, 300.0]));
     assert_eq!(
         found.chi.as_ref().unwrap().centers.iter().map(|chi| chi.round()).collect::<Vec<_>>(),
         [130.0, 176.0, 241.0]
@@ -126,8 +159,10 @@ fn azimuthal_edges_may_be_uneven_and_cross_the_discontinuity() {
     for (pixel, chi) in geometry.chi_centers().iter().enumerate() {
         let degrees = chi.to_degrees().rem_euclid(360.0);
         let expected = [(90.0, 170.0), (170.0, 181.5), (181.5, 300.0)];
-        let expected: Vec<f64> =
-            expected.iter().map(|(a, b)| f64::from(u8::from((*a..*b).contains(&degrees)))).collect();
+        let expected: Vec<f64> = expected
+            .iter()
+            .map(|(a, b)| f64::from(u8::from((*a..*b).contains(&degrees))))
+            .collect();
         assert_eq!(weights_by_azimuth(&found, pixel), expected, "pixel {pixel} at {degrees}");
     }
 }

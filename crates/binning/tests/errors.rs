@@ -5,8 +5,8 @@
 mod support;
 
 use binning::{
-    AzimuthRequest, BinningError, BinningRequest, BinsRequest, Limits, PatternRequest, PixelSplitting, bin_pattern,
-    bin_pixels,
+    AzimuthRequest, BinningError, BinningRequest, BinsRequest, Limits, PatternRequest,
+    PixelSplitting, bin_pattern, bin_pixels,
 };
 use geometry::GeometryError;
 use support::{TestPlacement, unit};
@@ -46,7 +46,8 @@ fn a_range_off_the_detector() {
         "no pixel in radial range 50 to 60 2th_deg; unmasked pixels cover 1.1433 to 3.83777 2th_deg"
     );
     for split in [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full] {
-        let message = error_of(&PatternRequest { azimuth_range: Some((170.0, 190.0)), split, ..request() });
+        let message =
+            error_of(&PatternRequest { azimuth_range: Some((170.0, 190.0)), split, ..request() });
         assert!(message.contains("and azimuth 170 to 190 deg; unmasked pixels cover"), "{message}");
         assert!(message.ends_with(" deg"), "{message}");
     }
@@ -54,7 +55,10 @@ fn a_range_off_the_detector() {
 
 #[test]
 fn no_bins_or_too_many() {
-    assert_eq!(error_of(&PatternRequest { npt: 0, ..request() }), "0 radial bins; expected at least 1");
+    assert_eq!(
+        error_of(&PatternRequest { npt: 0, ..request() }),
+        "0 radial bins; expected at least 1"
+    );
     let even = |npt| BinsRequest::Uniform { npt, range: None };
     assert_eq!(cake_error_of(even(10), even(0)), "0 azimuthal bins; expected at least 1");
     assert_eq!(
@@ -68,10 +72,16 @@ fn limits_in_the_wrong_order() {
     let expected = "radial range 5 to 2; expected two finite numbers, the lower first";
     assert_eq!(error_of(&PatternRequest { radial_range: Some((5.0, 2.0)), ..request() }), expected);
     for range in [(2.0, 2.0), (f64::NAN, 2.0), (0.0, f64::INFINITY)] {
-        assert!(error_of(&PatternRequest { radial_range: Some(range), ..request() }).starts_with("radial range "));
+        assert!(
+            error_of(&PatternRequest { radial_range: Some(range), ..request() })
+                .starts_with("radial range ")
+        );
     }
     for range in [(10.0, 10.0), (f64::NEG_INFINITY, 2.0)] {
-        assert!(error_of(&PatternRequest { azimuth_range: Some(range), ..request() }).starts_with("azimuth range "));
+        assert!(
+            error_of(&PatternRequest { azimuth_range: Some(range), ..request() })
+                .starts_with("azimuth range ")
+        );
     }
 }
 
@@ -88,7 +98,10 @@ fn edges_that_do_not_rise() {
     }
     let full_circle = "azimuth edges: 0 to 380 deg; expected at most a full circle, 360 deg";
     assert_eq!(cake_error_of(even(), edges(&[0.0, 380.0])), full_circle);
-    assert_eq!(cake_error_of(even(), BinsRequest::Uniform { npt: 3, range: Some((0.0, 380.0)) }), full_circle);
+    assert_eq!(
+        cake_error_of(even(), BinsRequest::Uniform { npt: 3, range: Some((0.0, 380.0)) }),
+        full_circle
+    );
 }
 
 #[test]
@@ -96,15 +109,22 @@ fn a_mask_of_another_detector() {
     let error = bin_pattern(&placement().geometry(), &[false; 599], &request()).unwrap_err();
     assert_eq!(error.to_string(), "mask has 599 pixels; expected 20 x 30 = 600");
     let error = bin_pattern(&placement().geometry(), &[true; 600], &request()).unwrap_err();
-    assert_eq!(error.to_string(), "all 600 pixels are masked; check the mask files and masked regions");
+    assert_eq!(
+        error.to_string(),
+        "all 600 pixels are masked; check the mask files and masked regions"
+    );
 }
 
 #[test]
 fn a_unit_that_needs_the_wavelength() {
     let geometry = placement().geometry_with("");
     assert!(bin_pattern(&geometry, &[false; 600], &request()).is_ok());
-    let error =
-        bin_pattern(&geometry, &[false; 600], &PatternRequest { unit: unit("q_nm^-1"), ..request() }).unwrap_err();
+    let error = bin_pattern(
+        &geometry,
+        &[false; 600],
+        &PatternRequest { unit: unit("q_nm^-1"), ..request() },
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("q_nm^-1 needs a wavelength"), "{error}");
 }
 

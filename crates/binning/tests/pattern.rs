@@ -5,15 +5,23 @@
 mod support;
 
 use binning::{
-    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
+    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting,
+    bin_pattern, bin_pixels,
 };
 use geometry::{Geometry, Unit};
 use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon, unit};
 
-const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
+const SPLITS: [PixelSplitting; 3] =
+    [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 
 fn request(split: PixelSplitting) -> PatternRequest {
-    PatternRequest { unit: unit("2th_deg"), npt: 50, radial_range: None, azimuth_range: None, split }
+    PatternRequest {
+        unit: unit("2th_deg"),
+        npt: 50,
+        radial_range: None,
+        azimuth_range: None,
+        split,
+    }
 }
 
 fn binned(geometry: &Geometry, request: &PatternRequest) -> Binning {
@@ -42,10 +50,16 @@ fn without_a_range_every_pixel_counts_once() {
         let geometry = placement.geometry();
         for split in SPLITS {
             let unit = Unit::all().nth(random.whole(0, 8)).unwrap();
-            let found = binned(&geometry, &PatternRequest { unit, npt: random.whole(1, 300), ..request(split) });
+            let found = binned(
+                &geometry,
+                &PatternRequest { unit, npt: random.whole(1, 300), ..request(split) },
+            );
             for pixel in 0..placement.pixels() {
                 let total = total_weight(&found, pixel);
-                assert!((total - 1.0).abs() < 1e-6, "{placement:?} {unit} {split:?}: pixel {pixel} counts {total}");
+                assert!(
+                    (total - 1.0).abs() < 1e-6,
+                    "{placement:?} {unit} {split:?}: pixel {pixel} counts {total}"
+                );
                 assert!(found.matrix.entries_of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
             }
         }
@@ -62,21 +76,39 @@ fn the_axis_spans_the_unmasked_pixels() {
     for split in SPLITS {
         let ends = |pixel: usize| match split {
             PixelSplitting::No => (centers[pixel], centers[pixel]),
-            PixelSplitting::BBox => (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]),
+            PixelSplitting::BBox => {
+                (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel])
+            }
             PixelSplitting::Full => {
                 let radii = corners[pixel].map(|corner| 0.1 * f64::from(corner[0]));
-                (radii.into_iter().fold(f64::MAX, f64::min), radii.into_iter().fold(f64::MIN, f64::max))
+                (
+                    radii.into_iter().fold(f64::MAX, f64::min),
+                    radii.into_iter().fold(f64::MIN, f64::max),
+                )
             }
         };
         let lower = (200..800).map(|pixel| ends(pixel).0).fold(f64::MAX, f64::min);
-        let upper = (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
-        let found = bin_pattern(&geometry, &mask, &PatternRequest { unit: unit("q_A^-1"), ..request(split) }).unwrap();
-        assert!((found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14, "{split:?}");
+        let upper =
+            (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
+        let found = bin_pattern(
+            &geometry,
+            &mask,
+            &PatternRequest { unit: unit("q_A^-1"), ..request(split) },
+        )
+        .unwrap();
+        assert!(
+            (found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14,
+            "{split:?}"
+        );
         let width = (upper - lower) / 50.0;
         for (i, center) in found.axis.centers.iter().enumerate() {
             assert!((center - (lower + (i as f64 + 0.5) * width)).abs() < 1e-13);
         }
-        assert_eq!(contributing_pixels(&found), (200..800).collect::<Vec<_>>(), "masked pixels count");
+        assert_eq!(
+            contributing_pixels(&found),
+            (200..800).collect::<Vec<_>>(),
+            "masked pixels count"
+        );
     }
 }
 
@@ -90,7 +122,10 @@ fn the_axis_does_not_begin_below_zero() {
 fn a_given_range_is_the_axis_with_a_slightly_larger_upper_limit() {
     let geometry = TestPlacement::flat([30, 40], [10.0, 20.0]).geometry();
     for split in SPLITS {
-        let found = binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
+        let found = binned(
+            &geometry,
+            &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) },
+        );
         assert!((found.axis.lower - 0.5).abs() < 1e-15);
         assert!((found.axis.upper / 1.5 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
         assert!((found.axis.centers[0] - 0.55).abs() < 1e-7);
@@ -101,13 +136,19 @@ fn a_given_range_is_the_axis_with_a_slightly_larger_upper_limit() {
 fn without_splitting_the_centre_decides() {
     let geometry = TestPlacement::flat([30, 40], [10.2, 20.4]).geometry();
     let centers = geometry.radial_centers(unit("2th_deg")).unwrap();
-    let found =
-        binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(PixelSplitting::No) });
+    let found = binned(
+        &geometry,
+        &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(PixelSplitting::No) },
+    );
     for (pixel, center) in centers.iter().enumerate() {
         let position = (center - found.axis.lower) / (found.axis.upper - found.axis.lower) * 10.0;
         let (bins, weights) = found.matrix.entries_of_pixel(pixel);
         if (0.0..10.0).contains(&position) {
-            assert_eq!((bins, weights), (&[position as u32][..], &[1.0][..]), "pixel {pixel} at {center}");
+            assert_eq!(
+                (bins, weights),
+                (&[position as u32][..], &[1.0][..]),
+                "pixel {pixel} at {center}"
+            );
         } else {
             assert!(bins.is_empty(), "pixel {pixel} at {center} is outside");
         }
@@ -116,13 +157,21 @@ fn without_splitting_the_centre_decides() {
 
 #[test]
 fn a_bounding_box_counts_by_its_overlap() {
-    let geometry = TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }.geometry();
+    let geometry =
+        TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }
+            .geometry();
     let unit = unit("q_nm^-1");
-    let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let (centers, deltas) =
+        (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
     let found = binned(
         &geometry,
-        &PatternRequest { unit, radial_range: Some(range), npt: 33, ..request(PixelSplitting::BBox) },
+        &PatternRequest {
+            unit,
+            radial_range: Some(range),
+            npt: 33,
+            ..request(PixelSplitting::BBox)
+        },
     );
     let width = (found.axis.upper - found.axis.lower) / 33.0;
     let mut truncated = 0;
@@ -137,7 +186,10 @@ fn a_bounding_box_counts_by_its_overlap() {
         truncated += usize::from(expected > 0.01 && expected < 0.99);
         let (bins, weights) = found.matrix.entries_of_pixel(pixel);
         for (bin, weight) in bins.iter().zip(weights) {
-            assert!((f64::from(*weight) - overlap(*bin)).abs() < 1e-7, "pixel {pixel} in bin {bin}");
+            assert!(
+                (f64::from(*weight) - overlap(*bin)).abs() < 1e-7,
+                "pixel {pixel} in bin {bin}"
+            );
         }
     }
     assert!(truncated > 10, "the ends of the range cut only {truncated} pixels");
@@ -150,8 +202,10 @@ fn full_splitting_counts_by_area() {
         let placement = TestPlacement { orientation, ..TestPlacement::random(&mut random) };
         let geometry = placement.geometry();
         let corners = geometry.corners(unit("2th_rad")).unwrap();
-        let found =
-            binned(&geometry, &PatternRequest { unit: unit("2th_rad"), npt: 120, ..request(PixelSplitting::Full) });
+        let found = binned(
+            &geometry,
+            &PatternRequest { unit: unit("2th_rad"), npt: 120, ..request(PixelSplitting::Full) },
+        );
         let width = (found.axis.upper - found.axis.lower) / 120.0;
         for (pixel, corners) in corners.iter().enumerate() {
             let Some(polygon) = polygon(corners) else { continue };
@@ -160,7 +214,10 @@ fn full_splitting_counts_by_area() {
             for (bin, weight) in bins.iter().zip(weights) {
                 let edge = found.axis.lower + f64::from(*bin) * width;
                 let expected = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
-                assert!((f64::from(*weight) - expected).abs() < 1e-7, "{placement:?}: pixel {pixel} in {bin}");
+                assert!(
+                    (f64::from(*weight) - expected).abs() < 1e-7,
+                    "{placement:?}: pixel {pixel} in {bin}"
+                );
             }
         }
     }
@@ -171,7 +228,11 @@ fn a_sector_across_the_discontinuity_is_the_sum_of_its_halves() {
     // The beam hits the centre of a pixel, so the azimuth of half a row is exactly π.
     let geometry = TestPlacement::flat([41, 40], [20.5, 20.5]).geometry();
     let sector = |lower, upper| {
-        binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(PixelSplitting::No) }).matrix
+        binned(
+            &geometry,
+            &PatternRequest { azimuth_range: Some((lower, upper)), ..request(PixelSplitting::No) },
+        )
+        .matrix
     };
     let whole = sector(170.0, 190.0);
     assert_eq!(whole, sector(-190.0, -170.0));
@@ -195,21 +256,34 @@ fn with_splitting_both_halves_hold_the_pixels_across_the_discontinuity() {
             let request = PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) };
             contributing_pixels(&binned(&geometry, &request))
         };
-        let (whole, upper, lower) = (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
+        let (whole, upper, lower) =
+            (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
         // Each pixel has the same weights in the sector as in its half.
         let matrix = |lower, upper| {
-            binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }).matrix
+            binned(
+                &geometry,
+                &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) },
+            )
+            .matrix
         };
         let (all, halves) = (matrix(170.0, 190.0), [matrix(170.0, 180.0), matrix(-180.0, -170.0)]);
         for &pixel in &whole {
             let half = &halves[usize::from(!upper.contains(&pixel))];
-            assert_eq!(all.entries_of_pixel(pixel), half.entries_of_pixel(pixel), "{split:?}: pixel {pixel}");
+            assert_eq!(
+                all.entries_of_pixel(pixel),
+                half.entries_of_pixel(pixel),
+                "{split:?}: pixel {pixel}"
+            );
         }
-        let both: Vec<usize> = upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
+        let both: Vec<usize> =
+            upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
         assert!(whole.iter().all(|pixel| upper.contains(pixel) || lower.contains(pixel)));
         assert_eq!(whole.len() + both.len(), upper.len() + lower.len(), "{split:?}");
         // Row 20 left of the beam lies across the discontinuity.
-        assert!(both.len() >= 20 && both.iter().all(|pixel| (19..=21).contains(&(pixel / 40))), "{split:?}: {both:?}");
+        assert!(
+            both.len() >= 20 && both.iter().all(|pixel| (19..=21).contains(&(pixel / 40))),
+            "{split:?}: {both:?}"
+        );
         let pixel = 20 * 40 + 3;
         assert!(both.contains(&pixel), "{split:?}");
     }
@@ -238,7 +312,10 @@ fn a_full_circle_is_no_sector() {
     for split in SPLITS {
         let all = binned(&geometry, &request(split));
         for range in [(0.0, 360.0), (-180.0, 180.0), (90.0, 500.0)] {
-            assert_eq!(binned(&geometry, &PatternRequest { azimuth_range: Some(range), ..request(split) }), all);
+            assert_eq!(
+                binned(&geometry, &PatternRequest { azimuth_range: Some(range), ..request(split) }),
+                all
+            );
         }
     }
 }
@@ -272,7 +349,10 @@ fn bins_between_edges_are_sums_of_smaller_equal_bins() {
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[*bin as usize] -= f64::from(*weight);
             }
-            assert!(sums.iter().all(|difference| difference.abs() < 1e-6), "{split:?}: pixel {pixel}: {sums:?}");
+            assert!(
+                sums.iter().all(|difference| difference.abs() < 1e-6),
+                "{split:?}: pixel {pixel}: {sums:?}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Greys of counts: a scale that is linear near the background and logarithmic above it, so that weak rings and strong ones
-//! are both seen.
+//! Greys of counts: a scale that is linear near the background and logarithmic above it, so that
+//! weak rings and strong ones are both seen.
 
 use plotters::style::RGBColor;
 
@@ -13,7 +13,8 @@ pub struct Contrast {
 }
 
 impl Contrast {
-    /// Creates the scale from the 1st to the 99.8th percentile of the values, so that hot pixels don't darken the rest.
+    /// Creates the scale from the 1st to the 99.8th percentile of the values, so that hot pixels
+    /// don't darken the rest.
     pub fn from_values(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -38,8 +39,12 @@ impl Contrast {
     /// Returns round values between the ends: 1, 2 or 5 times a power of ten, and zero.
     pub fn ticks(&self) -> Vec<f64> {
         let decades = -3..=12;
-        let round = decades.flat_map(|decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
-        std::iter::once(0.0).chain(round).filter(|tick| (self.low..=self.high).contains(tick)).collect()
+        let round = decades
+            .flat_map(|decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
+        std::iter::once(0.0)
+            .chain(round)
+            .filter(|tick| (self.low..=self.high).contains(tick))
+            .collect()
     }
 }
 

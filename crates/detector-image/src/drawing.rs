@@ -1,4 +1,5 @@
-//! Arranges the picture: title, image with axes in pixels and 2theta, colour bar, and the mean over 2theta below.
+//! Arranges the picture: title, image with axes in pixels and 2theta, colour bar, and the mean over
+//! 2theta below.
 
 use std::error::Error;
 
@@ -63,11 +64,13 @@ impl Layout {
 }
 
 pub fn render_png(image: &DetectorImage) -> Result<Vec<u8>, Box<dyn Error>> {
-    register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "the built-in font is damaged")?;
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+        .map_err(|_| "the built-in font is damaged")?;
     let layout = Layout::new(image);
     let (width, height) = layout.size;
     let mut bytes = vec![255; (width as usize).saturating_mul(height as usize).saturating_mul(3)];
-    let integrated = image.counts.iter().zip(&image.kinds).filter(|(_, kind)| **kind == PixelKind::Valid);
+    let integrated =
+        image.counts.iter().zip(&image.kinds).filter(|(_, kind)| **kind == PixelKind::Valid);
     let contrast = Contrast::from_values(integrated.map(|(counts, _)| *counts));
     copy_image(&draw_pixels(image, &layout.screen, &contrast), &layout, &mut bytes);
     {
@@ -85,7 +88,8 @@ pub fn render_png(image: &DetectorImage) -> Result<Vec<u8>, Box<dyn Error>> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     // By this mark, a later run knows that the file is azpipe's own.
-    encoder.add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
+    encoder
+        .add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
     encoder.write_header()?.write_image_data(&bytes)?;
     Ok(file)
 }
@@ -95,7 +99,8 @@ fn copy_image(pixels: &[RGBColor], layout: &Layout, bytes: &mut [u8]) {
     let [left, top] = layout.image.map(|position| position as usize);
     let line = (layout.size.0 as usize).saturating_mul(3);
     for (row, colors) in pixels.chunks(layout.screen.size[0].max(1)).enumerate() {
-        let start = row.saturating_add(top).saturating_mul(line).saturating_add(left.saturating_mul(3));
+        let start =
+            row.saturating_add(top).saturating_mul(line).saturating_add(left.saturating_mul(3));
         let Some(out) = bytes.get_mut(start..) else { return };
         for (out, color) in out.as_chunks_mut().0.iter_mut().zip(colors) {
             *out = [color.0, color.1, color.2];
@@ -123,7 +128,8 @@ fn draw_text(area: &Area, image: &DetectorImage) -> Drawn {
     let mut x = LEFT;
     let mut entry = |color: RGBColor, name: &str| -> Drawn {
         let middle = y.saturating_add(9);
-        let swatch = [(x, middle.saturating_sub(7)), (x.saturating_add(14), middle.saturating_add(7))];
+        let swatch =
+            [(x, middle.saturating_sub(7)), (x.saturating_add(14), middle.saturating_add(7))];
         area.draw(&Rectangle::new(swatch, color.filled()))?;
         area.draw(&Text::new(name.to_owned(), (x.saturating_add(20), y), text(17)))?;
         let (width, _) = area.estimate_text_size(name, &text(17))?;
@@ -160,17 +166,24 @@ fn round_ticks(low: f64, high: f64, count: f64) -> Vec<f64> {
         return Vec::new();
     }
     let decade = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * decade).into_iter().find(|step| *step >= rough);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|digit| digit * decade).into_iter().find(|step| *step >= rough);
     let step = step.unwrap_or(rough);
     let first = (low / step).ceil();
-    (0..100).map(|index| (first + f64::from(index)) * step).take_while(|tick| *tick <= high * (1.0 + 1e-12)).collect()
+    (0..100)
+        .map(|index| (first + f64::from(index)) * step)
+        .take_while(|tick| *tick <= high * (1.0 + 1e-12))
+        .collect()
 }
 
 /// Draws the frame of the image, rows and columns left and below, and 2theta above and right.
 fn draw_axes(area: &Area, image: &DetectorImage, layout: &Layout) -> Drawn {
     let ([left, top], screen) = (layout.image, &layout.screen);
     let (right, bottom) = (layout.right(), layout.bottom());
-    area.draw(&Rectangle::new([(left.saturating_sub(1), top.saturating_sub(1)), (right, bottom)], TEXT_COLOR))?;
+    area.draw(&Rectangle::new(
+        [(left.saturating_sub(1), top.saturating_sub(1)), (right, bottom)],
+        TEXT_COLOR,
+    ))?;
     let [rows, columns] = image.shape.map(|length| length as f64);
     let [width, height] = screen.size.map(|length| length as f64);
     let tick = |at: (i32, i32), to: (i32, i32), label: &str, pos: Pos| -> Drawn {
@@ -181,7 +194,8 @@ fn draw_axes(area: &Area, image: &DetectorImage, layout: &Layout) -> Drawn {
         Ok(())
     };
     let (below, above) = (Pos::new(HPos::Center, VPos::Top), Pos::new(HPos::Center, VPos::Bottom));
-    let (beside, behind) = (Pos::new(HPos::Right, VPos::Center), Pos::new(HPos::Left, VPos::Center));
+    let (beside, behind) =
+        (Pos::new(HPos::Right, VPos::Center), Pos::new(HPos::Left, VPos::Center));
     for column in round_ticks(0.0, columns, (width / 110.0).max(1.0)) {
         let x = left.saturating_add(screen.x(column) as i32);
         tick((x, bottom), (x, bottom.saturating_add(6)), &format!("{column}"), below)?;
@@ -190,7 +204,8 @@ fn draw_axes(area: &Area, image: &DetectorImage, layout: &Layout) -> Drawn {
         let y = top.saturating_add(screen.y(row) as i32);
         tick((left, y), (left.saturating_sub(6), y), &format!("{row}"), beside)?;
     }
-    // The axes of 2theta run through the beam centre, or through the point of the image that is nearest to it.
+    // The axes of 2theta run through the beam centre, or through the point of the image that is
+    // nearest to it.
     let [row, column] = axis_origin(image);
     let along_row = |x: f64| two_theta_at(image, screen, x, screen.y(row));
     for (x, value) in find_crossings(along_row, width) {
@@ -211,7 +226,8 @@ fn draw_axes(area: &Area, image: &DetectorImage, layout: &Layout) -> Drawn {
     label("column (pixels)".to_owned(), (middle_x, bottom.saturating_add(32)), below)?;
     let line = format!("2θ (°) along row {}", row.floor());
     label(line, (middle_x, top.saturating_sub(30)), above)?;
-    let upright = |size| (FONT, size).into_font().transform(FontTransform::Rotate270).color(&TEXT_COLOR);
+    let upright =
+        |size| (FONT, size).into_font().transform(FontTransform::Rotate270).color(&TEXT_COLOR);
     let rows_label = upright(18).pos(Pos::new(HPos::Center, VPos::Top));
     area.draw(&Text::new("row (pixels)".to_owned(), (14, middle_y), rows_label))?;
     let column_label = upright(18).pos(Pos::new(HPos::Center, VPos::Top));
@@ -225,17 +241,20 @@ fn axis_origin(image: &DetectorImage) -> [f64; 2] {
     if let Some(center) = image.beam_center() {
         return center;
     }
-    let least = (0..image.two_theta.len()).min_by(|a, b| image.two_theta[*a].total_cmp(&image.two_theta[*b]));
+    let least = (0..image.two_theta.len())
+        .min_by(|a, b| image.two_theta[*a].total_cmp(&image.two_theta[*b]));
     let (least, columns) = (least.unwrap_or(0), image.shape[1].max(1));
     [least.div_euclid(columns) as f64 + 0.5, least.rem_euclid(columns) as f64 + 0.5]
 }
 
-/// Returns the positions at which a function of the position takes round values, with these. Labels that would
-/// overlap are left out.
+/// Returns the positions at which a function of the position takes round values, with these. Labels
+/// that would overlap are left out.
 fn find_crossings(value_at: impl Fn(f64) -> f64, length: f64) -> Vec<(f64, f64)> {
-    let values: Vec<f64> = (0..=length as usize).map(|position| value_at(position as f64)).collect();
-    let ends =
-        values.iter().fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), value| (low.min(*value), high.max(*value)));
+    let values: Vec<f64> =
+        (0..=length as usize).map(|position| value_at(position as f64)).collect();
+    let ends = values.iter().fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), value| {
+        (low.min(*value), high.max(*value))
+    });
     let mut found: Vec<(f64, f64)> = Vec::new();
     let ticks = round_ticks(ends.0, ends.1, (length / 160.0).max(2.0));
     for (position, pair) in values.windows(2).enumerate() {
@@ -284,11 +303,19 @@ fn draw_color_bar(area: &Area, layout: &Layout, contrast: &Contrast) -> Drawn {
         let y = bottom.saturating_sub((f64::from(height) * contrast.position(tick)) as i32);
         if last.saturating_sub(y) >= 22 {
             last = y;
-            area.draw(&Text::new(format_number(tick), (left.saturating_add(24), y), style.clone()))?;
+            area.draw(&Text::new(
+                format_number(tick),
+                (left.saturating_add(24), y),
+                style.clone(),
+            ))?;
         }
     }
     let title = text(17).pos(Pos::new(HPos::Center, VPos::Bottom));
-    area.draw(&Text::new("counts".to_owned(), (left.saturating_add(18), top.saturating_sub(10)), title))?;
+    area.draw(&Text::new(
+        "counts".to_owned(),
+        (left.saturating_add(18), top.saturating_sub(10)),
+        title,
+    ))?;
     Ok(())
 }
 
@@ -298,7 +325,8 @@ fn draw_pattern(area: &Area, image: &DetectorImage) -> Drawn {
     let values = || pattern.iter().map(|(_, value)| *value);
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     let is_log = least > 0.0 && most > 50.0 * least;
-    let (bottom, top) = if is_log { (least * 0.8, most * 1.4) } else { (least.min(0.0), most.max(1e-9) * 1.06) };
+    let (bottom, top) =
+        if is_log { (least * 0.8, most * 1.4) } else { (least.min(0.0), most.max(1e-9) * 1.06) };
     let scale = |value: f64| if is_log { value.log10() } else { value };
     let (bottom, top) = (scale(bottom), scale(top));
     let mut chart = ChartBuilder::on(area)
@@ -309,7 +337,9 @@ fn draw_pattern(area: &Area, image: &DetectorImage) -> Drawn {
         .y_label_area_size(LEFT.saturating_sub(8))
         .build_cartesian_2d(low..high, bottom..top)?;
     let lines = image.rings.iter().filter(|ring| (low..high).contains(ring));
-    chart.draw_series(lines.map(|ring| PathElement::new([(*ring, bottom), (*ring, top)], RING.mix(0.75))))?;
+    chart.draw_series(
+        lines.map(|ring| PathElement::new([(*ring, bottom), (*ring, top)], RING.mix(0.75))),
+    )?;
     let title = if is_log { "mean counts (log)" } else { "mean counts" };
     chart
         .configure_mesh()
@@ -325,7 +355,10 @@ fn draw_pattern(area: &Area, image: &DetectorImage) -> Drawn {
         .y_desc(title)
         .axis_desc_style(text(18))
         .draw()?;
-    chart.draw_series(LineSeries::new(pattern.iter().map(|(x, y)| (*x, scale(*y))), CURVE.stroke_width(2)))?;
+    chart.draw_series(LineSeries::new(
+        pattern.iter().map(|(x, y)| (*x, scale(*y))),
+        CURVE.stroke_width(2),
+    ))?;
     Ok(())
 }
 
@@ -338,11 +371,14 @@ fn round_to_two_digits(value: f64) -> f64 {
 fn average_over_two_theta(image: &DetectorImage) -> (f64, f64, Vec<(f64, f64)>) {
     let integrated = || {
         let pixels = image.two_theta.iter().zip(&image.counts).zip(&image.kinds);
-        pixels.filter(|((_, counts), kind)| **kind == PixelKind::Valid && counts.is_finite()).map(|(pixel, _)| pixel)
+        pixels
+            .filter(|((_, counts), kind)| **kind == PixelKind::Valid && counts.is_finite())
+            .map(|(pixel, _)| pixel)
     };
-    let (low, high) = integrated().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (position, _)| {
-        (low.min(*position), high.max(*position))
-    });
+    let (low, high) = integrated()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (position, _)| {
+            (low.min(*position), high.max(*position))
+        });
     if low.is_nan() || low >= high {
         return (0.0, 1.0, Vec::new());
     }
@@ -366,7 +402,9 @@ mod tests {
     fn ticks_are_round_and_within_the_range() {
         assert_eq!(round_ticks(0.0, 487.0, 5.0), [0.0, 100.0, 200.0, 300.0, 400.0]);
         assert_eq!(round_ticks(2.5, 8.0, 5.0), [4.0, 6.0, 8.0]);
-        assert!(round_ticks(1.0, 1.0, 5.0).is_empty() && round_ticks(f64::NAN, 1.0, 5.0).is_empty());
+        assert!(
+            round_ticks(1.0, 1.0, 5.0).is_empty() && round_ticks(f64::NAN, 1.0, 5.0).is_empty()
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Picture of a detector's frame for checking a geometry: the counts with masked pixels, beam centre and rings of a calibrant
-//! on them, and below it the mean counts over 2theta with the same rings.
+//! Picture of a detector's frame for checking a geometry: the counts with masked pixels, beam
+//! centre and rings of a calibrant on them, and below it the mean counts over 2theta with the same
+//! rings.
 //!
-//! The font is part of the program, so that pictures look the same on a node without fonts or a display.
+//! The font is part of the program, so that pictures look the same on a node without fonts or a
+//! display.
 
 mod contrast;
 mod drawing;
@@ -77,11 +79,12 @@ pub enum PixelKind {
 }
 
 impl DetectorImage {
-    /// Returns row and column of the point where the beam hits the detector, in pixels from the outer corner of the first pixel;
-    /// `None` if it is outside the image.
+    /// Returns row and column of the point where the beam hits the detector, in pixels from the
+    /// outer corner of the first pixel; `None` if it is outside the image.
     pub fn beam_center(&self) -> Option<[f64; 2]> {
         let [rows, columns] = self.shape;
-        let least = (0..self.two_theta.len()).min_by(|a, b| self.two_theta[*a].total_cmp(&self.two_theta[*b]))?;
+        let least = (0..self.two_theta.len())
+            .min_by(|a, b| self.two_theta[*a].total_cmp(&self.two_theta[*b]))?;
         let (row, column) = (least.checked_div(columns)?, least.checked_rem(columns)?);
         let inside = |index: usize, length: usize| index > 0 && index.saturating_add(1) < length;
         if !inside(row, rows) || !inside(column, columns) {
@@ -89,8 +92,11 @@ impl DetectorImage {
         }
         // tan² of 2theta is a parabola along each axis, up to the tilt of the detector.
         let at = |pixel: usize| self.two_theta[pixel].to_radians().tan().powi(2);
-        let vertex = |before: f64, here: f64, after: f64| 0.5 * (before - after) / (before - 2.0 * here + after);
-        let down = vertex(at(least.checked_sub(columns)?), at(least), at(least.checked_add(columns)?));
+        let vertex = |before: f64, here: f64, after: f64| {
+            0.5 * (before - after) / (before - 2.0 * here + after)
+        };
+        let down =
+            vertex(at(least.checked_sub(columns)?), at(least), at(least.checked_add(columns)?));
         let right = vertex(at(least.checked_sub(1)?), at(least), at(least.checked_add(1)?));
         let center = [row as f64 + 0.5 + down, column as f64 + 0.5 + right];
         (down.abs() <= 1.0 && right.abs() <= 1.0).then_some(center)
@@ -110,14 +116,18 @@ impl DetectorImage {
     /// Fails if the file is somebody else's or can't be written.
     pub fn draw(&self, path: &Path, policy: &ReplacePolicy) -> Result<(), PictureError> {
         check(path, policy)?;
-        let failed =
-            |why: Box<dyn std::error::Error>| PictureError::Draw { path: path.to_owned(), why: why.to_string() };
+        let failed = |why: Box<dyn std::error::Error>| PictureError::Draw {
+            path: path.to_owned(),
+            why: why.to_string(),
+        };
         let bytes = self.render_png().map_err(failed)?;
-        atomic::write(path, bytes, &own_pictures(policy)).map_err(|why| PictureError::Io { path: path.to_owned(), why })
+        atomic::write(path, bytes, &own_pictures(policy))
+            .map_err(|why| PictureError::Io { path: path.to_owned(), why })
     }
 }
 
-/// Checks that the picture can be written to a path: the name ends in `.png`, and an existing file may be replaced.
+/// Checks that the picture can be written to a path: the name ends in `.png`, and an existing file
+/// may be replaced.
 ///
 /// # Errors
 /// Fails if it has another extension, or if the file is somebody else's.
@@ -137,11 +147,13 @@ fn own_pictures(policy: &ReplacePolicy) -> OwnershipRule {
 mod tests {
     use super::*;
 
-    /// Makes an image of a flat detector at 1 m with pixels of 1 mm, which the beam hits at a point in pixels.
+    /// Makes an image of a flat detector at 1 m with pixels of 1 mm, which the beam hits at a point
+    /// in pixels.
     fn image(shape: [usize; 2], [row, column]: [f64; 2]) -> DetectorImage {
         let pixels = shape[0] * shape[1];
         let two_theta = |pixel: usize| {
-            let (down, right) = ((pixel / shape[1]) as f64 + 0.5 - row, (pixel % shape[1]) as f64 + 0.5 - column);
+            let (down, right) =
+                ((pixel / shape[1]) as f64 + 0.5 - row, (pixel % shape[1]) as f64 + 0.5 - column);
             (down.hypot(right) * 1e-3).atan().to_degrees()
         };
         DetectorImage {
@@ -160,7 +172,10 @@ mod tests {
     fn the_beam_center_is_found_to_a_hundredth_of_a_pixel() {
         for center in [[10.25, 30.5], [12.0, 8.875], [1.6, 2.4]] {
             let found = image([20, 40], center).beam_center().unwrap();
-            assert!((0..2).all(|axis| (found[axis] - center[axis]).abs() < 0.01), "{center:?}: {found:?}");
+            assert!(
+                (0..2).all(|axis| (found[axis] - center[axis]).abs() < 0.01),
+                "{center:?}: {found:?}"
+            );
         }
         for center in [[-3.0, 10.0], [10.0, 45.0], [0.2, 10.0]] {
             assert_eq!(image([20, 40], center).beam_center(), None, "{center:?}");
@@ -182,7 +197,8 @@ mod tests {
 
     #[test]
     fn only_png_files_are_written() {
-        let why = check(Path::new("/tmp/p.svg"), &ReplacePolicy::default()).unwrap_err().to_string();
+        let why =
+            check(Path::new("/tmp/p.svg"), &ReplacePolicy::default()).unwrap_err().to_string();
         assert_eq!(why, "/tmp/p.svg: expected a name that ends in .png");
     }
 }

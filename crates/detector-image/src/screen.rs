@@ -1,4 +1,5 @@
-//! The image in the pixels of the screen: averaged or enlarged counts, the shares of masked pixels, and smooth rings.
+//! The image in the pixels of the screen: averaged or enlarged counts, the shares of masked pixels,
+//! and smooth rings.
 
 use std::f64::consts::TAU;
 
@@ -19,7 +20,8 @@ const DASH_PERIOD: f64 = 56.0;
 /// The least distance of rings in pixels of the screen; of closer ones, only the first is drawn.
 const LEAST_DISTANCE: f64 = 5.0;
 
-/// Maps between pixels of the detector and of the screen. Row 0 is at the bottom, as in pyFAI and silx.
+/// Maps between pixels of the detector and of the screen. Row 0 is at the bottom, as in pyFAI and
+/// silx.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     /// Width and height on the screen.
@@ -29,7 +31,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Fits an image of the shape into a square, enlarged by at most 8 and at least 60 pixels wide and high.
+    /// Fits an image of the shape into a square, enlarged by at most 8 and at least 60 pixels wide
+    /// and high.
     pub fn fit([rows, columns]: [usize; 2], most: usize) -> Self {
         let most_float = most as f64;
         let scale = (most_float / rows.max(columns).max(1) as f64).min(8.0);
@@ -78,7 +81,8 @@ pub fn draw_pixels(image: &DetectorImage, screen: &Screen, contrast: &Contrast) 
     for y in (0..height).map(|y| y as f64) {
         let covered_rows = Screen::covered(screen.row(y + 1.0), screen.row(y), rows);
         for x in (0..width).map(|x| x as f64) {
-            let covered_columns = Screen::covered(screen.column(x), screen.column(x + 1.0), columns);
+            let covered_columns =
+                Screen::covered(screen.column(x), screen.column(x + 1.0), columns);
             let covered = covered_rows.clone().flat_map(|row| {
                 let start = row.saturating_mul(columns);
                 covered_columns.clone().map(move |column| start.saturating_add(column))
@@ -90,11 +94,18 @@ pub fn draw_pixels(image: &DetectorImage, screen: &Screen, contrast: &Contrast) 
     pixels
 }
 
-/// Returns the colour of some pixels of the detector: the grey of their mean, mixed with the colours of those that are masked.
-fn blend_covered(image: &DetectorImage, contrast: &Contrast, pixels: impl Iterator<Item = usize>) -> RGBColor {
+/// Returns the colour of some pixels of the detector: the grey of their mean, mixed with the
+/// colours of those that are masked.
+fn blend_covered(
+    image: &DetectorImage,
+    contrast: &Contrast,
+    pixels: impl Iterator<Item = usize>,
+) -> RGBColor {
     let (mut sum, mut values, mut masked, mut all) = (0.0, 0.0, [0.0; 3], 0.0);
     for pixel in pixels {
-        let (Some(&kind), Some(&counts)) = (image.kinds.get(pixel), image.counts.get(pixel)) else { continue };
+        let (Some(&kind), Some(&counts)) = (image.kinds.get(pixel), image.counts.get(pixel)) else {
+            continue;
+        };
         all += 1.0;
         match kind {
             PixelKind::Gap => masked[0] += 1.0,
@@ -107,8 +118,10 @@ fn blend_covered(image: &DetectorImage, contrast: &Contrast, pixels: impl Iterat
             values += 1.0;
         }
     }
-    let base = if values > 0.0 { grey(contrast.position(sum / values)) } else { RGBColor(255, 255, 255) };
-    // Counts shine through masks that a user gave, which show whether the mask covers what it should.
+    let base =
+        if values > 0.0 { grey(contrast.position(sum / values)) } else { RGBColor(255, 255, 255) };
+    // Counts shine through masks that a user gave, which show whether the mask covers what it
+    // should.
     let kinds = [(GAP, masked[0], 1.0), (MASKED, masked[1], 0.6), (INVALID, masked[2], 0.8)];
     kinds.into_iter().fold(base, |color, (mask, count, strength)| {
         // A single masked pixel among many must be seen.
@@ -118,7 +131,8 @@ fn blend_covered(image: &DetectorImage, contrast: &Contrast, pixels: impl Iterat
 }
 
 fn mix(base: RGBColor, over: RGBColor, share: f64) -> RGBColor {
-    let channel = |a: u8, b: u8| (f64::from(a) * (1.0 - share) + f64::from(b) * share).round() as u8;
+    let channel =
+        |a: u8, b: u8| (f64::from(a) * (1.0 - share) + f64::from(b) * share).round() as u8;
     RGBColor(channel(base.0, over.0), channel(base.1, over.1), channel(base.2, over.2))
 }
 
@@ -127,7 +141,9 @@ fn draw_rings(image: &DetectorImage, screen: &Screen, pixels: &mut [RGBColor]) {
     let center = image.beam_center().map(|[row, column]| [screen.x(column), screen.y(row)]);
     let mut last_drawn = f64::NEG_INFINITY;
     for (ring, on_ring) in image.rings.iter().zip(find_ring_pixels(image, screen)) {
-        let Some(pixels_per_degree) = on_ring.iter().map(|pixel| pixel.pixels_per_degree).reduce(f64::max) else {
+        let Some(pixels_per_degree) =
+            on_ring.iter().map(|pixel| pixel.pixels_per_degree).reduce(f64::max)
+        else {
             continue;
         };
         if (ring - last_drawn) * pixels_per_degree < LEAST_DISTANCE {
@@ -137,7 +153,11 @@ fn draw_rings(image: &DetectorImage, screen: &Screen, pixels: &mut [RGBColor]) {
         let offset = |pixel: &RingPixel, [x, y]: [f64; 2]| [pixel.x - x, pixel.y - y];
         // The dashes of a ring have one angle, so that they join.
         let farthest = center.map(|center| {
-            on_ring.iter().map(|pixel| offset(pixel, center)).map(|[x, y]| x.hypot(y)).fold(0.0, f64::max)
+            on_ring
+                .iter()
+                .map(|pixel| offset(pixel, center))
+                .map(|[x, y]| x.hypot(y))
+                .fold(0.0, f64::max)
         });
         let dashes = farthest.map(|radius| (radius * TAU / DASH_PERIOD).round().max(6.0));
         for pixel in &on_ring {
@@ -148,7 +168,9 @@ fn draw_rings(image: &DetectorImage, screen: &Screen, pixels: &mut [RGBColor]) {
                 }
                 _ => (pixel.x + pixel.y) / DASH_PERIOD,
             };
-            if let Some(color) = pixels.get_mut(pixel.index).filter(|_| phase.rem_euclid(1.0) < 0.55) {
+            if let Some(color) =
+                pixels.get_mut(pixel.index).filter(|_| phase.rem_euclid(1.0) < 0.55)
+            {
                 *color = mix(*color, RING, pixel.coverage);
             }
         }
@@ -165,23 +187,35 @@ struct RingPixel {
     pixels_per_degree: f64,
 }
 
-/// Returns the pixels of the screen that each ring covers, by their distance from it: the difference of 2theta over its gradient.
+/// Returns the pixels of the screen that each ring covers, by their distance from it: the
+/// difference of 2theta over its gradient.
 fn find_ring_pixels(image: &DetectorImage, screen: &Screen) -> Vec<Vec<RingPixel>> {
     let mut found: Vec<Vec<RingPixel>> = image.rings.iter().map(|_| Vec::new()).collect();
     let [width, height] = screen.size;
     let at = |x: f64, y: f64| two_theta_at(image, screen, x, y);
-    for (index, (x, y)) in (0..height).flat_map(|y| (0..width).map(move |x| (x as f64, y as f64))).enumerate() {
+    for (index, (x, y)) in
+        (0..height).flat_map(|y| (0..width).map(move |x| (x as f64, y as f64))).enumerate()
+    {
         let here = at(x + 0.5, y + 0.5);
         let after = image.rings.partition_point(|ring| *ring < here);
         let neighbours = [after.checked_sub(1), Some(after)].into_iter().flatten();
-        for (number, ring) in neighbours.filter_map(|number| Some((number, image.rings.get(number)?))) {
-            let gradient = (at(x + 1.0, y + 0.5) - at(x, y + 0.5)).hypot(at(x + 0.5, y + 1.0) - at(x + 0.5, y));
+        for (number, ring) in
+            neighbours.filter_map(|number| Some((number, image.rings.get(number)?)))
+        {
+            let gradient = (at(x + 1.0, y + 0.5) - at(x, y + 0.5))
+                .hypot(at(x + 0.5, y + 1.0) - at(x + 0.5, y));
             let distance = (here - ring).abs() / gradient;
             if distance < HALF_WIDTH + 0.5
                 && let Some(on_ring) = found.get_mut(number)
             {
                 let coverage = (HALF_WIDTH + 0.5 - distance).clamp(0.0, 1.0);
-                on_ring.push(RingPixel { index, x, y, coverage, pixels_per_degree: gradient.recip() });
+                on_ring.push(RingPixel {
+                    index,
+                    x,
+                    y,
+                    coverage,
+                    pixels_per_degree: gradient.recip(),
+                });
             }
         }
     }
@@ -196,13 +230,17 @@ pub fn two_theta_at(image: &DetectorImage, screen: &Screen, x: f64, y: f64) -> f
         let index = (position as usize).min(length.saturating_sub(2));
         (index, position - index as f64)
     };
-    let ((row, down), (column, right)) = (locate(screen.row(y), rows), locate(screen.column(x), columns));
+    let ((row, down), (column, right)) =
+        (locate(screen.row(y), rows), locate(screen.column(x), columns));
     let value = |row: usize, column: usize| {
         let row = row.min(rows.saturating_sub(1));
-        let index = row.saturating_mul(columns).saturating_add(column.min(columns.saturating_sub(1)));
+        let index =
+            row.saturating_mul(columns).saturating_add(column.min(columns.saturating_sub(1)));
         image.two_theta.get(index).copied().unwrap_or(f64::NAN)
     };
-    let across = |row: usize| value(row, column) * (1.0 - right) + value(row, column.saturating_add(1)) * right;
+    let across = |row: usize| {
+        value(row, column) * (1.0 - right) + value(row, column.saturating_add(1)) * right
+    };
     across(row) * (1.0 - down) + across(row.saturating_add(1)) * down
 }
 
@@ -210,9 +248,11 @@ pub fn two_theta_at(image: &DetectorImage, screen: &Screen, x: f64, y: f64) -> f
 mod tests {
     use super::*;
 
-    /// Makes an image of a detector of 40 x 60 pixels, on which 2theta is a degree per pixel from the beam centre.
+    /// Makes an image of a detector of 40 x 60 pixels, on which 2theta is a degree per pixel from
+    /// the beam centre.
     fn image() -> DetectorImage {
-        let two_theta = |pixel: usize| ((pixel / 60) as f64 - 10.0).hypot((pixel % 60) as f64 - 20.0);
+        let two_theta =
+            |pixel: usize| ((pixel / 60) as f64 - 10.0).hypot((pixel % 60) as f64 - 20.0);
         DetectorImage {
             shape: [40, 60],
             counts: vec![1.0; 2400],
@@ -232,9 +272,13 @@ mod tests {
         let found = find_ring_pixels(&image, &screen);
         for (ring, pixels) in image.rings.iter().zip(found) {
             // The centre of pixel (10, 20) is half a pixel further.
-            let radius =
-                |pixel: &RingPixel| (screen.column(pixel.x + 0.5) - 20.5).hypot(screen.row(pixel.y + 0.5) - 10.5);
-            assert!(pixels.len() > 200 && pixels.iter().all(|pixel| (radius(pixel) - ring).abs() < 0.4), "{ring}");
+            let radius = |pixel: &RingPixel| {
+                (screen.column(pixel.x + 0.5) - 20.5).hypot(screen.row(pixel.y + 0.5) - 10.5)
+            };
+            assert!(
+                pixels.len() > 200 && pixels.iter().all(|pixel| (radius(pixel) - ring).abs() < 0.4),
+                "{ring}"
+            );
         }
     }
 

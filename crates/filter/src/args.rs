@@ -8,9 +8,10 @@ use clap::{ArgAction, Args, ValueEnum};
 pub struct CommonArgs {
     /// Exit with 0 even if files or monitor values are missing
     ///
-    /// Frames without a pattern for these reasons are NaN in the results, and the records name them as usual. Frames whose
-    /// data can't be read, is damaged or has changed still give status 1. It has an effect in ai-integrate and gather, and
-    /// slurm-emit passes it to its jobs; scan-find and plan-split accept and ignore it.
+    /// Frames without a pattern for these reasons are NaN in the results, and the records name them
+    /// as usual. Frames whose data can't be read, is damaged or has changed still give status 1. It
+    /// has an effect in ai-integrate and gather, and slurm-emit passes it to its jobs; scan-find
+    /// and plan-split accept and ignore it.
     #[arg(long)]
     pub allow_missing: bool,
 
@@ -22,15 +23,17 @@ pub struct CommonArgs {
 
     /// Write each record at once, unbuffered
     ///
-    /// By default, records are written in blocks while there is more input to read, and at once when there is none.
+    /// By default, records are written in blocks while there is more input to read, and at once
+    /// when there is none.
     #[arg(long)]
     pub line_buffered: bool,
 
     /// Show progress on stderr: auto, bar, log, json or none
     ///
-    /// `bar` is one line that is overwritten; `log` writes a line per minute and one at the end; `json` writes an object per
-    /// second and one at the end. `auto` is `bar` on a terminal, unless records go there, too, or TERM is `dumb`, and `log`
-    /// elsewhere; with --quiet, it is `none`. ai-integrate and gather have progress to show; the others accept the flag.
+    /// `bar` is one line that is overwritten; `log` writes a line per minute and one at the end;
+    /// `json` writes an object per second and one at the end. `auto` is `bar` on a terminal, unless
+    /// records go there, too, or TERM is `dumb`, and `log` elsewhere; with --quiet, it is `none`.
+    /// ai-integrate and gather have progress to show; the others accept the flag.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressMode,
 

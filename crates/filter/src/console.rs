@@ -1,11 +1,13 @@
-//! Messages on stderr, one per line, and the progress line, which is erased before a message is written.
+//! Messages on stderr, one per line, and the progress line, which is erased before a message is
+//! written.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use terminal_size::{Width, terminal_size_of};
 
-/// The console on stderr. A message that can't be written is lost, because there is nowhere else to report it.
+/// The console on stderr. A message that can't be written is lost, because there is nowhere else to
+/// report it.
 pub(crate) struct Console {
     terminal: bool,
     line: Mutex<ProgressLine>,
@@ -31,20 +33,22 @@ impl Console {
         write(&format!("{}{}\n", line.erase(), escape_control(message)));
     }
 
-    /// Shows the progress in place of what the last line shows, as far as it fits on one line: of a line that goes on in the
-    /// next one, only the rest could be erased.
+    /// Shows the progress in place of what the last line shows, as far as it fits on one line: of a
+    /// line that goes on in the next one, only the rest could be erased.
     pub(crate) fn show_progress(&self, text: &str) {
         let mut line = self.lock();
         if line.owned_by_other {
             return;
         }
-        let width = terminal_size_of(std::io::stderr()).map_or(usize::MAX, |(Width(width), _)| width.into());
+        let width = terminal_size_of(std::io::stderr())
+            .map_or(usize::MAX, |(Width(width), _)| width.into());
         let shown: String = escape_control(text).chars().take(width.saturating_sub(1)).collect();
         write(&format!("{}{shown}", line.erase()));
         line.shown = true;
     }
 
-    /// Erases the progress line before something else is written to the terminal. The next update shows it again.
+    /// Erases the progress line before something else is written to the terminal. The next update
+    /// shows it again.
     pub(crate) fn erase_progress(&self) {
         write(self.lock().erase());
     }
@@ -56,7 +60,8 @@ impl Console {
         write(line.erase());
     }
 
-    /// Sets whether another filter may draw on the last line. Messages overwrite the line in either case.
+    /// Sets whether another filter may draw on the last line. Messages overwrite the line in either
+    /// case.
     pub(crate) fn yield_line_to_other(&self, to_another: bool) {
         self.lock().owned_by_other = to_another;
     }

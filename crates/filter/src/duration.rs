@@ -21,7 +21,11 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 
 fn parse_clock(hours: &str, minutes: &str, seconds: &str) -> Option<u64> {
     let below_60 = |text: &str| text.parse().ok().filter(|&count: &u64| count < 60);
-    hours.parse::<u64>().ok()?.checked_mul(3600)?.checked_add(below_60(minutes)? * 60 + below_60(seconds)?)
+    hours
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(3600)?
+        .checked_add(below_60(minutes)? * 60 + below_60(seconds)?)
 }
 
 fn parse_with_suffix(text: &str) -> Option<u64> {
@@ -40,7 +44,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_slurm_and_people_write_them() {
-        for (text, seconds) in [("90", 90), ("90s", 90), ("50m", 3000), ("2h", 7200), ("01:30:05", 5405)] {
+        for (text, seconds) in
+            [("90", 90), ("90s", 90), ("50m", 3000), ("2h", 7200), ("01:30:05", 5405)]
+        {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for bad in ["", "m", "1:2", "00:60:00", "-5", "1d", "é"] {

@@ -30,7 +30,8 @@ pub struct Filter {
     pub(crate) output: Output,
     console: Arc<Console>,
     progress: Progress,
-    /// A copy of stdout that is polled, so that a reader that has gone is noticed while there is nothing to write.
+    /// A copy of stdout that is polled, so that a reader that has gone is noticed while there is
+    /// nothing to write.
     stdout: OwnedFd,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
@@ -42,7 +43,11 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn new(name: &'static str, common: &CommonArgs, stdout: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        name: &'static str,
+        common: &CommonArgs,
+        stdout: OwnedFd,
+    ) -> io::Result<Self> {
         let console = Arc::new(Console::new());
         Ok(Self {
             name,
@@ -78,8 +83,8 @@ impl Filter {
         written.inspect_err(|stop| self.stop_all_threads(stop))
     }
 
-    /// Has records formatted by `view` if stdout is a terminal, unless `json` asks for JSON there, too. Only the first call
-    /// counts.
+    /// Has records formatted by `view` if stdout is a terminal, unless `json` asks for JSON there,
+    /// too. Only the first call counts.
     pub fn set_terminal_view(&self, json: bool, view: impl TerminalView + 'static) {
         if !json && self.stdout.is_terminal() {
             let _ = self.terminal_view.set(Mutex::new(Box::new(view)));
@@ -93,7 +98,10 @@ impl Filter {
     }
 
     /// Returns what the terminal view makes of something; `None` without a view.
-    fn format_for_terminal(&self, format: impl FnOnce(&mut dyn TerminalView) -> Option<String>) -> Option<String> {
+    fn format_for_terminal(
+        &self,
+        format: impl FnOnce(&mut dyn TerminalView) -> Option<String>,
+    ) -> Option<String> {
         let mut view = self.terminal_view.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         format(view.as_mut())
     }
@@ -108,13 +116,14 @@ impl Filter {
         self.output.flush()
     }
 
-    /// Writes every record at once from now on. It suits filters whose records take longer to make than to write.
+    /// Writes every record at once from now on. It suits filters whose records take longer to make
+    /// than to write.
     pub fn flush_every_record(&self) {
         self.output.flush_each();
     }
 
-    /// Reports the failure of one input: a `fail` record, whose `stage` is filled in, a line on stderr, and status 1
-    /// at the end.
+    /// Reports the failure of one input: a `fail` record, whose `stage` is filled in, a line on
+    /// stderr, and status 1 at the end.
     ///
     /// # Errors
     /// Returns [`Stop::FailFast`] with `--fail-fast`, and fails as [`Filter::emit`] does.
@@ -124,15 +133,21 @@ impl Filter {
         self.report_error(&fail.about, &fail.error);
         self.name.clone_into(&mut fail.stage);
         self.emit(&fail.into())?;
-        if self.fail_fast { Err(Stop::FailFast).inspect_err(|stop| self.stop_all_threads(stop)) } else { Ok(()) }
+        if self.fail_fast {
+            Err(Stop::FailFast).inspect_err(|stop| self.stop_all_threads(stop))
+        } else {
+            Ok(())
+        }
     }
 
-    /// Makes the status 1 at the end, for a failure that is reported elsewhere, such as in a result's `missing`.
+    /// Makes the status 1 at the end, for a failure that is reported elsewhere, such as in a
+    /// result's `missing`.
     pub fn mark_failed(&self) {
         self.failed.store(true, SeqCst);
     }
 
-    /// Makes the status 1 at the end if frames without a pattern are a failure: see [`AbsentKind::is_failure`].
+    /// Makes the status 1 at the end if frames without a pattern are a failure: see
+    /// [`AbsentKind::is_failure`].
     pub fn mark_failed_if_frames_absent(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
         if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
             self.mark_failed();
@@ -168,8 +183,9 @@ impl Filter {
         &self.progress
     }
 
-    /// Hides the progress while the upstream filter in the pipe may show its own. It suits filters whose work is small
-    /// compared with that of the upstream filter. `--progress` with another value than `auto` shows the progress anyway.
+    /// Hides the progress while the upstream filter in the pipe may show its own. It suits filters
+    /// whose work is small compared with that of the upstream filter. `--progress` with another
+    /// value than `auto` shows the progress anyway.
     pub fn yield_progress_to_upstream(&self) {
         if self.upstream_may_show_progress {
             self.progress.pause(true);
@@ -182,13 +198,14 @@ impl Filter {
     }
 
     /// Makes the first SIGTERM or SIGUSR1 ask the filter to finish the work in progress:
-    /// [`Input::next`](crate::Input::next) then returns no more records. Without this call, SIGTERM stops the filter
-    /// and SIGUSR1 has no effect.
+    /// [`Input::next`](crate::Input::next) then returns no more records. Without this call, SIGTERM
+    /// stops the filter and SIGUSR1 has no effect.
     pub fn enable_drain_signals(&self) {
         signal::enable_drain();
     }
 
-    /// Installs the signal handlers again, in case a library that was just loaded has replaced them.
+    /// Installs the signal handlers again, in case a library that was just loaded has replaced
+    /// them.
     pub fn reinstall_signal_handlers(&self) {
         signal::reinstall_handlers();
     }
@@ -200,12 +217,14 @@ impl Filter {
 
     /// Returns whether the filter is to finish the work in progress and begin no more.
     pub fn is_draining(&self) -> bool {
-        signal::is_drain_requested() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
+        signal::is_drain_requested()
+            || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
     }
 
-    /// Stops all threads, with the reason for which one thread ended. [`check_stopped`](Self::check_stopped) and
-    /// waits for input return this reason in the other threads. A [`Stop`] that [`emit`](Self::emit) or
-    /// [`fail`](Self::fail) returned has stopped all threads already. Only the first call counts.
+    /// Stops all threads, with the reason for which one thread ended.
+    /// [`check_stopped`](Self::check_stopped) and waits for input return this reason in the other
+    /// threads. A [`Stop`] that [`emit`](Self::emit) or [`fail`](Self::fail) returned has stopped
+    /// all threads already. Only the first call counts.
     pub fn stop_all_threads(&self, stop: &Stop) {
         if self.stop_reason.set(stop.clone()).is_ok() {
             // The write can't fail: the pipe is empty, and this process holds both its ends.
@@ -216,7 +235,8 @@ impl Filter {
     /// Checks whether to go on, in loops that neither read nor write.
     ///
     /// # Errors
-    /// Returns [`Stop::Signal`] once a signal asks to stop, and the reason for which another thread stopped all.
+    /// Returns [`Stop::Signal`] once a signal asks to stop, and the reason for which another thread
+    /// stopped all.
     pub fn check_stopped(&self) -> Result<(), Stop> {
         let signal = signal::stop_signal().map(Stop::Signal);
         signal.or_else(|| self.stop_reason.get().cloned()).map_or(Ok(()), Err)
@@ -231,21 +251,30 @@ impl Filter {
         self.wait(None, Some(Instant::now() + time)).map(drop)
     }
 
-    /// Sleeps as [`Filter::sleep`] does, but also wakes when `stream` becomes readable, and returns whether it did.
+    /// Sleeps as [`Filter::sleep`] does, but also wakes when `stream` becomes readable, and returns
+    /// whether it did.
     ///
     /// # Errors
     /// Fails as [`Filter::emit`] does.
-    pub fn sleep_or_readable(&self, stream: Option<BorrowedFd<'_>>, time: Duration) -> Result<bool, Stop> {
+    pub fn sleep_or_readable(
+        &self,
+        stream: Option<BorrowedFd<'_>>,
+        time: Duration,
+    ) -> Result<bool, Stop> {
         self.output.flush()?;
         self.wait(stream, Some(Instant::now() + time))
     }
 
-    /// Waits until there is input on `stream`, the time `until` has come, or the filter is asked to drain. Returns
-    /// whether there is input.
+    /// Waits until there is input on `stream`, the time `until` has come, or the filter is asked to
+    /// drain. Returns whether there is input.
     ///
-    /// Also notices when the reader of stdout closes the pipe. Otherwise a filter in `tail -f FILE | filter | head` would
-    /// notice only when it writes its next record, which may never come.
-    pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
+    /// Also notices when the reader of stdout closes the pipe. Otherwise a filter in `tail -f FILE
+    /// | filter | head` would notice only when it writes its next record, which may never come.
+    pub(crate) fn wait(
+        &self,
+        stream: Option<BorrowedFd<'_>>,
+        until: Option<Instant>,
+    ) -> Result<bool, Stop> {
         let wakes = [signal::stop_fd(), signal::drain_fd(), Some(self.stop_pipe.0.as_fd())];
         let waited = stream.into_iter().chain(wakes.into_iter().flatten());
         let mut waited: Vec<_> = waited.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();

@@ -40,12 +40,12 @@ pub enum Polled<T> {
 }
 
 impl Input {
-    /// Opens the input that the operands name: files, or stdin if there are no operands or one is `-`. Nothing is
-    /// read yet.
+    /// Opens the input that the operands name: files, or stdin if there are no operands or one is
+    /// `-`. Nothing is read yet.
     ///
     /// # Errors
-    /// Fails if a file is missing or can't be read, if stdin is meant and closed, and if there are no operands and
-    /// stdin is a terminal.
+    /// Fails if a file is missing or can't be read, if stdin is meant and closed, and if there are
+    /// no operands and stdin is a terminal.
     pub fn open(operands: &[PathBuf]) -> Result<Self, Stop> {
         let mut waiting: VecDeque<_> = operands.iter().cloned().collect();
         if waiting.is_empty() {
@@ -57,12 +57,20 @@ impl Input {
         for path in &waiting {
             check_readable(path).map_err(|error| Stop::fatal(display_name(path), error))?;
         }
-        let name = if waiting.len() == 1 { display_name(&waiting[0]) } else { format!("{} files", waiting.len()) };
-        Ok(Self { reader: RecordReader::new(waiting), checks: InputChecks { expected: None, name } })
+        let name = if waiting.len() == 1 {
+            display_name(&waiting[0])
+        } else {
+            format!("{} files", waiting.len())
+        };
+        Ok(Self {
+            reader: RecordReader::new(waiting),
+            checks: InputChecks { expected: None, name },
+        })
     }
 
-    /// Sets the type of record that the filter works on. The filter then warns of records of azpipe's other types. If
-    /// the input had records and none was of this type, the end of the input is an error. An empty input is no error.
+    /// Sets the type of record that the filter works on. The filter then warns of records of
+    /// azpipe's other types. If the input had records and none was of this type, the end of the
+    /// input is an error. An empty input is no error.
     pub fn with_expected_type(mut self, kind: &'static str) -> Self {
         let expected = ExpectedRecords::new(kind);
         self.reader.expected = expected.describe();
@@ -70,16 +78,18 @@ impl Input {
         self
     }
 
-    /// Sets the byte that separates entries in place of the line break, such as NUL for `find -print0`.
+    /// Sets the byte that separates entries in place of the line break, such as NUL for `find
+    /// -print0`.
     pub fn with_separator(mut self, separator: u8) -> Self {
         self.reader.set_separator(separator);
         self
     }
 
-    /// Returns the next record, or `None` at the end and when the filter drains. A line that is not a record, or is
-    /// of a newer version, is reported by [`Filter::fail`] and skipped. A file of another kind is reported once: binary
-    /// data is not read on, and of the lines before the first record, the first is reported and the others are only counted. A `fail` record of
-    /// another filter makes the status 1 at the end, too.
+    /// Returns the next record, or `None` at the end and when the filter drains. A line that is not
+    /// a record, or is of a newer version, is reported by [`Filter::fail`] and skipped. A file of
+    /// another kind is reported once: binary data is not read on, and of the lines before the first
+    /// record, the first is reported and the others are only counted. A `fail` record of another
+    /// filter makes the status 1 at the end, too.
     ///
     /// # Errors
     /// Fails as [`Filter::fail`] does, and with [`Stop::Signal`] while it waits.
@@ -90,11 +100,16 @@ impl Input {
         }
     }
 
-    /// Returns the next record as [`next`](Self::next) does, or [`Polled::Pending`] if there is none by `until`.
+    /// Returns the next record as [`next`](Self::next) does, or [`Polled::Pending`] if there is
+    /// none by `until`.
     ///
     /// # Errors
     /// Fails as [`Input::next`] does.
-    pub fn next_until(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<Record>, Stop> {
+    pub fn next_until(
+        &mut self,
+        filter: &Filter,
+        until: Option<Instant>,
+    ) -> Result<Polled<Record>, Stop> {
         loop {
             match self.reader.next(filter, until)? {
                 Polled::Ready(event) => {
@@ -130,7 +145,11 @@ impl Input {
 
 impl InputChecks {
     /// Acts on an event of the input: reports a failure, or checks a record and returns it.
-    pub(crate) fn accept(&mut self, event: InputEvent, filter: &Filter) -> Result<Option<Record>, Stop> {
+    pub(crate) fn accept(
+        &mut self,
+        event: InputEvent,
+        filter: &Filter,
+    ) -> Result<Option<Record>, Stop> {
         let (record, place) = match event {
             InputEvent::Record { record, place, .. } => (record, place),
             InputEvent::Failure(fail) => return filter.fail(fail).map(|()| None),
@@ -152,7 +171,8 @@ impl InputChecks {
     }
 }
 
-/// Checks whether the file may be read without opening it, because the writer of a FIFO would notice.
+/// Checks whether the file may be read without opening it, because the writer of a FIFO would
+/// notice.
 fn check_readable(path: &Path) -> io::Result<()> {
     if is_stdin(path) {
         let closed = signal::was_closed(io::stdin());

@@ -1,4 +1,5 @@
-//! The parts that all Unix filters of azpipe share: streams of records, exit status, signals, messages, progress.
+//! The parts that all Unix filters of azpipe share: streams of records, exit status, signals,
+//! messages, progress.
 //!
 //! A filter is a clap struct with [`CommonArgs`] flattened into it, and a body:
 //!
@@ -36,14 +37,15 @@
 //! }
 //! ```
 //!
-//! [`run()`] parses the arguments, catches the signals, flushes the output, and converts the outcome into an
-//! [`exit_status`]. Lines on stderr are `tool: where: what`, one per problem.
+//! [`run()`] parses the arguments, catches the signals, flushes the output, and converts the
+//! outcome into an [`exit_status`]. Lines on stderr are `tool: where: what`, one per problem.
 //!
 //! # Stopping and draining
-//! SIGINT and SIGTERM stop a filter: [`Filter`]'s functions return [`Stop`], and the body returns it to [`run()`]. A filter
-//! with long tasks can *drain* instead ([`Filter::enable_drain_signals`], [`Filter::drain_at`]): at the first SIGTERM or
-//! SIGUSR1, or at a deadline, it takes no more input, ends the work that it has begun, and exits with status
-//! [`DRAINED`](exit_status::DRAINED), so that the rest can be run later.
+//! SIGINT and SIGTERM stop a filter: [`Filter`]'s functions return [`Stop`], and the body returns
+//! it to [`run()`]. A filter with long tasks can *drain* instead ([`Filter::enable_drain_signals`],
+//! [`Filter::drain_at`]): at the first SIGTERM or SIGUSR1, or at a deadline, it takes no more
+//! input, ends the work that it has begun, and exits with status [`DRAINED`](exit_status::DRAINED),
+//! so that the rest can be run later.
 //!
 //! Files that appear whole or not at all are in crate `system` (`system::atomic`).
 

@@ -15,11 +15,12 @@ use crate::{Filter, Stop};
 /// How many bytes are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The longest line in bytes. For scale: the record of a scan with 10^5 files and paths of 1000 bytes has 10^8 bytes.
+/// The longest line in bytes. For scale: the record of a scan with 10^5 files and paths of 1000
+/// bytes has 10^8 bytes.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// A stream without a separator in this many times the longest line is not a stream of lines. Reading stops there,
-/// because the stream may never end.
+/// A stream without a separator in this many times the longest line is not a stream of lines.
+/// Reading stops there, because the stream may never end.
 const MAX_SKIPPED_LINES: usize = 4;
 
 /// A stream of lines, or of pieces between other separators.
@@ -34,7 +35,8 @@ pub(crate) struct LineReader {
     searched: usize,
     ended: bool,
     number: u64,
-    /// Set while the current line is too long; counts the bytes that were skipped without finding its end.
+    /// Set while the current line is too long; counts the bytes that were skipped without finding
+    /// its end.
     too_long: bool,
     skipped: usize,
 }
@@ -53,7 +55,8 @@ pub(crate) enum LineEvent<'a> {
 }
 
 impl LineReader {
-    /// Opens a file. A FIFO without a writer does not block the call; later reads wait for the writer.
+    /// Opens a file. A FIFO without a writer does not block the call; later reads wait for the
+    /// writer.
     pub(crate) fn open(path: &Path, separator: u8) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         Ok(Self::new(file, separator))
@@ -62,7 +65,18 @@ impl LineReader {
     pub(crate) fn new(stream: File, separator: u8) -> Self {
         let longest = MAX_LINE_BYTES;
         let (bytes, ended, too_long) = (Vec::new(), false, false);
-        Self { stream, separator, longest, bytes, start: 0, searched: 0, ended, number: 0, too_long, skipped: 0 }
+        Self {
+            stream,
+            separator,
+            longest,
+            bytes,
+            start: 0,
+            searched: 0,
+            ended,
+            number: 0,
+            too_long,
+            skipped: 0,
+        }
     }
 
     /// Returns the number of the last line returned, counted from 1.
@@ -73,9 +87,13 @@ impl LineReader {
     /// Returns the next line as soon as it is complete, or [`LineEvent::Pending`] at `until`.
     ///
     /// # Errors
-    /// The inner error is an error of the stream, or says that the stream has no separators. The outer error comes from
-    /// [`Filter::wait`].
-    pub(crate) fn next(&mut self, filter: &Filter, until: Option<Instant>) -> Result<io::Result<LineEvent<'_>>, Stop> {
+    /// The inner error is an error of the stream, or says that the stream has no separators. The
+    /// outer error comes from [`Filter::wait`].
+    pub(crate) fn next(
+        &mut self,
+        filter: &Filter,
+        until: Option<Instant>,
+    ) -> Result<io::Result<LineEvent<'_>>, Stop> {
         loop {
             let found = self.bytes[self.searched..].iter().position(|&byte| byte == self.separator);
             if let Some(at) = found {
@@ -85,7 +103,11 @@ impl LineReader {
                 self.number += 1;
                 let too_long = std::mem::take(&mut self.too_long);
                 self.skipped = 0;
-                return Ok(Ok(if too_long { LineEvent::TooLong } else { LineEvent::Line(&self.bytes[line]) }));
+                return Ok(Ok(if too_long {
+                    LineEvent::TooLong
+                } else {
+                    LineEvent::Line(&self.bytes[line])
+                }));
             }
             self.searched = self.bytes.len();
             if self.ended {
@@ -98,8 +120,9 @@ impl LineReader {
                 if self.skipped / MAX_SKIPPED_LINES >= self.longest {
                     (self.ended, self.too_long) = (true, false);
                     let skipped = self.skipped;
-                    let why =
-                        format!("no line break in {skipped} bytes: expected one record per line; the rest is not read");
+                    let why = format!(
+                        "no line break in {skipped} bytes: expected one record per line; the rest is not read"
+                    );
                     return Ok(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
                 }
             }
@@ -124,8 +147,8 @@ impl LineReader {
         if too_long { LineEvent::TooLong } else { LineEvent::Line(&self.bytes[line]) }
     }
 
-    /// Waits for input, and flushes the output if there is none yet. Returns false if the filter drains or there is
-    /// no input by `until`.
+    /// Waits for input, and flushes the output if there is none yet. Returns false if the filter
+    /// drains or there is no input by `until`.
     fn wait_readable(&self, filter: &Filter, until: Option<Instant>) -> Result<bool, Stop> {
         let mut ready = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
         if matches!(poll(&mut ready, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR)) {
@@ -157,7 +180,7 @@ impl LineReader {
         match read {
             Ok(0) => self.ended = true,
             Ok(_) => (),
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => (),
+            Err(error) if is_transient(error.kind()) => (),
             Err(error) => {
                 self.ended = true;
                 self.start = end;
@@ -168,6 +191,11 @@ impl LineReader {
     }
 }
 
+/// Tells whether a read may be repeated, as nothing but its moment was wrong.
+fn is_transient(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -175,7 +203,8 @@ mod tests {
     use super::*;
     use crate::CommonArgs;
 
-    /// Returns the lines read from a pipe, `None` for each line that was too long, and the number of the last line.
+    /// Returns the lines read from a pipe, `None` for each line that was too long, and the number
+    /// of the last line.
     fn pieces(separator: u8, longest: usize, writes: &[&[u8]]) -> (Vec<Option<Vec<u8>>>, u64) {
         let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
         let filter = Filter::new("test", &CommonArgs::default(), stdout).expect("a filter");
@@ -183,9 +212,15 @@ mod tests {
         let mut lines = LineReader { longest, ..LineReader::new(read.into(), separator) };
         let mut out = Vec::new();
         std::thread::scope(|scope| {
-            scope.spawn(move || writes.iter().try_for_each(|bytes| File::from(write.try_clone()?).write_all(bytes)));
+            scope.spawn(move || {
+                writes.iter().try_for_each(|bytes| File::from(write.try_clone()?).write_all(bytes))
+            });
             loop {
-                match lines.next(&filter, None).expect("nothing stops it").expect("a pipe can be read") {
+                match lines
+                    .next(&filter, None)
+                    .expect("nothing stops it")
+                    .expect("a pipe can be read")
+                {
                     LineEvent::Line(line) => out.push(Some(line.to_vec())),
                     LineEvent::TooLong => out.push(None),
                     LineEvent::End => break,
@@ -203,9 +238,11 @@ mod tests {
     #[test]
     fn lines_are_the_same_however_they_arrive() {
         let expected = (vec![some(b"ab"), some(b""), some(b"c\0d"), some(b"ef")], 4);
-        for writes in
-            [&[b"ab\n\nc\0d\nef".as_slice()][..], &[b"a", b"b", b"\n\nc\0", b"d\ne", b"f"], &[b"ab\n\nc\0d\nef\n"]]
-        {
+        for writes in [
+            &[b"ab\n\nc\0d\nef".as_slice()][..],
+            &[b"a", b"b", b"\n\nc\0", b"d\ne", b"f"],
+            &[b"ab\n\nc\0d\nef\n"],
+        ] {
             assert_eq!(pieces(b'\n', MAX_LINE_BYTES, writes), expected, "{writes:?}");
         }
         assert_eq!(pieces(b'\n', MAX_LINE_BYTES, &[]), (vec![], 0));
@@ -215,7 +252,10 @@ mod tests {
     #[test]
     fn a_line_that_never_ends_is_passed_over() {
         let long = [b'x'; 3 * READ_BYTES];
-        assert_eq!(pieces(b'\n', READ_BYTES, &[b"a\n", &long, b"\nb\n"]), (vec![some(b"a"), None, some(b"b")], 3));
+        assert_eq!(
+            pieces(b'\n', READ_BYTES, &[b"a\n", &long, b"\nb\n"]),
+            (vec![some(b"a"), None, some(b"b")], 3)
+        );
         assert_eq!(pieces(b'\n', READ_BYTES, &[&long]), (vec![None], 1));
     }
 
@@ -223,9 +263,15 @@ mod tests {
     fn a_stream_without_lines_is_not_read_to_its_end() {
         let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
         let filter = Filter::new("test", &CommonArgs::default(), stdout).expect("a filter");
-        let mut lines =
-            LineReader { longest: READ_BYTES, ..LineReader::open(Path::new("/dev/zero"), b'\n').expect("a device") };
-        let why = lines.next(&filter, None).expect("nothing stops it").expect_err("it has no end").to_string();
+        let mut lines = LineReader {
+            longest: READ_BYTES,
+            ..LineReader::open(Path::new("/dev/zero"), b'\n').expect("a device")
+        };
+        let why = lines
+            .next(&filter, None)
+            .expect("nothing stops it")
+            .expect_err("it has no end")
+            .to_string();
         assert!(why.starts_with("no line break in "), "{why}");
         assert!(matches!(lines.next(&filter, None), Ok(Ok(LineEvent::End))));
     }

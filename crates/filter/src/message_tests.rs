@@ -1,5 +1,5 @@
-//! A test that lists the messages of the crate in one place, so that their wording can be compared. Messages of
-//! streams and of the progress line are tested in their own modules.
+//! A test that lists the messages of the crate in one place, so that their wording can be compared.
+//! Messages of streams and of the progress line are tested in their own modules.
 
 use std::ffi::OsString;
 

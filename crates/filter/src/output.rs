@@ -1,4 +1,5 @@
-//! The output on stdout: records are written in blocks while input arrives, and at once while the input waits.
+//! The output on stdout: records are written in blocks while input arrives, and at once while the
+//! input waits.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,8 +16,8 @@ use crate::{Stop, signal};
 /// The length of a block at which it is written.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// The largest write to a ready pipe that neither blocks nor mixes with the writes of other processes (Linux's
-/// `PIPE_BUF`).
+/// The largest write to a ready pipe that neither blocks nor mixes with the writes of other
+/// processes (Linux's `PIPE_BUF`).
 const ATOMIC_WRITE_BYTES: usize = 4096;
 
 /// The stream that the records go to.
@@ -43,7 +44,11 @@ enum WriteWait {
 impl Output {
     pub(crate) fn new(stream: OwnedFd, each: bool) -> Self {
         let block = OutputBuffer { stream: stream.into(), bytes: Vec::new() };
-        Self { block: Mutex::new(block), flush_every_line: each.into(), input_is_idle: AtomicBool::new(false) }
+        Self {
+            block: Mutex::new(block),
+            flush_every_line: each.into(),
+            input_is_idle: AtomicBool::new(false),
+        }
     }
 
     /// Makes every line be written at once from now on.
@@ -58,13 +63,17 @@ impl Output {
         block.bytes.push(b'\n');
         // `idle` is read under the lock, and set before the flush that takes it: no line is
         // left behind while the input waits.
-        if block.bytes.len() >= FLUSH_BYTES || self.flush_every_line.load(SeqCst) || self.input_is_idle.load(SeqCst) {
+        if block.bytes.len() >= FLUSH_BYTES
+            || self.flush_every_line.load(SeqCst)
+            || self.input_is_idle.load(SeqCst)
+        {
             return block.write(WriteWait::UntilStopped);
         }
         Ok(())
     }
 
-    /// Writes the buffered lines, and from now on every line at once, because the input waits or has ended.
+    /// Writes the buffered lines, and from now on every line at once, because the input waits or
+    /// has ended.
     pub(crate) fn input_idle(&self) -> Result<(), Stop> {
         self.input_is_idle.store(true, SeqCst);
         self.flush()
@@ -80,13 +89,15 @@ impl Output {
         self.lock().write(WriteWait::UntilStopped)
     }
 
-    /// Writes the buffered lines, after which there are no others, and checks that they have been stored.
+    /// Writes the buffered lines, after which there are no others, and checks that they have been
+    /// stored.
     pub(crate) fn finish(&self) -> Result<(), Stop> {
         self.flush()?;
         check_stored(&self.lock().stream).map_err(|error| Stop::from_stdout_error(&error))
     }
 
-    /// Writes as many buffered lines as the reader takes without blocking: the last act before a death by signal.
+    /// Writes as many buffered lines as the reader takes without blocking: the last act before a
+    /// death by signal.
     pub(crate) fn flush_without_blocking(&self) {
         let _ = self.lock().write(WriteWait::NoWait);
     }
@@ -97,8 +108,8 @@ impl Output {
 }
 
 impl OutputBuffer {
-    /// Writes all buffered lines, in pieces that end with a line where possible. On failure the rest is dropped,
-    /// because the stream can't be used any more.
+    /// Writes all buffered lines, in pieces that end with a line where possible. On failure the
+    /// rest is dropped, because the stream can't be used any more.
     fn write(&mut self, patience: WriteWait) -> Result<(), Stop> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = bytes.as_slice();
@@ -107,7 +118,9 @@ impl OutputBuffer {
                 return Ok(());
             }
             match self.stream.write(&rest[..piece_len(rest)]) {
-                Ok(0) => return Err(Stop::fatal("stdout", io::Error::from(io::ErrorKind::WriteZero))),
+                Ok(0) => {
+                    return Err(Stop::fatal("stdout", io::Error::from(io::ErrorKind::WriteZero)));
+                }
                 Ok(written) => rest = &rest[written..],
                 Err(error) if is_transient(&error) => (),
                 Err(error) => return Err(Stop::from_stdout_error(&error)),
@@ -147,12 +160,14 @@ fn piece_len(rest: &[u8]) -> usize {
     most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |at| at + 1)
 }
 
-/// Reports errors of earlier writes to a regular file. Network file systems accept a write and may find only at close that
-/// the disk is full or the quota used up; nobody sees how the kernel closes the stream when the process ends.
+/// Reports errors of earlier writes to a regular file. Network file systems accept a write and may
+/// find only at close that the disk is full or the quota used up; nobody sees how the kernel closes
+/// the stream when the process ends.
 ///
-/// A duplicate is closed, because that makes the file system report such errors (Linux calls its `flush` at each close), and
-/// costs nothing on a local disk. An fsync would also wait for the disk, for seconds while others write much, and records
-/// can be made again. Pipes, terminals and devices have nothing left to report.
+/// A duplicate is closed, because that makes the file system report such errors (Linux calls its
+/// `flush` at each close), and costs nothing on a local disk. An fsync would also wait for the
+/// disk, for seconds while others write much, and records can be made again. Pipes, terminals and
+/// devices have nothing left to report.
 pub(crate) fn check_stored(stream: impl AsFd) -> io::Result<()> {
     if SFlag::from_bits_truncate(fstat(&stream)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
         return Ok(());
@@ -184,7 +199,9 @@ mod tests {
     #[test]
     fn lines_wait_for_the_input_to_idle() {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
-        let readable = || poll(&mut [PollFd::new(read.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1);
+        let readable = || {
+            poll(&mut [PollFd::new(read.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+        };
         let output = Output::new(write, false);
         output.write_line("one").expect("a line");
         assert!(!readable());

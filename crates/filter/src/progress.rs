@@ -1,4 +1,5 @@
-//! Shows the progress of a filter: as a line on a terminal, a line a minute in a log, or an object a second for programs.
+//! Shows the progress of a filter: as a line on a terminal, a line a minute in a log, or an object
+//! a second for programs.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -8,7 +9,8 @@ use crate::ProgressMode;
 use crate::console::Console;
 use crate::progress_counts::{Counts, FrameCounts, RunEnd, Work};
 
-/// Counts a filter's frames from any thread. A thread of its own shows the counts, so that they are seen to stand still, too.
+/// Counts a filter's frames from any thread. A thread of its own shows the counts, so that they are
+/// seen to stand still, too.
 pub struct Progress {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -67,7 +69,12 @@ impl Display {
 }
 
 impl Progress {
-    pub(crate) fn new(filter: &'static str, mode: ProgressMode, quiet: bool, console: Arc<Console>) -> Self {
+    pub(crate) fn new(
+        filter: &'static str,
+        mode: ProgressMode,
+        quiet: bool,
+        console: Arc<Console>,
+    ) -> Self {
         let display = Display::new(mode, quiet, &console);
         let (counts, state) = (Mutex::default(), Mutex::default());
         let shared = Shared { filter, display, console, counts, state, changed: Condvar::new() };
@@ -132,7 +139,9 @@ impl Progress {
         let (counts, now) = (shared.lock_counts(), Instant::now());
         match shared.display {
             Display::Hidden => (),
-            Display::Json => shared.console.write_message(&counts.format_json(shared.filter, now, Some(end))),
+            Display::Json => {
+                shared.console.write_message(&counts.format_json(shared.filter, now, Some(end)))
+            }
             Display::Bar | Display::Log => {
                 if let Some(line) = counts.format_end(now, end) {
                     shared.console.write_message(&format!("{}: {line}", shared.filter));
@@ -173,10 +182,14 @@ impl Progress {
         }
         let shared = self.shared.clone();
         match Builder::new().name("progress".to_owned()).spawn(move || shared.show_until_end()) {
-            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            Ok(thread) => {
+                *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread)
+            }
             Err(why) => {
-                let message =
-                    format!("{}: warning: starting a thread: {why}: no progress is shown", self.shared.filter);
+                let message = format!(
+                    "{}: warning: starting a thread: {why}: no progress is shown",
+                    self.shared.filter
+                );
                 self.shared.console.write_message(&message);
             }
         }
@@ -221,11 +234,16 @@ impl Shared {
         let text = match self.display {
             _ if is_paused => None,
             Display::Bar if is_due || is_last => Some(counts.format_line(now)),
-            Display::Log if is_due && !has_ended => Some(format!("{}: {}", self.filter, counts.format_line(now))),
-            Display::Json if is_due && !has_ended => Some(counts.format_json(self.filter, now, None)),
+            Display::Log if is_due && !has_ended => {
+                Some(format!("{}: {}", self.filter, counts.format_line(now)))
+            }
+            Display::Json if is_due && !has_ended => {
+                Some(counts.format_json(self.filter, now, None))
+            }
             _ => None,
         };
-        // Whoever counts must not wait for a terminal that is stopped, or for a pipe that nobody reads.
+        // Whoever counts must not wait for a terminal that is stopped, or for a pipe that nobody
+        // reads.
         drop(counts);
         match (self.display, text) {
             (_, None) => (),

@@ -1,4 +1,5 @@
-//! The counts of a run, and the texts that show them: the progress line, a JSON object, and the closing line.
+//! The counts of a run, and the texts that show them: the progress line, a JSON object, and the
+//! closing line.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -87,8 +88,8 @@ pub enum RunEnd<'a> {
 }
 
 impl Counts {
-    /// Remembers the counts for the rate. The time before the first frame is left out of it, because setting up takes
-    /// a time of its own.
+    /// Remembers the counts for the rate. The time before the first frame is left out of it,
+    /// because setting up takes a time of its own.
     pub(crate) fn sample(&mut self, now: Instant) {
         let sample = Sample { at: now, worked: self.worked, bytes: self.bytes };
         if self.worked == 0 {
@@ -98,20 +99,23 @@ impl Counts {
             self.samples.push_back(sample);
         }
         // One sample before the window stays, so that the rate covers all of the window.
-        while self.samples.get(1).is_some_and(|second| now.duration_since(second.at) >= RATE_WINDOW) {
+        while self.samples.get(1).is_some_and(|second| now.duration_since(second.at) >= RATE_WINDOW)
+        {
             self.samples.pop_front();
         }
     }
 
     /// Returns the rates of the last time.
     fn recent_rates(&self, now: Instant) -> Option<Rates> {
-        let first = self.samples.front().filter(|first| first.worked < self.worked || first.worked > 0)?;
+        let first =
+            self.samples.front().filter(|first| first.worked < self.worked || first.worked > 0)?;
         self.rates_since(*first, now)
     }
 
     /// Returns the rates of the whole run.
     fn overall_rates(&self, now: Instant) -> Option<Rates> {
-        self.rates_since(Sample { at: self.began?, worked: 0, bytes: 0 }, now).filter(|rates| rates.frames > 0.0)
+        self.rates_since(Sample { at: self.began?, worked: 0, bytes: 0 }, now)
+            .filter(|rates| rates.frames > 0.0)
     }
 
     fn rates_since(&self, first: Sample, now: Instant) -> Option<Rates> {
@@ -152,8 +156,14 @@ impl Counts {
         parts.join(", ")
     }
 
-    /// Formats a JSON object for programs; `end` is given for the last one, whose rates are those of the whole run.
-    pub(crate) fn format_json(&self, filter: &str, now: Instant, end: Option<RunEnd<'_>>) -> String {
+    /// Formats a JSON object for programs; `end` is given for the last one, whose rates are those
+    /// of the whole run.
+    pub(crate) fn format_json(
+        &self,
+        filter: &str,
+        now: Instant,
+        end: Option<RunEnd<'_>>,
+    ) -> String {
         let rates = if end.is_some() { self.overall_rates(now) } else { self.recent_rates(now) };
         let left = match end {
             None => self.seconds_left(rates).map(round_tenths),
@@ -161,7 +171,9 @@ impl Counts {
         };
         let (state, limited_by) = match end {
             None => ("running", None),
-            Some(RunEnd::Finished { limited_by, .. }) => ("finished", Some(limited_by).filter(|_| self.worked > 0)),
+            Some(RunEnd::Finished { limited_by, .. }) => {
+                ("finished", Some(limited_by).filter(|_| self.worked > 0))
+            }
             Some(RunEnd::Stopped { .. }) => ("stopped", None),
         };
         let mut object = json!({
@@ -239,14 +251,22 @@ fn round_tenths(value: f64) -> f64 {
 
 /// Formats a duration: `0.42 s` below a minute, then as [`format_clock`].
 fn format_seconds(seconds: f64) -> String {
-    if seconds < 59.5 { format!("{} s", format_three_digits(seconds)) } else { format_clock(seconds) }
+    if seconds < 59.5 {
+        format!("{} s", format_three_digits(seconds))
+    } else {
+        format_clock(seconds)
+    }
 }
 
 /// Formats seconds as `m:ss`, or as `h:mm:ss` from an hour on.
 fn format_clock(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }
 
 #[cfg(test)]
@@ -264,16 +284,25 @@ mod tests {
         assert_eq!(run.format_line(began), "0/9600 frames");
         // The ten seconds before the first frame say nothing about the rate.
         (0..=10).for_each(|second| run.sample(began + Duration::from_secs(second)));
-        run = Counts { frames: FrameCounts { done: 1200, failed: 3 }, worked: 1203, bytes: 2_406_000_000, ..run };
+        run = Counts {
+            frames: FrameCounts { done: 1200, failed: 3 },
+            worked: 1203,
+            bytes: 2_406_000_000,
+            ..run
+        };
         run.scan = "lab6_0001.h5 1.1".to_owned();
         let now = began + Duration::from_secs(12);
         run.sample(now);
         let line = run.format_line(now);
-        assert_eq!(line, "1200/9600 frames, 3 failed, 602/s, 1.20 GB/s, 0:14 left, lab6_0001.h5 1.1");
+        assert_eq!(
+            line,
+            "1200/9600 frames, 3 failed, 602/s, 1.20 GB/s, 0:14 left, lab6_0001.h5 1.1"
+        );
         run.total_may_grow = true;
         let line = run.format_line(now);
         assert!(
-            line.starts_with("1200 of at least 9600 frames, ") && line.contains(", at least 0:14 left, "),
+            line.starts_with("1200 of at least 9600 frames, ")
+                && line.contains(", at least 0:14 left, "),
             "{line}"
         );
         assert_eq!(counts(1, 1).format_line(began), "1/1 frame");
@@ -291,7 +320,10 @@ mod tests {
         }
         assert_eq!(run.recent_rates(at(99)).map(|rates| rates.frames.round()), Some(20.0));
         (100..200).for_each(|second| run.sample(at(second)));
-        assert_eq!((run.recent_rates(at(199)).map(|rates| rates.frames), run.samples.len()), (Some(0.0), 31));
+        assert_eq!(
+            (run.recent_rates(at(199)).map(|rates| rates.frames), run.samples.len()),
+            (Some(0.0), 31)
+        );
         assert!(run.format_line(at(199)).ends_with(", 0.00/s"), "no time left is known");
     }
 
@@ -302,10 +334,13 @@ mod tests {
         let finished = RunEnd::Finished { limited_by: "read", stages: "limited by reading" };
         let line = |run: &Counts, end| run.format_end(now, end).expect("there was work");
         let run = Counts { began: Some(began), bytes: 48_000_000, kept: 96, ..counts(96, 96) };
-        assert_eq!(line(&run, finished), "96 frames, in 4.00 s: 24.0/s, 12.0 MB/s; limited by reading");
-        let failed = Counts { frames: FrameCounts { done: 90, failed: 6 }, found: 50, worked: 46, ..run };
-        let text =
-            "90 of 96 frames, 6 failed, 50 of them done before, in 4.00 s: 11.5/s, 12.0 MB/s; limited by reading";
+        assert_eq!(
+            line(&run, finished),
+            "96 frames, in 4.00 s: 24.0/s, 12.0 MB/s; limited by reading"
+        );
+        let failed =
+            Counts { frames: FrameCounts { done: 90, failed: 6 }, found: 50, worked: 46, ..run };
+        let text = "90 of 96 frames, 6 failed, 50 of them done before, in 4.00 s: 11.5/s, 12.0 MB/s; limited by reading";
         assert_eq!(line(&failed, finished), text);
         let again = Counts { found: 96, worked: 0, ..counts(96, 96) };
         assert_eq!(line(&again, finished), "96 frames, all done before, in 0.00 s");
@@ -325,7 +360,8 @@ mod tests {
         assert_eq!(run.format_json("x", now, Some(end)), expected);
         let running = run.format_json("x", now, None);
         assert!(
-            running.contains(r#""state":"running""#) && running.contains(r#""frames_per_second":null"#),
+            running.contains(r#""state":"running""#)
+                && running.contains(r#""frames_per_second":null"#),
             "{running}"
         );
     }

@@ -38,9 +38,9 @@ pub fn shell(value: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
-/// Quotes a value as one word of a shell command in a makefile's recipe, in which make expands `$` first. A value
-/// with a line break needs `SHELL = bash` in the makefile, because make splits recipes at line breaks even inside
-/// quotes.
+/// Quotes a value as one word of a shell command in a makefile's recipe, in which make expands `$`
+/// first. A value with a line break needs `SHELL = bash` in the makefile, because make splits
+/// recipes at line breaks even inside quotes.
 ///
 /// ```
 /// assert_eq!(filter::quote::make("it's $5".as_ref()), r"'it'\''s $$5'");
@@ -60,8 +60,8 @@ pub fn make(value: &OsStr) -> OsString {
 
 /// Quotes the value of an `#SBATCH --flag=` directive.
 ///
-/// sbatch parses directives by rules of its own: quotes keep spaces and `#`, and a backslash escapes the next byte,
-/// inside quotes, too.
+/// sbatch parses directives by rules of its own: quotes keep spaces and `#`, and a backslash
+/// escapes the next byte, inside quotes, too.
 ///
 /// ```
 /// assert_eq!(filter::quote::sbatch("my job".as_ref()).unwrap(), "\"my job\"");
@@ -91,8 +91,8 @@ pub fn sbatch(value: &OsStr) -> Result<OsString, QuoteError> {
     Ok(OsString::from_vec(out))
 }
 
-/// Quotes the value of `#SBATCH --output=` and `--error=`: a directory that is taken literally, and a file name in
-/// which `%A` and `%a` stand for the job and the array element.
+/// Quotes the value of `#SBATCH --output=` and `--error=`: a directory that is taken literally, and
+/// a file name in which `%A` and `%a` stand for the job and the array element.
 ///
 /// ```
 /// assert_eq!(filter::quote::sbatch_log("/50% off".as_ref(), "%A_%a.log").unwrap(), "\"/50%% off/%A_%a.log\"");
@@ -164,14 +164,17 @@ mod tests {
     fn a_makefile_gives_the_names_back() {
         for name in NAMES {
             let word = make(OsStr::from_bytes(name));
-            let makefile = [b"SHELL = bash\nall:\n\t@printf '%s' ".as_slice(), word.as_bytes(), b"\n"].concat();
+            let makefile =
+                [b"SHELL = bash\nall:\n\t@printf '%s' ".as_slice(), word.as_bytes(), b"\n"]
+                    .concat();
             assert_eq!(printed("make", &["-s", "-f", "-"], &makefile), name);
         }
     }
 
     #[test]
     fn sbatch_takes_bytes_behind_a_backslash() {
-        let quoted = |name: &str| sbatch(name.as_ref()).expect("a value").into_string().expect("UTF-8");
+        let quoted =
+            |name: &str| sbatch(name.as_ref()).expect("a value").into_string().expect("UTF-8");
         assert_eq!(quoted(r#"a "b" \c #d"#), r#""a \"b\" \\c #d""#);
         assert_eq!(quoted("gpu:a100,1"), "gpu:a100,1");
         assert!(sbatch_log(r"a\b".as_ref(), "%A").is_err());

@@ -1,7 +1,8 @@
-//! Reads records ahead of their use on a thread of its own, so that the total of the work is known early.
+//! Reads records ahead of their use on a thread of its own, so that the total of the work is known
+//! early.
 //!
-//! The thread only reads and parses. Whoever takes an event acts on it, so failures are reported in the same order, and at
-//! the same time, as without reading ahead.
+//! The thread only reads and parses. Whoever takes an event acts on it, so failures are reported in
+//! the same order, and at the same time, as without reading ahead.
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
@@ -14,13 +15,15 @@ use crate::input::InputChecks;
 use crate::record_reader::{InputEvent, RecordReader};
 use crate::{Filter, Input, Polled, Stop};
 
-/// The most bytes of lines that are read ahead. The records take about twice the memory of their lines.
+/// The most bytes of lines that are read ahead. The records take about twice the memory of their
+/// lines.
 const MAX_BYTES: usize = 32 << 20;
 
 /// The records of an input that a thread reads ahead. Any number of threads may take records.
 pub struct ReadAhead<'a> {
     filter: &'a Filter,
-    /// Locked for as long as a thread waits for a record and checks it, so that failures and records keep their order.
+    /// Locked for as long as a thread waits for a record and checks it, so that failures and
+    /// records keep their order.
     checks: Mutex<InputChecks>,
     queue: Mutex<Queue>,
     max_bytes: usize,
@@ -51,11 +54,12 @@ enum EndOfReading {
 }
 
 impl Input {
-    /// Runs `body` while a thread reads records ahead. `count` sees each record as soon as it has been read, and `None`
-    /// at the end of the input. The body takes records until there are none.
+    /// Runs `body` while a thread reads records ahead. `count` sees each record as soon as it has
+    /// been read, and `None` at the end of the input. The body takes records until there are none.
     ///
     /// # Errors
-    /// Returns the error of `body`, for which all threads are stopped, and fails if the thread can't be started.
+    /// Returns the error of `body`, for which all threads are stopped, and fails if the thread
+    /// can't be started.
     pub fn read_ahead<T>(
         self,
         filter: &Filter,
@@ -117,7 +121,8 @@ impl ReadAhead<'_> {
         Ok(None)
     }
 
-    /// Returns whether all of the input has been read and taken. If the filter drained, false means that there may be more.
+    /// Returns whether all of the input has been read and taken. If the filter drained, false means
+    /// that there may be more.
     pub fn is_exhausted(&self) -> bool {
         let queue = self.lock();
         queue.events.is_empty() && matches!(queue.end, Some(EndOfReading::Exhausted))
@@ -164,7 +169,8 @@ impl ReadAhead<'_> {
         self.end(end);
     }
 
-    /// Adds an event, and waits until there is room for another. Returns false if nobody takes events any more.
+    /// Adds an event, and waits until there is room for another. Returns false if nobody takes
+    /// events any more.
     fn put(&self, event: InputEvent) -> bool {
         let mut queue = self.lock();
         queue.bytes += event.length();
@@ -262,7 +268,11 @@ mod tests {
         input
             .read_ahead(&filter, count, |ahead| {
                 wait_for(|| ended.load(SeqCst) == 1);
-                assert_eq!((counted.load(SeqCst), filter.has_failed()), (2, false), "read, and nothing reported");
+                assert_eq!(
+                    (counted.load(SeqCst), filter.has_failed()),
+                    (2, false),
+                    "read, and nothing reported"
+                );
                 filter.emit(&ahead.next()?.expect("the first record"))?;
                 assert!(!ahead.is_exhausted() && !filter.has_failed());
                 filter.emit(&ahead.next()?.expect("the record after the bad line"))?;
@@ -274,7 +284,8 @@ mod tests {
         drop(filter);
         let mut written = String::new();
         File::from(stdout).read_to_string(&mut written).expect("UTF-8");
-        let kinds: Vec<&str> = written.lines().map(|line| if line == NOTE { "note" } else { "fail" }).collect();
+        let kinds: Vec<&str> =
+            written.lines().map(|line| if line == NOTE { "note" } else { "fail" }).collect();
         assert_eq!(kinds, ["note", "fail", "note"], "{written}");
     }
 
@@ -323,7 +334,8 @@ mod tests {
         let (silent, _open) = nix::unistd::pipe().expect("a pipe");
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&silent));
         let input = Input::open(&[path.into()]).expect("an input");
-        let stopped: Result<(), Stop> = input.read_ahead(&filter, |_| (), |_| Err(Stop::fatal("part", "no space")));
+        let stopped: Result<(), Stop> =
+            input.read_ahead(&filter, |_| (), |_| Err(Stop::fatal("part", "no space")));
         assert_eq!(stopped, Err(Stop::fatal("part", "no space")));
     }
 }

@@ -28,7 +28,8 @@ struct CurrentFile {
     /// The file's name in messages.
     name: String,
     lines: LineReader,
-    /// True once a record was read. A file whose first lines are no records may be another kind of file.
+    /// True once a record was read. A file whose first lines are no records may be another kind of
+    /// file.
     has_records: bool,
     /// The number of lines at the beginning that are not records.
     leading_lines: u64,
@@ -54,7 +55,13 @@ type Line = Option<(Vec<u8>, String)>;
 impl RecordReader {
     pub(crate) fn new(files: VecDeque<PathBuf>) -> Self {
         let expected = "one JSON object per line".to_owned();
-        Self { pending_files: files, current: None, separator: b'\n', expected, waiting: VecDeque::new() }
+        Self {
+            pending_files: files,
+            current: None,
+            separator: b'\n',
+            expected,
+            waiting: VecDeque::new(),
+        }
     }
 
     pub(crate) fn set_separator(&mut self, separator: u8) {
@@ -66,9 +73,13 @@ impl RecordReader {
         self.current.is_none() && self.pending_files.is_empty() && self.waiting.is_empty()
     }
 
-    /// Returns the next event, or [`Polled::Pending`] if there is none by `until`, or [`Polled::End`] at the end and
-    /// when the filter drains.
-    pub(crate) fn next(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<InputEvent>, Stop> {
+    /// Returns the next event, or [`Polled::Pending`] if there is none by `until`, or
+    /// [`Polled::End`] at the end and when the filter drains.
+    pub(crate) fn next(
+        &mut self,
+        filter: &Filter,
+        until: Option<Instant>,
+    ) -> Result<Polled<InputEvent>, Stop> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
                 return Ok(Polled::Ready(event));
@@ -101,8 +112,8 @@ impl RecordReader {
         }
     }
 
-    /// Parses a line. A file of another kind is reported once: binary data is not read on, and of the lines before the
-    /// first record, the first is reported and the others are only counted.
+    /// Parses a line. A file of another kind is reported once: binary data is not read on, and of
+    /// the lines before the first record, the first is reported and the others are only counted.
     fn parse_line(&mut self, line: &[u8], place: String) {
         if line.trim_ascii().is_empty() {
             return;
@@ -116,7 +127,9 @@ impl RecordReader {
             self.current.iter_mut().for_each(|current| current.has_records = true);
         }
         match parsed {
-            Ok(record) => self.waiting.push_back(InputEvent::Record { record, place, length: line.len() }),
+            Ok(record) => {
+                self.waiting.push_back(InputEvent::Record { record, place, length: line.len() })
+            }
             Err(error) => {
                 let is_binary = line.contains(&0) || std::str::from_utf8(line).is_err();
                 self.report_bad_line(place, error.to_string(), is_binary);
@@ -124,8 +137,8 @@ impl RecordReader {
         }
     }
 
-    /// Reports a line that is not a record. Before the first record of a file, only the first such line is reported at
-    /// once, and a file that is binary is not read on.
+    /// Reports a line that is not a record. Before the first record of a file, only the first such
+    /// line is reported at once, and a file that is binary is not read on.
     fn report_bad_line(&mut self, about: String, error: String, is_binary: bool) {
         let Some(current) = self.current.as_mut().filter(|current| !current.has_records) else {
             return self.report(Fail { about, error, ..Fail::default() });
@@ -142,8 +155,8 @@ impl RecordReader {
         }
     }
 
-    /// Reports the lines at the beginning of the current file that are not records, except the first, which
-    /// [`report_bad_line`](Self::report_bad_line) has reported.
+    /// Reports the lines at the beginning of the current file that are not records, except the
+    /// first, which [`report_bad_line`](Self::report_bad_line) has reported.
     fn report_leading_lines(&mut self) {
         let Some(current) = &mut self.current else { return };
         let about = current.name.clone();
@@ -181,7 +194,10 @@ impl RecordReader {
             let problem = match lines.next(filter, until)? {
                 Ok(LineEvent::Line(line)) => {
                     let line = line.to_vec();
-                    return Ok(Polled::Ready(Some((line, format!("{name}:{}", lines.line_number())))));
+                    return Ok(Polled::Ready(Some((
+                        line,
+                        format!("{name}:{}", lines.line_number()),
+                    ))));
                 }
                 Ok(LineEvent::TooLong) => Fail {
                     about: format!("{name}:{}", lines.line_number()),
@@ -195,32 +211,43 @@ impl RecordReader {
                 }
                 Ok(LineEvent::Pending) if filter.is_draining() => return Ok(Polled::End),
                 Ok(LineEvent::Pending) => return Ok(Polled::Pending),
-                Err(error) => {
-                    Fail { about: name.clone(), error: error.to_string(), retryable: true, ..Fail::default() }
-                }
+                Err(error) => Fail {
+                    about: name.clone(),
+                    error: error.to_string(),
+                    retryable: true,
+                    ..Fail::default()
+                },
             };
             self.report(problem);
             return Ok(Polled::Ready(None));
         }
     }
 
-    /// Opens the next file, and returns whether there is one. A file that has vanished is a failed input.
+    /// Opens the next file, and returns whether there is one. A file that has vanished is a failed
+    /// input.
     fn open_next(&mut self) -> bool {
         while let Some(path) = self.pending_files.pop_front() {
             let lines = match is_stdin(&path) {
-                true => {
-                    io::stdin().as_fd().try_clone_to_owned().map(|fd| LineReader::new(File::from(fd), self.separator))
-                }
+                true => io::stdin()
+                    .as_fd()
+                    .try_clone_to_owned()
+                    .map(|fd| LineReader::new(File::from(fd), self.separator)),
                 false => LineReader::open(&path, self.separator),
             };
             let name = display_name(&path);
             match lines {
                 Ok(lines) => {
-                    self.current = Some(CurrentFile { name, lines, has_records: false, leading_lines: 0 });
+                    self.current =
+                        Some(CurrentFile { name, lines, has_records: false, leading_lines: 0 });
                     return true;
                 }
                 Err(error) => {
-                    self.report(Fail { about: name, error: error.to_string(), retryable: true, ..Fail::default() });
+                    self.report(Fail {
+                        about: name,
+                        error: error.to_string(),
+                        retryable: true,
+                        ..Fail::default()
+                    });
                 }
             }
         }

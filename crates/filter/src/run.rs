@@ -15,11 +15,12 @@ use crate::console::Console;
 use crate::output::check_stored;
 use crate::{CommonArgs, Filter, Stop, exit_status, signal};
 
-/// Name of the flag that prints a script of completions. It is no field of [`CommonArgs`], because it takes the place of
-/// all other arguments, of those that are required, too.
+/// Name of the flag that prints a script of completions. It is no field of [`CommonArgs`], because
+/// it takes the place of all other arguments, of those that are required, too.
 const COMPLETIONS: &str = "completions";
 
-/// Returns the command line of a filter, with its name; `--help`, `--version` and the man page show it.
+/// Returns the command line of a filter, with its name; `--help`, `--version` and the man page show
+/// it.
 pub fn command<A: Parser>(name: &'static str) -> Command {
     let completions = Arg::new(COMPLETIONS)
         .long(COMPLETIONS)
@@ -35,9 +36,15 @@ pub fn command<A: Parser>(name: &'static str) -> Command {
         .hide_short_help(true)
         .exclusive(true);
     let command = A::command();
-    let examples = command.get_after_long_help().map(|help| format!("{help}\n")).unwrap_or_default();
+    let examples =
+        command.get_after_long_help().map(|help| format!("{help}\n")).unwrap_or_default();
     let end = format!("{examples}{EXIT_STATUSES}\nThe manual page has more: man {name}");
-    command.name(name).bin_name(name).version(env!("CARGO_PKG_VERSION")).arg(completions).after_long_help(end)
+    command
+        .name(name)
+        .bin_name(name)
+        .version(env!("CARGO_PKG_VERSION"))
+        .arg(completions)
+        .after_long_help(end)
 }
 
 /// The end of the long help. The manual pages say what each status means for the filter.
@@ -53,12 +60,16 @@ Exit status:
 /// The stack size of the thread that runs a filter, independent of `ulimit -s`.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and returns the exit status.
-/// Values that the body owns are dropped, and so cleaned up, before a death by signal.
+/// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and returns
+/// the exit status. Values that the body owns are dropped, and so cleaned up, before a death by
+/// signal.
 ///
-/// The filter runs in a thread with a stack of its own. The main thread only waits for it and runs signal handlers,
-/// which need next to no stack.
-pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop> + Send) -> ExitCode
+/// The filter runs in a thread with a stack of its own. The main thread only waits for it and runs
+/// signal handlers, which need next to no stack.
+pub fn run<A>(
+    name: &'static str,
+    body: impl FnOnce(A, &Filter) -> Result<(), Stop> + Send,
+) -> ExitCode
 where
     A: Parser + AsRef<CommonArgs>,
 {
@@ -67,20 +78,26 @@ where
         match thread.spawn_scoped(scope, || run_on_this_thread(name, body)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(why) => {
-                Console::new().write_message(&format!("{name}: {}", Stop::fatal("starting a thread", why)));
+                Console::new()
+                    .write_message(&format!("{name}: {}", Stop::fatal("starting a thread", why)));
                 ExitCode::from(exit_status::USAGE_OR_IO)
             }
         }
     })
 }
 
-fn run_on_this_thread<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop>) -> ExitCode
+fn run_on_this_thread<A>(
+    name: &'static str,
+    body: impl FnOnce(A, &Filter) -> Result<(), Stop>,
+) -> ExitCode
 where
     A: Parser + AsRef<CommonArgs>,
 {
     let mut command = command::<A>(name).color(color_choice());
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
-    if let Some(shell) = parsed.as_ref().ok().and_then(|matches| matches.get_one::<Shell>(COMPLETIONS)) {
+    if let Some(shell) =
+        parsed.as_ref().ok().and_then(|matches| matches.get_one::<Shell>(COMPLETIONS))
+    {
         return print_completions(name, &mut command, *shell);
     }
     let args = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
@@ -94,7 +111,9 @@ where
         Ok(filter) => filter,
         Err(stop) => return exit_code(name, &mut command, &stop),
     };
-    let outcome = body(args, &filter).and_then(|()| filter.end_terminal_view()).and_then(|()| filter.output.finish());
+    let outcome = body(args, &filter)
+        .and_then(|()| filter.end_terminal_view())
+        .and_then(|()| filter.output.finish());
     filter.progress().stop();
     match outcome {
         Ok(()) => ExitCode::from(if filter.has_failed() { exit_status::SOME_FAILED } else { 0 }),
@@ -129,9 +148,16 @@ fn print_completions(name: &str, command: &mut Command, shell: Shell) -> ExitCod
 }
 
 /// Prints a text to stdout, with the errors and exit statuses of records.
-fn print_instead_of_records(name: &str, command: &mut Command, print: impl FnOnce() -> io::Result<()>) -> ExitCode {
-    let write = || print().and_then(|()| io::stdout().flush()).and_then(|()| check_stored(io::stdout()));
-    match check_stdout_open().and_then(|()| write().map_err(|error| Stop::from_stdout_error(&error))) {
+fn print_instead_of_records(
+    name: &str,
+    command: &mut Command,
+    print: impl FnOnce() -> io::Result<()>,
+) -> ExitCode {
+    let write =
+        || print().and_then(|()| io::stdout().flush()).and_then(|()| check_stored(io::stdout()));
+    match check_stdout_open()
+        .and_then(|()| write().map_err(|error| Stop::from_stdout_error(&error)))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => exit_code(name, command, &stop),
     }
@@ -140,7 +166,8 @@ fn print_instead_of_records(name: &str, command: &mut Command, print: impl FnOnc
 fn open_filter(name: &'static str, common: &CommonArgs) -> Result<Filter, Stop> {
     check_stdout_open()?;
     signal::install_handlers().map_err(|error| Stop::fatal("catching signals", error))?;
-    let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Stop::fatal("stdout", error))?;
+    let stdout =
+        io::stdout().as_fd().try_clone_to_owned().map_err(|error| Stop::fatal("stdout", error))?;
     Filter::new(name, common, stdout).map_err(|error| Stop::fatal("making a pipe", error))
 }
 
@@ -148,8 +175,8 @@ fn check_stdout_open() -> Result<(), Stop> {
     if signal::was_closed(io::stdout()) { Err(Stop::fatal("stdout", "is closed")) } else { Ok(()) }
 }
 
-/// Writes the records made before a stop. If the reader or the disk does not take them, that is the graver reason to
-/// stop and is returned.
+/// Writes the records made before a stop. If the reader or the disk does not take them, that is the
+/// graver reason to stop and is returned.
 fn flush_last_records(filter: &Filter, stop: Stop) -> Stop {
     match stop {
         Stop::Signal(_) => filter.output.flush_without_blocking(),

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io;
 
-/// The reason for which a filter stops. Pass it up with `?`; [`run`](crate::run()) converts it into the exit status.
+/// The reason for which a filter stops. Pass it up with `?`; [`run`](crate::run()) converts it into
+/// the exit status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
     /// The reader of stdout has gone: the filter cleans up and dies by SIGPIPE.
@@ -35,8 +36,8 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Creates a [`Stop::Fatal`] from anything that can be printed. If `why` begins with `what`, as errors about a
-    /// file do, the repetition is removed.
+    /// Creates a [`Stop::Fatal`] from anything that can be printed. If `why` begins with `what`, as
+    /// errors about a file do, the repetition is removed.
     pub fn fatal(what: impl Display, why: impl Display) -> Self {
         let (what, why) = (what.to_string(), why.to_string());
         Self::Fatal { why: without_subject(&what, why), what }

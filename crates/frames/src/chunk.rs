@@ -1,4 +1,5 @@
-//! Where the pixels of a frame are stored: the chunks that hold it, or the reason why there are none.
+//! Where the pixels of a frame are stored: the chunks that hold it, or the reason why there are
+//! none.
 
 /// Reason of a frame whose chunks are not all written.
 pub const NOT_WRITTEN: &str = "not written";
@@ -8,8 +9,8 @@ pub const NOT_WRITTEN: &str = "not written";
 pub enum FrameChunks {
     /// One chunk that holds exactly this frame.
     Whole(Chunk),
-    /// Several chunks, or one chunk that also holds other frames or extends beyond the frame. Ordered by rows
-    /// first.
+    /// Several chunks, or one chunk that also holds other frames or extends beyond the frame.
+    /// Ordered by rows first.
     Pieces(Vec<Chunk>),
     /// The file holds no data for the frame, with the reason.
     NoData(String),
@@ -28,7 +29,7 @@ pub struct Chunk {
     pub filter_mask: u32,
     /// First frame (row of the dataset), row and column that the chunk holds.
     pub origin: [u64; 3],
-    /// Number of frames, rows and columns after decoding. The chunk may extend beyond the frame, and beyond the
-    /// last frame.
+    /// Number of frames, rows and columns after decoding. The chunk may extend beyond the frame,
+    /// and beyond the last frame.
     pub shape: [u64; 3],
 }

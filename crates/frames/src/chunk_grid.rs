@@ -1,4 +1,5 @@
-//! The chunk index of a dataset: where the stored bytes of each chunk are, and which index entries are damaged.
+//! The chunk index of a dataset: where the stored bytes of each chunk are, and which index entries
+//! are damaged.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +13,10 @@ pub(crate) const DAMAGED_INDEX: &str = "damaged chunk index";
 
 /// The written chunks of a dataset, by their position in the stack of frames.
 ///
-/// Not every index entry can be trusted. HDF5's older B-trees have no checksum, so a damaged index may still be
-/// readable; an entry that points to another frame's chunk would show one frame twice. An entry that repeats a
-/// position, is out of order, or shares bytes with another entry counts as damaged, and so do all frames that
-/// the entry may belong to.
+/// Not every index entry can be trusted. HDF5's older B-trees have no checksum, so a damaged index
+/// may still be readable; an entry that points to another frame's chunk would show one frame twice.
+/// An entry that repeats a position, is out of order, or shares bytes with another entry counts as
+/// damaged, and so do all frames that the entry may belong to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChunkGrid {
     /// Frames, rows and columns of a chunk.
@@ -24,8 +25,8 @@ pub(crate) struct ChunkGrid {
     chunks_per_frame: [u64; 2],
     /// Chunks per layer: the product of `chunks_per_frame`.
     per_layer: u64,
-    /// Locations by chunk number, which counts along columns first, then rows, then frames. At most one per
-    /// chunk.
+    /// Locations by chunk number, which counts along columns first, then rows, then frames. At most
+    /// one per chunk.
     #[serde(skip)]
     written: Vec<(u64, ChunkLocation)>,
     /// Layers of chunks with a damaged index entry, in ascending order.
@@ -47,13 +48,17 @@ impl ChunkGrid {
     ///
     /// # Errors
     /// The HDF5 library fails, or extents and chunk shape don't match.
-    pub(crate) fn read(dataset: &Hdf5Object, extents: &[u64], chunk_shape: &[u64]) -> Result<Self, LibraryError> {
+    pub(crate) fn read(
+        dataset: &Hdf5Object,
+        extents: &[u64],
+        chunk_shape: &[u64],
+    ) -> Result<Self, LibraryError> {
         let chunks = dataset.chunk_index(chunk_shape.len())?;
         Self::new(extents, chunk_shape, &chunks, dataset.has_btree_index()?)
     }
 
-    /// Builds the grid from the chunks in the order of the index. `is_sorted` says that the index lists chunks
-    /// in ascending order, so that a chunk out of order is damage.
+    /// Builds the grid from the chunks in the order of the index. `is_sorted` says that the index
+    /// lists chunks in ascending order, so that a chunk out of order is damage.
     fn new(
         extents: &[u64],
         chunk_shape: &[u64],
@@ -72,14 +77,17 @@ impl ChunkGrid {
         let across = [extents[1].div_ceil(chunk[1]), extents[2].div_ceil(chunk[2])];
         let layers = extents[0].div_ceil(chunk[0]);
         // The total number of chunks fits in u64, so the numbers of single chunks do, too.
-        let per_layer = across[0].checked_mul(across[1]).filter(|layer| layer.checked_mul(layers).is_some());
         let per_layer =
-            per_layer.ok_or_else(|| LibraryError::new("extents with more chunks than a 64-bit number can count"))?;
+            across[0].checked_mul(across[1]).filter(|layer| layer.checked_mul(layers).is_some());
+        let per_layer = per_layer.ok_or_else(|| {
+            LibraryError::new("extents with more chunks than a 64-bit number can count")
+        })?;
         let mut damaged = BTreeSet::new();
         let mut written: Vec<(u64, ChunkLocation)> = Vec::with_capacity(chunks.len());
         for StoredChunk { origin, filter_mask, offset, bytes } in chunks.iter().copied() {
             let origin = to_three_dimensions(&origin, rank, 0);
-            // Chunks beyond the extents are not part of the dataset; their frames count as not written.
+            // Chunks beyond the extents are not part of the dataset; their frames count as not
+            // written.
             if origin.iter().zip(extents).any(|(origin, extent)| *origin >= extent) {
                 continue;
             }
@@ -87,17 +95,22 @@ impl ChunkGrid {
             let before = frame.saturating_mul(across[0]).saturating_add(row);
             let number = before.saturating_mul(across[1]).saturating_add(column);
             match written.last() {
-                Some((before, _)) if is_sorted && *before >= number => damaged.extend([*before, number]),
+                Some((before, _)) if is_sorted && *before >= number => {
+                    damaged.extend([*before, number])
+                }
                 _ => (),
             }
             written.push((number, ChunkLocation { offset, bytes, filter_mask }));
         }
         written.sort_unstable_by_key(|(number, _)| *number);
-        damaged.extend(written.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0));
+        damaged
+            .extend(written.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0));
         damaged.extend(overlapping(&written));
         written.dedup_by_key(|(number, _)| *number);
-        let bytes = written.iter().fold(0, |sum: u64, (_, location)| sum.saturating_add(location.bytes));
-        let mut damaged: Vec<u64> = damaged.into_iter().map(|number| divide(number, per_layer)).collect();
+        let bytes =
+            written.iter().fold(0, |sum: u64, (_, location)| sum.saturating_add(location.bytes));
+        let mut damaged: Vec<u64> =
+            damaged.into_iter().map(|number| divide(number, per_layer)).collect();
         damaged.dedup();
         Ok(Self { chunk, chunks_per_frame: across, per_layer, written, damaged, bytes })
     }
@@ -117,7 +130,8 @@ impl ChunkGrid {
         self.bytes
     }
 
-    /// Returns whether all chunks of a frame have been written, according to the undamaged part of the index.
+    /// Returns whether all chunks of a frame have been written, according to the undamaged part of
+    /// the index.
     pub(crate) fn is_written(&self, frame: u64) -> bool {
         self.chunks_in_layer(frame).len() as u64 == self.per_layer && !self.is_damaged(frame)
     }
@@ -127,15 +141,23 @@ impl ChunkGrid {
         self.damaged.binary_search(&divide(frame, self.frames_per_chunk())).is_ok()
     }
 
-    /// Returns the chunks that hold a frame, top row first: the first element of each, and its location.
-    pub(crate) fn frame_chunks(&self, frame: u64) -> impl Iterator<Item = ([u64; 3], ChunkLocation)> + '_ {
-        self.chunks_in_layer(frame).iter().map(|&(number, location)| (self.origin(number), location))
+    /// Returns the chunks that hold a frame, top row first: the first element of each, and its
+    /// location.
+    pub(crate) fn frame_chunks(
+        &self,
+        frame: u64,
+    ) -> impl Iterator<Item = ([u64; 3], ChunkLocation)> + '_ {
+        self.chunks_in_layer(frame)
+            .iter()
+            .map(|&(number, location)| (self.origin(number), location))
     }
 
-    /// Removes the chunk list and returns it as bytes, because JSON would be slow for millions of chunks.
+    /// Removes the chunk list and returns it as bytes, because JSON would be slow for millions of
+    /// chunks.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let words = |(number, location): &(u64, ChunkLocation)| {
-            [*number, location.offset, location.bytes, u64::from(location.filter_mask)].map(u64::to_le_bytes)
+            [*number, location.offset, location.bytes, u64::from(location.filter_mask)]
+                .map(u64::to_le_bytes)
         };
         std::mem::take(&mut self.written).iter().flat_map(words).flatten().collect()
     }
@@ -152,18 +174,26 @@ impl ChunkGrid {
     fn chunks_in_layer(&self, frame: u64) -> &[(u64, ChunkLocation)] {
         let first = divide(frame, self.frames_per_chunk()).saturating_mul(self.per_layer);
         let end = first.saturating_add(self.per_layer);
-        let from_first = &self.written[self.written.partition_point(|(number, _)| *number < first)..];
+        let from_first =
+            &self.written[self.written.partition_point(|(number, _)| *number < first)..];
         &from_first[..from_first.partition_point(|(number, _)| *number < end)]
     }
 
     fn origin(&self, number: u64) -> [u64; 3] {
-        let (before, column) = (divide(number, self.chunks_per_frame[1]), remainder(number, self.chunks_per_frame[1]));
-        let (layer, row) = (divide(before, self.chunks_per_frame[0]), remainder(before, self.chunks_per_frame[0]));
-        [layer.saturating_mul(self.chunk[0]), row.saturating_mul(self.chunk[1]), column.saturating_mul(self.chunk[2])]
+        let (before, column) =
+            (divide(number, self.chunks_per_frame[1]), remainder(number, self.chunks_per_frame[1]));
+        let (layer, row) =
+            (divide(before, self.chunks_per_frame[0]), remainder(before, self.chunks_per_frame[0]));
+        [
+            layer.saturating_mul(self.chunk[0]),
+            row.saturating_mul(self.chunk[1]),
+            column.saturating_mul(self.chunk[2]),
+        ]
     }
 }
 
-/// Divides, and returns 0 for a divisor of 0, which a damaged worker may send as the size of something.
+/// Divides, and returns 0 for a divisor of 0, which a damaged worker may send as the size of
+/// something.
 fn divide(number: u64, size: u64) -> u64 {
     number.checked_div(size).unwrap_or_default()
 }
@@ -208,11 +238,13 @@ mod tests {
     #[test]
     fn a_frame_in_four_pieces_needs_all_four() {
         let corners = [[0, 0, 0, 0], [0, 0, 4, 0], [0, 3, 0, 0], [0, 3, 4, 0]];
-        let mut chunks: Vec<_> = corners.iter().zip(0..).map(|(&origin, k)| stored(origin, 10 * k)).collect();
+        let mut chunks: Vec<_> =
+            corners.iter().zip(0..).map(|(&origin, k)| stored(origin, 10 * k)).collect();
         chunks.push(stored([1, 3, 4, 0], 90));
         let grid = grid(&[3, 5, 7], &[1, 3, 4], &chunks);
         assert!(grid.is_written(0) && !grid.is_written(1) && !grid.is_written(2));
-        let origins: Vec<_> = grid.frame_chunks(0).map(|(origin, location)| (origin, location.offset)).collect();
+        let origins: Vec<_> =
+            grid.frame_chunks(0).map(|(origin, location)| (origin, location.offset)).collect();
         assert_eq!(origins, [([0, 0, 0], 0), ([0, 0, 4], 10), ([0, 3, 0], 20), ([0, 3, 4], 30)]);
     }
 
@@ -245,7 +277,8 @@ mod tests {
 
     #[test]
     fn an_entry_that_stands_twice_out_of_order_or_on_another_is_damaged() {
-        let sound: Vec<StoredChunk> = (0..10).map(|k| stored([k / 2, k % 2, 0, 0], 10 * k)).collect();
+        let sound: Vec<StoredChunk> =
+            (0..10).map(|k| stored([k / 2, k % 2, 0, 0], 10 * k)).collect();
         assert_eq!(said(&sound), "wwwww");
         assert_eq!(said(&sound[..7]), "www--");
         let with = |at: usize, change: &dyn Fn(&mut StoredChunk)| {
@@ -254,7 +287,11 @@ mod tests {
             said(&chunks)
         };
         assert_eq!(with(3, &|chunk| chunk.origin = sound[2].origin), "wdwww", "twice the same");
-        assert_eq!(with(3, &|chunk| chunk.origin = sound[6].origin), "w-ddw", "out of order and twice");
+        assert_eq!(
+            with(3, &|chunk| chunk.origin = sound[6].origin),
+            "w-ddw",
+            "out of order and twice"
+        );
         assert_eq!(with(3, &|chunk| chunk.origin[0] = 1 << 40), "w-www", "behind the end");
         assert_eq!(with(3, &|chunk| chunk.origin[0] = u64::MAX), "w-www", "behind the end");
         assert_eq!(with(3, &|chunk| chunk.offset = 60), "wdwdw", "in the same location");
@@ -267,13 +304,21 @@ mod tests {
     #[test]
     fn extents_and_chunks_of_any_size_do_not_overflow() {
         let huge = u64::MAX;
-        for (extents, chunk) in
-            [([huge; 3], [1; 3]), ([huge; 3], [huge; 3]), ([0; 3], [1; 3]), ([huge, 1, 1], [1, huge, 0])]
-        {
-            let chunks = [stored([huge - 1, 0, 0, 0], huge), stored([huge, huge, huge, huge], huge - 1)];
+        for (extents, chunk) in [
+            ([huge; 3], [1; 3]),
+            ([huge; 3], [huge; 3]),
+            ([0; 3], [1; 3]),
+            ([huge, 1, 1], [1, huge, 0]),
+        ] {
+            let chunks =
+                [stored([huge - 1, 0, 0, 0], huge), stored([huge, huge, huge, huge], huge - 1)];
             if let Ok(grid) = ChunkGrid::new(&extents, &chunk, &chunks, true) {
                 for frame in [0, 1, huge] {
-                    let _ = (grid.is_written(frame), grid.is_damaged(frame), grid.frame_chunks(frame).count());
+                    let _ = (
+                        grid.is_written(frame),
+                        grid.is_damaged(frame),
+                        grid.frame_chunks(frame).count(),
+                    );
                 }
             }
         }
@@ -282,7 +327,11 @@ mod tests {
 
     #[test]
     fn chunks_travel_as_bytes() {
-        let sound = grid(&[5, 2, 4], &[1, 1, 4], &[stored([1, 0, 0, 0], u64::MAX - 9), stored([1, 1, 0, 0], 7)]);
+        let sound = grid(
+            &[5, 2, 4],
+            &[1, 1, 4],
+            &[stored([1, 0, 0, 0], u64::MAX - 9), stored([1, 1, 0, 0], 7)],
+        );
         let mut sent = sound.clone();
         let bulk = sent.take_bytes();
         assert!(sent.written.is_empty());

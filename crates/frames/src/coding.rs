@@ -12,25 +12,32 @@ pub struct PixelCoding {
     pub dtype: Dtype,
     /// Byte order of the decoded pixels: `true` for big-endian.
     pub big_endian: bool,
-    /// Filters in the order in which they were applied when writing, as HDF5 lists them. Bit k of a chunk's
-    /// filter mask means that filter k was skipped for this chunk.
+    /// Filters in the order in which they were applied when writing, as HDF5 lists them. Bit k of a
+    /// chunk's filter mask means that filter k was skipped for this chunk.
     pub filters: Vec<Hdf5Filter>,
 }
 
 /// An HDF5 filter: its number in the HDF Group's registry, and the dataset's parameters for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hdf5Filter {
-    /// Registered filter number, for example 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
+    /// Registered filter number, for example 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008
+    /// (bitshuffle).
     pub id: u32,
     /// Parameters of the filter, which HDF5 calls client data.
     pub values: Vec<u32>,
 }
 
 impl PixelCoding {
-    pub(crate) fn new(stored: ElementType, filters: Vec<PipelineFilter>) -> Result<Self, PixelTypeError> {
+    pub(crate) fn new(
+        stored: ElementType,
+        filters: Vec<PipelineFilter>,
+    ) -> Result<Self, PixelTypeError> {
         let dtype = dtype_of_element(stored)?;
         let big_endian = stored.big_endian && dtype.size() > 1;
-        let filters = filters.into_iter().map(|PipelineFilter { id, values }| Hdf5Filter { id, values }).collect();
+        let filters = filters
+            .into_iter()
+            .map(|PipelineFilter { id, values }| Hdf5Filter { id, values })
+            .collect();
         Ok(Self { dtype, big_endian, filters })
     }
 
@@ -42,7 +49,8 @@ impl PixelCoding {
         Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
     }
 
-    /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a name are given by number.
+    /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a
+    /// name are given by number.
     pub fn name(&self) -> String {
         let names: Vec<String> = self.filters.iter().map(Hdf5Filter::name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join("+") }
@@ -58,7 +66,9 @@ impl Hdf5Filter {
             (BITSHUFFLE, Some(3)) => "bszstd".to_owned(),
             // Lima 1 sets no element size for bitshuffle, only block size and codec.
             (BITSHUFFLE, None) if self.values.get(1) == Some(&2) => "bslz4".to_owned(),
-            (id, _) => hdf5_filters::filter_name(id).map_or_else(|| format!("filter{id}"), str::to_owned),
+            (id, _) => {
+                hdf5_filters::filter_name(id).map_or_else(|| format!("filter{id}"), str::to_owned)
+            }
         }
     }
 }
@@ -72,7 +82,8 @@ pub(crate) enum PixelTypeError {
     HalfFloat,
     #[error("text elements: expected {PIXEL_TYPES}")]
     Text,
-    /// A compound, an enumeration, an integer with padding bits, or an unusual floating-point number.
+    /// A compound, an enumeration, an integer with padding bits, or an unusual floating-point
+    /// number.
     #[error("elements of an unknown type with {0} bytes: expected {PIXEL_TYPES}")]
     Unknown(u64),
 }

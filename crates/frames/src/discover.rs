@@ -49,11 +49,11 @@ use crate::open_ahead;
 use error::DiscoverError;
 use walk::FileWalk;
 
-/// Selects the scans to discover. Files of scans that are not selected are not opened, so that skipping a scan
-/// costs little.
+/// Selects the scans to discover. Files of scans that are not selected are not opened, so that
+/// skipping a scan costs little.
 pub trait ScanFilter {
-    /// Returns whether an entry of this name is selected. In a collection, the name of the link is asked for,
-    /// too.
+    /// Returns whether an entry of this name is selected. In a collection, the name of the link is
+    /// asked for, too.
     fn includes_entry(&self, name: &str) -> bool {
         let _ = name;
         true
@@ -65,21 +65,22 @@ pub trait ScanFilter {
         true
     }
 
-    /// Returns whether a scan with this title and start time, each as written in the file, is selected.
+    /// Returns whether a scan with this title and start time, each as written in the file, is
+    /// selected.
     fn includes_scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
         let _ = (title, start_time);
         true
     }
 
-    /// Returns whether entries that are external links into `file` are selected. A walk that visits `file`
-    /// itself declines them, so that its scans are not reported twice.
+    /// Returns whether entries that are external links into `file` are selected. A walk that visits
+    /// `file` itself declines them, so that its scans are not reported twice.
     fn includes_linked_file(&self, file: &Path) -> bool {
         let _ = file;
         true
     }
 
-    /// Returns whether the same files will be searched again. If so, the contents of unchanged files are
-    /// remembered.
+    /// Returns whether the same files will be searched again. If so, the contents of unchanged
+    /// files are remembered.
     fn looks_again(&self) -> bool {
         false
     }
@@ -107,8 +108,8 @@ pub struct Discovery {
 /// Kinds of results of a search in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DiscoveryKind {
-    /// One detector of one scan. `below` is only the master's file name, because the directory from which the
-    /// search started is known to the caller alone.
+    /// One detector of one scan. `below` is only the master's file name, because the directory from
+    /// which the search started is known to the caller alone.
     Scan(Box<Acquisition>),
     /// A detector that the filter did not select.
     Excluded {
@@ -128,7 +129,8 @@ pub enum DiscoveryKind {
     Failed {
         /// Reason, in one line.
         why: String,
-        /// True if a later attempt may succeed, because the file is being written or the system failed.
+        /// True if a later attempt may succeed, because the file is being written or the system
+        /// failed.
         retryable: bool,
         /// True if the system failed, so that nothing is known about the contents.
         unreadable: bool,
@@ -140,18 +142,24 @@ impl Discovery {
         Self { file: file.to_owned(), dataset: dataset.to_owned(), files: Vec::new(), kind: what }
     }
 
-    /// Returns a failed result. `has_ended` says whether the scan is over, if that is known: an error in a file
-    /// that is still being written may be gone at the next search, and is therefore retryable.
+    /// Returns a failed result. `has_ended` says whether the scan is over, if that is known: an
+    /// error in a file that is still being written may be gone at the next search, and is therefore
+    /// retryable.
     fn failed(file: &Path, dataset: &str, error: &DiscoverError, has_ended: Option<bool>) -> Self {
         let unreadable = error.is_unreadable();
         let retryable = match has_ended {
             None => unreadable || matches!(error, DiscoverError::Damaged(..)),
             Some(has_ended) => unreadable || !has_ended,
         };
-        Self::new(file, dataset, DiscoveryKind::Failed { why: error.message(file), retryable, unreadable })
+        Self::new(
+            file,
+            dataset,
+            DiscoveryKind::Failed { why: error.message(file), retryable, unreadable },
+        )
     }
 
-    /// Returns the path of the file or dataset as a user would write it: `/data/x.h5::/1.1/instrument/p3/data`.
+    /// Returns the path of the file or dataset as a user would write it:
+    /// `/data/x.h5::/1.1/instrument/p3/data`.
     pub fn display_path(&self) -> String {
         let separator = if self.dataset.is_empty() { "" } else { "::" };
         format!("{}{separator}{}", self.file.display(), self.dataset)
@@ -211,9 +219,11 @@ fn walk_in_process<E>(
         Ok(DatasetPath { file, dataset: None }) => match detect_file_kind_in_process(&file) {
             Ok(FileKind::Image) => each(images::discover_images(&[file], select)),
             Ok(FileKind::Hdf5) => FileWalk::new(&file, select, each).walk_file(),
-            Err(FileKindError { why, retryable, unreadable }) => {
-                each(Discovery::new(&file, "", DiscoveryKind::Failed { why, retryable, unreadable }))
-            }
+            Err(FileKindError { why, retryable, unreadable }) => each(Discovery::new(
+                &file,
+                "",
+                DiscoveryKind::Failed { why, retryable, unreadable },
+            )),
         },
     }
 }
@@ -256,9 +266,11 @@ pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
     let no_answer = |why: String, again| FileKindError { why, retryable: again, unreadable: again };
     match client.request(&FileKindRequest { file: file.into() }) {
         Ok(Ok((kind, _))) => kind,
-        Ok(Err(WorkerFailure::Hdf5(why) | WorkerFailure::Io { why, .. } | WorkerFailure::Dataset { why, .. })) => {
-            Err(no_answer(why, false))
-        }
+        Ok(Err(
+            WorkerFailure::Hdf5(why)
+            | WorkerFailure::Io { why, .. }
+            | WorkerFailure::Dataset { why, .. },
+        )) => Err(no_answer(why, false)),
         Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
     }
 }
@@ -279,7 +291,8 @@ impl WorkerRequest for FileKindRequest {
     }
 }
 
-/// Detects the kind of a file like [`detect_file_kind`], but always calls the HDF5 library in this process.
+/// Detects the kind of a file like [`detect_file_kind`], but always calls the HDF5 library in this
+/// process.
 fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
     let opened = open_ahead::open(file).map_err(|why| {
         let why = image::ImageError::Io { path: file.to_owned(), why };
@@ -289,14 +302,20 @@ fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
     open_ahead::keep_open(file, opened);
     let found = match probed {
         Ok(_) => return Ok(FileKind::Image),
-        Err(image::ImageError::Unknown { found: FirstBytes::Hdf5, .. }) => return Ok(FileKind::Hdf5),
+        Err(image::ImageError::Unknown { found: FirstBytes::Hdf5, .. }) => {
+            return Ok(FileKind::Hdf5);
+        }
         Err(why @ image::ImageError::Unknown { .. }) => why,
-        Err(why) => return Err(file_kind_error(file, &DiscoverError::from_image(file, &why), false)),
+        Err(why) => {
+            return Err(file_kind_error(file, &DiscoverError::from_image(file, &why), false));
+        }
     };
     // With a user block, the HDF5 signature is not at the start of the file.
     match Hdf5Object::open_file(file) {
         Ok(_) => Ok(FileKind::Hdf5),
-        Err(err) if err.errno.is_some() => Err(file_kind_error(file, &DiscoverError::from_library(file, &err), false)),
+        Err(err) if err.errno.is_some() => {
+            Err(file_kind_error(file, &DiscoverError::from_library(file, &err), false))
+        }
         Err(_) => {
             let is_begun = is_still_empty(file)
                 .map_err(|why| file_kind_error(file, &DiscoverError::from_io(file, &why), false))?;
@@ -310,8 +329,8 @@ fn file_kind_error(file: &Path, error: &DiscoverError, is_begun: bool) -> FileKi
     FileKindError { why: error.message(file), retryable: unreadable || is_begun, unreadable }
 }
 
-/// Returns whether a file was created but holds no data yet: until its first block is written, an HDF5 file is
-/// empty or begins with zeros.
+/// Returns whether a file was created but holds no data yet: until its first block is written, an
+/// HDF5 file is empty or begins with zeros.
 fn is_still_empty(file: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     untrusted_file::open(file)?.take(8).read_to_end(&mut start)?;

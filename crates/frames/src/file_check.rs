@@ -1,8 +1,9 @@
 //! Lets the worker process read the structure of a file before this process does.
 //!
-//! A file without checksums may make the HDF5 library crash or hang. A process that needs the library itself, because it
-//! copies from file to file, first has the worker make the calls that read the file's structure: if one of them does not
-//! return, only the worker is lost, and the file is known to be damaged.
+//! A file without checksums may make the HDF5 library crash or hang. A process that needs the
+//! library itself, because it copies from file to file, first has the worker make the calls that
+//! read the file's structure: if one of them does not return, only the worker is lost, and the file
+//! is known to be damaged.
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -43,20 +44,26 @@ type CheckedFile = (PathBuf, Vec<String>, [u64; 3], (i64, i64));
 /// The files that were found to be readable.
 static CHECKED: LazyLock<Mutex<HashSet<CheckedFile>>> = LazyLock::new(Mutex::default);
 
-/// Has the worker read the objects `read_whole` of a file with all their content, and only open the objects `open_only`, or list
-/// them if they are groups. Objects that don't exist or that the library refuses pass: the caller gets the error when it reads
-/// them. Does nothing in a program without a worker.
+/// Has the worker read the objects `read_whole` of a file with all their content, and only open the
+/// objects `open_only`, or list them if they are groups. Objects that don't exist or that the
+/// library refuses pass: the caller gets the error when it reads them. Does nothing in a program
+/// without a worker.
 ///
 /// # Errors
 /// The library hangs or crashes on the file; the file could not be read.
-pub fn check_file(file: &Path, read_whole: &[&str], open_only: &[&str]) -> Result<(), FileCheckError> {
+pub fn check_file(
+    file: &Path,
+    read_whole: &[&str],
+    open_only: &[&str],
+) -> Result<(), FileCheckError> {
     let Some(client) = hdf5_worker::client() else { return Ok(()) };
     let version = file_version(file, read_whole, open_only, &file.metadata()?);
     if checked().contains(&version) {
         return Ok(());
     }
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let request = CheckRequest { file: file.into(), read: texts(read_whole), open: texts(open_only) };
+    let request =
+        CheckRequest { file: file.into(), read: texts(read_whole), open: texts(open_only) };
     match client.request(&request) {
         Ok(Ok(((), _))) => {
             let mut checked = checked();
@@ -84,7 +91,8 @@ fn file_version(file: &Path, read: &[&str], open: &[&str], about: &Metadata) -> 
     (file.to_owned(), objects, id, (about.mtime(), about.mtime_nsec()))
 }
 
-/// Asks the worker to read the structure of a file's objects, like a process that reads them itself afterwards.
+/// Asks the worker to read the structure of a file's objects, like a process that reads them itself
+/// afterwards.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CheckRequest {
     file: RawPath,
@@ -139,7 +147,8 @@ fn pass_unusable(result: Result<(), LibraryError>) -> io::Result<()> {
     }
 }
 
-/// Reads the attributes of an object, and its chunk index and text or its members, so far as they are in this file.
+/// Reads the attributes of an object, and its chunk index and text or its members, so far as they
+/// are in this file.
 fn read_object(object: &Hdf5Object, depth: usize, budget: &mut usize) -> Result<(), LibraryError> {
     *budget = budget.saturating_sub(1);
     object.read_attributes()?;
@@ -185,8 +194,8 @@ mod tests {
         let path = directory.path().join("a.h5");
         create_file_with_link(&path, "entry", "b.h5");
         let check = |read: &[&str], open: &[&str]| {
-            let [read, open] =
-                [read, open].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+            let [read, open] = [read, open]
+                .map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
             check_in_process(&path, &read, &open)
         };
         for (read, open) in [(&["entry"][..], &[][..]), (&[][..], &["entry"][..])] {

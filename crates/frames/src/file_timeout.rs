@@ -3,21 +3,22 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Environment variable for the time limit per file in seconds without progress; 0 disables the limit.
+/// Environment variable for the time limit per file in seconds without progress; 0 disables the
+/// limit.
 pub(crate) const TIMEOUT_ENV: &str = "AZPIPE_FILE_TIMEOUT";
 
 /// Default time limit for a file without progress.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the time limit for a file without progress; `None` if there is no limit. An invalid value, which
-/// [`check_file_timeout`] reports, gives the default.
+/// Returns the time limit for a file without progress; `None` if there is no limit. An invalid
+/// value, which [`check_file_timeout`] reports, gives the default.
 pub(crate) fn file_timeout() -> Option<Duration> {
     let limit = read_timeout().unwrap_or(DEFAULT_TIMEOUT);
     (!limit.is_zero()).then_some(limit)
 }
 
-/// Checks the environment variable `AZPIPE_FILE_TIMEOUT`, the time limit for a file on which the HDF5 library makes no progress.
-/// A filter calls this before it reads a file.
+/// Checks the environment variable `AZPIPE_FILE_TIMEOUT`, the time limit for a file on which the
+/// HDF5 library makes no progress. A filter calls this before it reads a file.
 ///
 /// # Errors
 /// Fails if its value is not a number of seconds.
@@ -56,8 +57,12 @@ mod tests {
         assert_eq!(parse("2.5"), Ok(Duration::from_millis(2500)));
         assert_eq!(parse("0"), Ok(Duration::ZERO));
         for invalid in ["x", "-1", "nan", "inf", "1e300", "60s"] {
-            let expected = "expected a number of seconds, or 0 for no limit; unset it for the default of 60 s";
-            assert_eq!(parse(invalid), Err(format!("AZPIPE_FILE_TIMEOUT=\"{invalid}\": {expected}")));
+            let expected =
+                "expected a number of seconds, or 0 for no limit; unset it for the default of 60 s";
+            assert_eq!(
+                parse(invalid),
+                Err(format!("AZPIPE_FILE_TIMEOUT=\"{invalid}\": {expected}"))
+            );
         }
     }
 }

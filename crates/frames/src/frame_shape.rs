@@ -14,8 +14,8 @@ pub(crate) enum FrameShapeError {
     Mismatch { found: [u64; 2], expected: [u64; 2] },
 }
 
-/// Returns the frames, rows and columns of a dataset with these extents. A 2-D dataset is one frame. Lima 2
-/// writes `(frames, channels, rows, columns)`, which is accepted for one channel.
+/// Returns the frames, rows and columns of a dataset with these extents. A 2-D dataset is one
+/// frame. Lima 2 writes `(frames, channels, rows, columns)`, which is accepted for one channel.
 ///
 /// # Errors
 /// Fails if the extents don't fit a stack of frames.
@@ -23,7 +23,9 @@ pub(crate) fn frame_dimensions(extents: &[u64]) -> Result<[u64; 3], FrameShapeEr
     match *extents {
         [rows, columns] => Ok([1, rows, columns]),
         [frames, rows, columns] | [frames, 1, rows, columns] => Ok([frames, rows, columns]),
-        [_, channels, _, _] => Err(FrameShapeError::Channels { extents: extents.to_vec(), channels }),
+        [_, channels, _, _] => {
+            Err(FrameShapeError::Channels { extents: extents.to_vec(), channels })
+        }
         _ => Err(FrameShapeError::Rank(extents.to_vec())),
     }
 }
@@ -32,15 +34,18 @@ pub(crate) fn frame_dimensions(extents: &[u64]) -> Result<[u64; 3], FrameShapeEr
 ///
 /// # Errors
 /// The shapes differ.
-pub(crate) fn check_shape(found: [u64; 2], expected: Option<[u64; 2]>) -> Result<(), FrameShapeError> {
+pub(crate) fn check_shape(
+    found: [u64; 2],
+    expected: Option<[u64; 2]>,
+) -> Result<(), FrameShapeError> {
     match expected {
         Some(expected) if expected != found => Err(FrameShapeError::Mismatch { found, expected }),
         _ => Ok(()),
     }
 }
 
-/// Reduces a position or chunk shape in a dataset of `rank` dimensions to (frames, rows, columns), like
-/// [`frame_dimensions`]. `first` is used for the frame dimension that a 2-D dataset lacks.
+/// Reduces a position or chunk shape in a dataset of `rank` dimensions to (frames, rows, columns),
+/// like [`frame_dimensions`]. `first` is used for the frame dimension that a 2-D dataset lacks.
 pub(crate) fn to_three_dimensions(of: &[u64], rank: usize, first: u64) -> [u64; 3] {
     match (rank, of) {
         (2, [rows, columns, ..]) => [first, *rows, *columns],

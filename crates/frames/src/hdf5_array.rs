@@ -1,7 +1,8 @@
-//! Reads small arrays and texts from HDF5 files through the worker process: monitors, masks, darks, flats, pixel corners.
+//! Reads small arrays and texts from HDF5 files through the worker process: monitors, masks, darks,
+//! flats, pixel corners.
 //!
-//! They are read through the HDF5 library, so only its built-in filters are supported: deflate, shuffle and
-//! Fletcher's checksum.
+//! They are read through the HDF5 library, so only its built-in filters are supported: deflate,
+//! shuffle and Fletcher's checksum.
 
 mod virtual_sources;
 
@@ -26,7 +27,10 @@ pub struct Hdf5Array {
 impl Hdf5Array {
     /// Returns the array whose elements are these bytes, as the worker sends them.
     fn from_bytes(shape: Vec<u64>, bytes: &[u8]) -> Self {
-        Self { shape, values: bytes.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() }
+        Self {
+            shape,
+            values: bytes.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect(),
+        }
     }
 }
 
@@ -83,7 +87,8 @@ pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayErr
 /// See [`Hdf5ArrayError`].
 pub fn read_array(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
     let Some(client) = hdf5_worker::client() else { return read_array_in_process(file, dataset) };
-    let request = ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
+    let request =
+        ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
     let (shape, bulk) = ask_worker(client, file, &request)?;
     Ok(Hdf5Array::from_bytes(shape, &bulk))
 }
@@ -102,14 +107,17 @@ fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5Ar
     })
 }
 
-/// Reads a dataset of numbers, and returns NaN for unwritten elements of a list. HDF5 itself returns the fill
-/// value, which can't be distinguished from a measured number.
+/// Reads a dataset of numbers, and returns NaN for unwritten elements of a list. HDF5 itself
+/// returns the fill value, which can't be distinguished from a measured number.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
-    let Some(client) = hdf5_worker::client() else { return read_written_numbers_in_process(file, dataset) };
-    let request = ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
+    let Some(client) = hdf5_worker::client() else {
+        return read_written_numbers_in_process(file, dataset);
+    };
+    let request =
+        ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
     let (shape, bulk) = ask_worker(client, file, &request)?;
     Ok(Hdf5Array::from_bytes(shape, &bulk).values)
 }
@@ -122,11 +130,13 @@ fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64
             StorageLayout::Chunked(chunk, _) if chunk.len() == 1 => {
                 let mut is_written = vec![false; values.len()];
                 for stored in object.chunk_index(1)? {
-                    let first = usize::try_from(stored.origin[0]).unwrap_or(usize::MAX).min(values.len());
+                    let first =
+                        usize::try_from(stored.origin[0]).unwrap_or(usize::MAX).min(values.len());
                     let length = usize::try_from(chunk[0]).unwrap_or(usize::MAX);
                     is_written[first..first.saturating_add(length).min(values.len())].fill(true);
                 }
-                let unwritten = values.iter_mut().zip(is_written).filter(|(_, is_written)| !is_written);
+                let unwritten =
+                    values.iter_mut().zip(is_written).filter(|(_, is_written)| !is_written);
                 unwritten.for_each(|(value, _)| *value = f64::NAN);
             }
             _ => (),
@@ -156,14 +166,25 @@ fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayE
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
-pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
-    let Some(client) = hdf5_worker::client() else { return read_text_attribute_in_process(file, object, name) };
-    let request = AttributeRequest { file: file.into(), object: object.to_owned(), name: name.to_owned() };
+pub fn read_text_attribute(
+    file: &Path,
+    object: &str,
+    name: &str,
+) -> Result<Option<String>, Hdf5ArrayError> {
+    let Some(client) = hdf5_worker::client() else {
+        return read_text_attribute_in_process(file, object, name);
+    };
+    let request =
+        AttributeRequest { file: file.into(), object: object.to_owned(), name: name.to_owned() };
     let (text, _) = ask_worker(client, file, &request)?;
     Ok(text)
 }
 
-fn read_text_attribute_in_process(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
+fn read_text_attribute_in_process(
+    file: &Path,
+    object: &str,
+    name: &str,
+) -> Result<Option<String>, Hdf5ArrayError> {
     with_object(file, object, ObjectType::Other, |object| object.read_text_attribute(name))
 }
 
@@ -253,7 +274,10 @@ impl WorkerRequest for AttributeRequest {
     type Answer = Option<String>;
 
     fn answer(self, _: &FilterConnection<'_>) -> Result<(Option<String>, Vec<u8>), WorkerFailure> {
-        Ok((read_text_attribute_in_process(self.file.as_ref(), &self.object, &self.name)?, Vec::new()))
+        Ok((
+            read_text_attribute_in_process(self.file.as_ref(), &self.object, &self.name)?,
+            Vec::new(),
+        ))
     }
 }
 
@@ -278,7 +302,9 @@ impl From<Hdf5ArrayError> for WorkerFailure {
     fn from(error: Hdf5ArrayError) -> Self {
         match error {
             Hdf5ArrayError::Io { why, .. } => Self::from_io(&why),
-            Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::NoAnswer { why, .. } => Self::Hdf5(why),
+            Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::NoAnswer { why, .. } => {
+                Self::Hdf5(why)
+            }
             Hdf5ArrayError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
         }
     }
@@ -307,18 +333,23 @@ fn with_object<T>(
         Err(LibraryError { why, .. }) => wrong(why),
     };
     let not_hdf5 = |why| Hdf5ArrayError::NotHdf5 { file: file.to_owned(), why };
-    let wrong = |why| Hdf5ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
+    let wrong =
+        |why| Hdf5ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
     let opened = Hdf5Object::open_file(file).map_err(|err| failed(err, &not_hdf5))?;
     let object = opened.open_existing(path, "object").map_err(|err| failed(err, &wrong))?;
     if kind != ObjectType::Other && object.object_type() != kind {
-        return Err(wrong(format!("expected a {}", if kind == ObjectType::Group { "group" } else { "dataset" })));
+        return Err(wrong(format!(
+            "expected a {}",
+            if kind == ObjectType::Group { "group" } else { "dataset" }
+        )));
     }
     if kind == ObjectType::Dataset {
         check_sources(&object).map_err(|err| match err {
             VirtualSourceError::Library(err) => failed(err, &wrong),
-            VirtualSourceError::Unreadable(why) => {
-                Hdf5ArrayError::Io { file: file.to_owned(), why: std::io::Error::other(format!("{path}: {why}")) }
-            }
+            VirtualSourceError::Unreadable(why) => Hdf5ArrayError::Io {
+                file: file.to_owned(),
+                why: std::io::Error::other(format!("{path}: {why}")),
+            },
             VirtualSourceError::Unusable(why) => wrong(why),
         })?;
     }

@@ -1,7 +1,8 @@
 //! Single images: TIFF, CBF, EDF, NPY and Fit2D mask files, told apart by their content.
 //!
-//! Beamlines keep masks, darks and flats in these formats, and whole scans as numbered series of them.
-//! Only the pixels are read, as the numbers that the file holds: no scaling, no flip, row 0 first.
+//! Beamlines keep masks, darks and flats in these formats, and whole scans as numbered series of
+//! them. Only the pixels are read, as the numbers that the file holds: no scaling, no flip, row 0
+//! first.
 //!
 //! | format | what is read |
 //! |---|---|
@@ -73,13 +74,18 @@ struct ImageFormat {
     read_image: fn(&mut FileBytes<'_>, usize) -> Result<Image, FormatError>,
 }
 
-/// All formats, in the order in which they are recognized. EDF is the last, because its mark is a single brace.
+/// All formats, in the order in which they are recognized. EDF is the last, because its mark is a
+/// single brace.
 const FORMATS: [&ImageFormat; 5] = [&tiff::TIFF, &cbf::CBF, &npy::NPY, &fit2d::FIT2D, &edf::EDF];
 
-/// Returns the lower-case suffixes of the image files that a search of a directory reads. Arrays and masks are not among them:
-/// they are read only if they are named.
+/// Returns the lower-case suffixes of the image files that a search of a directory reads. Arrays
+/// and masks are not among them: they are read only if they are named.
 pub fn searched_suffixes() -> impl Iterator<Item = &'static str> {
-    FORMATS.into_iter().filter(|format| format.is_searched_for).flat_map(|format| format.suffixes).copied()
+    FORMATS
+        .into_iter()
+        .filter(|format| format.is_searched_for)
+        .flat_map(|format| format.suffixes)
+        .copied()
 }
 
 /// Returns whether this is the lower-case suffix of a format's files.
@@ -169,8 +175,8 @@ impl fmt::Display for FirstBytes {
 /// Reads the first image of a file.
 ///
 /// # Errors
-/// See [`ImageError`]. A damaged or hostile file gives an error; memory is only allocated for pixels that the
-/// file is large enough to hold.
+/// See [`ImageError`]. A damaged or hostile file gives an error; memory is only allocated for
+/// pixels that the file is large enough to hold.
 pub fn read(path: &Path) -> Result<Image, ImageError> {
     read_frame(path, 0)
 }
@@ -180,7 +186,8 @@ pub fn read(path: &Path) -> Result<Image, ImageError> {
 /// # Errors
 /// Fails like [`read`], or if `frame` is beyond the last image.
 pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
-    let file = untrusted_file::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
+    let file =
+        untrusted_file::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
     let (format, mut content) = detect_format(path, file)?;
     (format.read_image)(&mut content, frame).map_err(|err| err.into_image_error(path, format.name))
 }
@@ -190,7 +197,8 @@ pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
 /// # Errors
 /// Fails like [`read`].
 pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
-    let opened = open_ahead::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
+    let opened =
+        open_ahead::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
     probe_opened(path, &opened)
 }
 

@@ -1,24 +1,34 @@
-//! Finds scans in HDF5 and image files, and reads the stored (still compressed) chunks of their frames.
+//! Finds scans in HDF5 and image files, and reads the stored (still compressed) chunks of their
+//! frames.
 //!
-//! scan-find, plan-split and ai-integrate use this crate for every raw file: Bliss masters, Lima and Lima 2 files, Dectris
-//! masters, NeXus files, and TIFF, CBF, EDF or NPY images. Decoding of chunks is left to the caller.
+//! scan-find, plan-split and ai-integrate use this crate for every raw file: Bliss masters, Lima
+//! and Lima 2 files, Dectris masters, NeXus files, and TIFF, CBF, EDF or NPY images. Decoding of
+//! chunks is left to the caller.
 //!
 //! # Entry points
-//! - [`discover`]: lists the scans of a file, as the records `scan` that say which row of which file holds each frame.
+//! - [`discover`]: lists the scans of a file, as the records `scan` that say which row of which
+//!   file holds each frame.
 //! - [`source`]: opens one of these files, locates the chunks of each frame, and reads their bytes.
 //! - [`image`]: reads single images; [`hdf5_array`]: reads small arrays and texts from HDF5 files.
-//! - [`run_with_worker`]: lets a filter read HDF5 metadata in a separate process, which may crash or hang on a damaged file.
-//! - [`file_check`]: has that process read a file's structure before this one calls the library on it.
-//! - [`open_ahead()`]: opens files early on a thread pool; [`watchdog`]: ends a process whose HDF5 call hangs.
+//! - [`run_with_worker`]: lets a filter read HDF5 metadata in a separate process, which may crash
+//!   or hang on a damaged file.
+//! - [`file_check`]: has that process read a file's structure before this one calls the library on
+//!   it.
+//! - [`open_ahead()`]: opens files early on a thread pool; [`watchdog`]: ends a process whose HDF5
+//!   call hangs.
 //!
 //! # Flow
-//! 1. [`discover::discover`] reads the metadata of a master, follows links and virtual datasets, and returns each detector
-//!    of each scan with its sources: file, dataset and rows of the frames.
-//! 2. [`source::SourceReader::open`] reads the chunk index of a source once, through the HDF5 library.
-//! 3. [`source::SourceReader::frame_chunks`] locates a frame, and [`source::SourceReader::read_chunk`] reads the stored
-//!    bytes with positioned reads, from any number of threads and without the library's lock.
+//! 1. [`discover::discover`] reads the metadata of a master, follows links and virtual datasets,
+//!    and returns each detector of each scan with its sources: file, dataset and rows of the
+//!    frames.
+//! 2. [`source::SourceReader::open`] reads the chunk index of a source once, through the HDF5
+//!    library.
+//! 3. [`source::SourceReader::frame_chunks`] locates a frame, and
+//!    [`source::SourceReader::read_chunk`] reads the stored bytes with positioned reads, from any
+//!    number of threads and without the library's lock.
 //!
-//! Files are opened read-only and without HDF5's file lock, because the beamline may still be writing them.
+//! Files are opened read-only and without HDF5's file lock, because the beamline may still be
+//! writing them.
 //!
 //! # Example
 //! ```no_run
@@ -69,5 +79,8 @@ pub use file_timeout::{FileTimeoutError, check_file_timeout};
 pub use open_ahead::open;
 pub use prefetch::{open_ahead, prefetch_to_read};
 
-pub use ffi::{LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, link_exists, write_chunk};
+pub use ffi::{
+    LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, link_exists,
+    write_chunk,
+};
 pub use worker_requests::run_with_worker;

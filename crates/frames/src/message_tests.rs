@@ -22,8 +22,12 @@ fn stale() -> io::Error {
 #[test]
 fn why_files_and_objects_can_not_be_used() {
     let file = Path::new("/data/p3_0000.h5");
-    let damaged = DiscoverError::from_library(file, &LibraryError::new("truncated file: eof = 2048"));
-    let image = ImageError::Unknown { path: file.to_owned(), found: FirstBytes::Other(b"no HDF5".to_vec()) };
+    let damaged =
+        DiscoverError::from_library(file, &LibraryError::new("truncated file: eof = 2048"));
+    let image = ImageError::Unknown {
+        path: file.to_owned(),
+        found: FirstBytes::Other(b"no HDF5".to_vec()),
+    };
     let errors = [
         DiscoverError::from_io(file, &io::Error::from_raw_os_error(2)),
         DiscoverError::from_io(file, &stale()),
@@ -46,7 +50,10 @@ fn why_files_and_objects_can_not_be_used() {
         "/data/p3_0000.h5: expected HDF5 or an image (TIFF, CBF, EDF, NPY), found \"no HDF5\"",
         "/data/p3_0000.h5: no dataset /entry/none",
     ];
-    assert_eq!(errors.each_ref().map(|error| error.message(Path::new("/data/m.h5"))), of_its_master);
+    assert_eq!(
+        errors.each_ref().map(|error| error.message(Path::new("/data/m.h5"))),
+        of_its_master
+    );
     let of_absent_frames = [
         "file missing: p3_0000.h5",
         "file unreadable: p3_0000.h5: Stale file handle (os error 116)",
@@ -166,7 +173,10 @@ fn why_sources_arrays_and_images_can_not_be_read() {
         },
         Hdf5ArrayError::NoAnswer {
             file: file(),
-            why: WorkerError::OutOfMemory { why: "memory allocation of 8192 bytes failed".to_owned() }.to_string(),
+            why: WorkerError::OutOfMemory {
+                why: "memory allocation of 8192 bytes failed".to_owned(),
+            }
+            .to_string(),
         },
         Hdf5ArrayError::NoAnswer {
             file: file(),
@@ -176,13 +186,20 @@ fn why_sources_arrays_and_images_can_not_be_read() {
             file: file(),
             why: WorkerError::StorageTimedOut(Duration::from_secs(60)).to_string(),
         },
-        Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Lost(io::Error::from_raw_os_error(5)).to_string() },
+        Hdf5ArrayError::NoAnswer {
+            file: file(),
+            why: WorkerError::Lost(io::Error::from_raw_os_error(5)).to_string(),
+        },
         Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Interrupted.to_string() },
         Hdf5ArrayError::NoAnswer {
             file: file(),
             why: WorkerError::System(io::Error::from_raw_os_error(11)).to_string(),
         },
-        Hdf5ArrayError::Dataset { file: file(), dataset: dataset(), why: "no such object".to_owned() },
+        Hdf5ArrayError::Dataset {
+            file: file(),
+            dataset: dataset(),
+            why: "no such object".to_owned(),
+        },
     ];
     let messages = [
         "/data/a.h5: Stale file handle (os error 116)",
@@ -200,7 +217,8 @@ fn why_sources_arrays_and_images_can_not_be_read() {
         "/data/a.h5::/entry/data: no such object",
     ];
     assert_eq!(arrays.map(|error| error.to_string()), messages);
-    let invalid = |format, why: &str| ImageError::Invalid { path: "/a".into(), format, why: why.to_owned() };
+    let invalid =
+        |format, why: &str| ImageError::Invalid { path: "/a".into(), format, why: why.to_owned() };
     let images = [
         ImageError::Io { path: "/a".into(), why: stale() },
         ImageError::Unknown { path: "/a".into(), found: FirstBytes::Empty },

@@ -1,8 +1,9 @@
-//! Opens files ahead of use on a thread pool, because on a parallel file system each open waits for a server.
+//! Opens files ahead of use on a thread pool, because on a parallel file system each open waits for
+//! a server.
 //!
-//! The HDF5 library opens files one after the other. The pool opens the requested files early, reads their first
-//! bytes into the page cache, and keeps the descriptors; [`open`] returns them, and the library reads through
-//! them.
+//! The HDF5 library opens files one after the other. The pool opens the requested files early,
+//! reads their first bytes into the page cache, and keeps the descriptors; [`open`] returns them,
+//! and the library reads through them.
 //!
 //! A file that can't be opened early is skipped: its user opens it again, and gets the error.
 
@@ -53,14 +54,18 @@ pub(crate) fn open_files_ahead(paths: impl Iterator<Item = PathBuf>) {
     let pool = POOL.get_or_init(|| {
         for _ in 0..OPENER_THREADS {
             // With fewer threads, or none, files are opened later, but correctly.
-            let _ = Builder::new().name("prefetch".to_owned()).stack_size(256 << 10).spawn(|| open_files(POOL.wait()));
+            let _ = Builder::new()
+                .name("prefetch".to_owned())
+                .stack_size(256 << 10)
+                .spawn(|| open_files(POOL.wait()));
         }
         OpenerPool::new()
     });
     pool.add(paths);
 }
 
-/// Opens a file for reading, or returns the descriptor from the pool if the path still leads to the same file.
+/// Opens a file for reading, or returns the descriptor from the pool if the path still leads to the
+/// same file.
 ///
 /// # Errors
 /// Fails like [`system::untrusted_file::open`].
@@ -72,13 +77,15 @@ pub fn open(path: &Path) -> io::Result<Arc<File>> {
         return Ok(file);
     }
     let opened = match untrusted_file::open(path) {
-        Err(why) if matches!(Errno::from_io_error(&why), Some(Errno::MFILE | Errno::NFILE)) => match POOL.get() {
-            Some(pool) => {
-                pool.disable();
-                untrusted_file::open(path)
+        Err(why) if matches!(Errno::from_io_error(&why), Some(Errno::MFILE | Errno::NFILE)) => {
+            match POOL.get() {
+                Some(pool) => {
+                    pool.disable();
+                    untrusted_file::open(path)
+                }
+                None => Err(why),
             }
-            None => Err(why),
-        },
+        }
         opened => opened,
     };
     opened.map(Arc::new)
@@ -108,14 +115,20 @@ struct OpenerPool {
 
 impl OpenerPool {
     fn new() -> Self {
-        let most =
-            getrlimit(Resource::Nofile).current.map_or(MAX_HELD_FILES as u64, |limit| limit / MAX_DESCRIPTOR_SHARE);
-        let max_held = usize::try_from(most).map_or(MAX_HELD_FILES, |most| most.min(MAX_HELD_FILES));
+        let most = getrlimit(Resource::Nofile)
+            .current
+            .map_or(MAX_HELD_FILES as u64, |limit| limit / MAX_DESCRIPTOR_SHARE);
+        let max_held =
+            usize::try_from(most).map_or(MAX_HELD_FILES, |most| most.min(MAX_HELD_FILES));
         Self::with_capacity(max_held)
     }
 
     fn with_capacity(max_held: usize) -> Self {
-        Self { queue: Mutex::new(OpenQueue::new(max_held)), has_more: Condvar::new(), is_opened: Condvar::new() }
+        Self {
+            queue: Mutex::new(OpenQueue::new(max_held)),
+            has_more: Condvar::new(),
+            is_opened: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenQueue> {
@@ -140,7 +153,9 @@ impl OpenerPool {
             match queue.take(wanted) {
                 Taken::Open(file) => break Some(file),
                 Taken::NotHeld => break None,
-                Taken::Opening => queue = self.is_opened.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Taken::Opening => {
+                    queue = self.is_opened.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                }
             }
         };
         drop(queue);
@@ -209,12 +224,19 @@ mod tests {
         assert_eq!((open_next(&pool).as_deref(), open_next(&pool)), (Some("/3"), None));
         // One file is passed over, and frees its slot.
         assert!(pool.take(Path::new("/2")).is_some());
-        assert_eq!((open_next(&pool).as_deref(), open_next(&pool).as_deref()), (Some("/4"), Some("/5")));
+        assert_eq!(
+            (open_next(&pool).as_deref(), open_next(&pool).as_deref()),
+            (Some("/4"), Some("/5"))
+        );
         assert!(pool.take(Path::new("/1")).is_none() && pool.take(Path::new("/none")).is_none());
         for name in ["/3", "/4", "/5"] {
             assert!(pool.take(Path::new(name)).is_some(), "{name}");
         }
-        assert_eq!((open_next(&pool), pool.lock().batch_count()), (None, 0), "nothing is kept of it");
+        assert_eq!(
+            (open_next(&pool), pool.lock().batch_count()),
+            (None, 0),
+            "nothing is kept of it"
+        );
     }
 
     #[test]
@@ -223,8 +245,10 @@ mod tests {
         pool.add(names(5));
         (0..4).for_each(|_| assert!(open_next(&pool).is_some()));
         assert!(pool.take(Path::new("/0")).is_some());
-        let below: Vec<PathBuf> =
-            names(3).iter().map(|name| Path::new("/below").join(&name.as_os_str().to_str().unwrap()[1..])).collect();
+        let below: Vec<PathBuf> = names(3)
+            .iter()
+            .map(|name| Path::new("/below").join(&name.as_os_str().to_str().unwrap()[1..]))
+            .collect();
         pool.add(below.clone());
         let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).take(3).collect();
         assert_eq!(opened, ["/below/0", "/below/1", "/below/2"], "others make room");

@@ -1,4 +1,5 @@
-//! Tests whether a byte range of a file is in the page cache, so that reading it doesn't wait for storage.
+//! Tests whether a byte range of a file is in the page cache, so that reading it doesn't wait for
+//! storage.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -13,8 +14,8 @@ const SINGLE_PROBE_BYTES: u64 = 128 << 10;
 /// Maximum size in bytes of a file that is loaded into the cache.
 const MAX_PRELOAD_BYTES: u64 = 64 << 20;
 
-/// Returns whether a range of a file is in the page cache, judging by a few of its bytes. Returns `false` if the
-/// file system can't tell, because reading may then take any time.
+/// Returns whether a range of a file is in the page cache, judging by a few of its bytes. Returns
+/// `false` if the file system can't tell, because reading may then take any time.
 pub(crate) fn is_range_cached(file: &File, offset: u64, len: u64) -> bool {
     let Some(last) = len.checked_sub(1) else { return true };
     let some: &[u64] = if len <= SINGLE_PROBE_BYTES { &[last] } else { &[last, len / 2, 0] };

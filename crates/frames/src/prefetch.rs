@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
 use crate::open_ahead::{MIN_FILES, open_files_ahead};
 
-/// Opens files in the background, in this order and before files that were requested earlier, in the process
-/// that will read their metadata.
+/// Opens files in the background, in this order and before files that were requested earlier, in
+/// the process that will read their metadata.
 pub fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
     let Some(client) = hdf5_worker::client() else { return open_files_ahead(paths) };
     let files: Vec<_> = paths.map(Into::into).collect();
@@ -19,8 +19,8 @@ pub fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
     }
 }
 
-/// Opens files in the background in every process that will read them. This process will read frames of each
-/// file, in this order, after the worker has located them.
+/// Opens files in the background in every process that will read them. This process will read
+/// frames of each file, in this order, after the worker has located them.
 pub fn prefetch_to_read(paths: &[PathBuf]) {
     if hdf5_worker::client().is_some() {
         open_ahead(paths.iter().cloned());

@@ -1,7 +1,8 @@
-//! Opens a [`Source`], locates the stored chunks of each frame, and reads them without the HDF5 library's lock.
+//! Opens a [`Source`], locates the stored chunks of each frame, and reads them without the HDF5
+//! library's lock.
 //!
-//! The chunk index is read once through the HDF5 library. After that, chunks are read with positioned reads,
-//! from any number of threads.
+//! The chunk index is read once through the HDF5 library. After that, chunks are read with
+//! positioned reads, from any number of threads.
 
 mod error;
 mod index;
@@ -84,8 +85,8 @@ impl SourceReader {
         &self.coding
     }
 
-    /// Returns whether the source is an image without the checksum that its format supports, so that damaged
-    /// pixels can't be detected.
+    /// Returns whether the source is an image without the checksum that its format supports, so
+    /// that damaged pixels can't be detected.
     pub fn lacks_checksum(&self) -> bool {
         self.lacks_checksum
     }
@@ -98,7 +99,10 @@ impl SourceReader {
     /// Returns the chunks of the frame in this row of the dataset.
     pub fn frame_chunks(&self, row: u64) -> FrameChunks {
         if row >= self.frames {
-            return FrameChunks::NoData(format!("no row {row}: {} in the file", format_count(self.frames, "row")));
+            return FrameChunks::NoData(format!(
+                "no row {row}: {} in the file",
+                format_count(self.frames, "row")
+            ));
         }
         let len = self.frame_bytes();
         let whole = |offset| {
@@ -108,14 +112,17 @@ impl SourceReader {
         match &self.bytes {
             SourceData::Chunks(_, grid) => self.frame_chunks_in(grid, row),
             // A saturated offset is beyond the end of any file, so reading there fails.
-            SourceData::Contiguous(_, offset) => whole(offset.saturating_add(row.saturating_mul(len))),
+            SourceData::Contiguous(_, offset) => {
+                whole(offset.saturating_add(row.saturating_mul(len)))
+            }
             SourceData::Compact(_) | SourceData::Image(_) => whole(row.saturating_mul(len)),
             SourceData::Nothing => FrameChunks::NoData(NOT_WRITTEN.to_owned()),
         }
     }
 
-    /// Returns whether a chunk can probably be read without waiting for storage. Reads an image file whole, which loads it
-    /// into the page cache, because its frames are decoded while they are read; the answer is then true.
+    /// Returns whether a chunk can probably be read without waiting for storage. Reads an image
+    /// file whole, which loads it into the page cache, because its frames are decoded while they
+    /// are read; the answer is then true.
     pub fn is_cached(&self, chunk: &Chunk) -> bool {
         match &self.bytes {
             SourceData::Chunks(file, _) | SourceData::Contiguous(file, _) => {
@@ -130,9 +137,10 @@ impl SourceReader {
         }
     }
 
-    /// Reads chunks, which are in ascending order of offset, each into a buffer from `buffer`. Neighbouring
-    /// chunks are read together. Calls `go_on` before each read, and returns `None` for all chunks that were not
-    /// read because it returned `false`. Each chunk has its own error, as in [`read_chunk`](Self::read_chunk).
+    /// Reads chunks, which are in ascending order of offset, each into a buffer from `buffer`.
+    /// Neighbouring chunks are read together. Calls `go_on` before each read, and returns `None`
+    /// for all chunks that were not read because it returned `false`. Each chunk has its own error,
+    /// as in [`read_chunk`](Self::read_chunk).
     pub fn read_chunks(
         &self,
         chunks: &[Chunk],
@@ -148,20 +156,24 @@ impl SourceReader {
             let mut buffers: Vec<Vec<u8>> = run.iter().map(|_| buffer()).collect();
             match self.read_adjacent(run, &mut buffers) {
                 Ok(()) => all.extend(buffers.into_iter().map(|bytes| Some(Ok(bytes)))),
-                // One of the chunks can't be read; read them one by one, so that the others are not lost.
-                Err(_) => all.extend(
-                    run.iter()
-                        .zip(buffers)
-                        .map(|(chunk, mut bytes)| Some(self.read_chunk(chunk, &mut bytes).map(|()| bytes))),
-                ),
+                // One of the chunks can't be read; read them one by one, so that the others are not
+                // lost.
+                Err(_) => all.extend(run.iter().zip(buffers).map(|(chunk, mut bytes)| {
+                    Some(self.read_chunk(chunk, &mut bytes).map(|()| bytes))
+                })),
             }
         }
         all
     }
 
     fn read_adjacent(&self, run: &[Chunk], buffers: &mut [Vec<u8>]) -> io::Result<()> {
-        let (SourceData::Chunks(file, _) | SourceData::Contiguous(file, _), [_, .., last]) = (&self.bytes, run) else {
-            return run.iter().zip(buffers).try_for_each(|(chunk, bytes)| self.read_chunk(chunk, bytes));
+        let (SourceData::Chunks(file, _) | SourceData::Contiguous(file, _), [_, .., last]) =
+            (&self.bytes, run)
+        else {
+            return run
+                .iter()
+                .zip(buffers)
+                .try_for_each(|(chunk, bytes)| self.read_chunk(chunk, bytes));
         };
         check_chunk_in_file(file, last)?;
         run.iter().zip(&mut *buffers).try_for_each(|(chunk, bytes)| reserve_chunk(bytes, chunk))?;
@@ -181,20 +193,27 @@ impl SourceReader {
             }
             SourceData::Compact(all) => {
                 bytes.clear();
-                let run = all.get(chunk.offset as usize..chunk.offset.saturating_add(chunk.len) as usize);
-                bytes.extend_from_slice(run.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
+                let run =
+                    all.get(chunk.offset as usize..chunk.offset.saturating_add(chunk.len) as usize);
+                bytes.extend_from_slice(
+                    run.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?,
+                );
                 Ok(())
             }
             SourceData::Image(path) => {
                 // The stored bytes, the pixels, and the pixels as bytes.
                 memory::check_available(chunk.len.saturating_mul(3))?;
-                let image = image::read_frame(path, chunk.origin[0] as usize).map_err(into_io_error)?;
+                let image =
+                    image::read_frame(path, chunk.origin[0] as usize).map_err(into_io_error)?;
                 *bytes = image.pixels.to_ne_bytes();
-                let fits = image.pixels.dtype() == self.coding.dtype && bytes.len() as u64 == chunk.len;
+                let fits =
+                    image.pixels.dtype() == self.coding.dtype && bytes.len() as u64 == chunk.len;
                 if fits {
                     Ok(())
                 } else {
-                    Err(io::Error::other("another shape or pixel type than the first image of the file"))
+                    Err(io::Error::other(
+                        "another shape or pixel type than the first image of the file",
+                    ))
                 }
             }
             SourceData::Nothing => Err(io::Error::other(NOT_WRITTEN)),
@@ -233,15 +252,22 @@ impl SourceReader {
         let mismatch = |why: String| SourceError::Mismatch { file: path.to_owned(), why };
         let shape = header.shape.map(|extent| extent as u64);
         check_shape(shape, expected).map_err(|why| mismatch(why.to_string()))?;
-        let coding = PixelCoding::native_dtype(header.kind).map_err(|why| mismatch(why.to_string()))?;
+        let coding =
+            PixelCoding::native_dtype(header.kind).map_err(|why| mismatch(why.to_string()))?;
         let (frames, bytes) = (header.frames as u64, SourceData::Image(path.to_owned()));
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: header.is_unverified })
     }
 
-    fn open_hdf5(path: &Path, dataset: &str, expected: Option<[u64; 2]>) -> Result<Self, SourceError> {
+    fn open_hdf5(
+        path: &Path,
+        dataset: &str,
+        expected: Option<[u64; 2]>,
+    ) -> Result<Self, SourceError> {
         // The system's error for an unreadable file is clearer than the library's.
-        let file = open_ahead::open(path).map_err(|why| SourceError::Io { file: path.to_owned(), why })?;
-        let SourceIndex { coding, frames, shape, stored } = SourceIndex::open(path, dataset, expected)?;
+        let file =
+            open_ahead::open(path).map_err(|why| SourceError::Io { file: path.to_owned(), why })?;
+        let SourceIndex { coding, frames, shape, stored } =
+            SourceIndex::open(path, dataset, expected)?;
         let bytes = match stored {
             StoredLocation::Chunks(grid) => SourceData::Chunks(file, grid),
             StoredLocation::Contiguous(offset) => SourceData::Contiguous(file, offset),
@@ -252,7 +278,8 @@ impl SourceReader {
     }
 }
 
-/// Converts an image error to an I/O error, and keeps the system's own error if a system call failed.
+/// Converts an image error to an I/O error, and keeps the system's own error if a system call
+/// failed.
 fn into_io_error(error: image::ImageError) -> io::Error {
     match error {
         image::ImageError::Io { why, .. } => why,
@@ -260,8 +287,8 @@ fn into_io_error(error: image::ImageError) -> io::Error {
     }
 }
 
-/// Resizes a buffer to the length of a chunk's stored bytes. Old contents are not cleared, because all of them
-/// are overwritten.
+/// Resizes a buffer to the length of a chunk's stored bytes. Old contents are not cleared, because
+/// all of them are overwritten.
 fn reserve_chunk(bytes: &mut Vec<u8>, chunk: &Chunk) -> io::Result<()> {
     let len = usize::try_from(chunk.len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     memory::reserve(bytes, len)?;
@@ -269,8 +296,8 @@ fn reserve_chunk(bytes: &mut Vec<u8>, chunk: &Chunk) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an error if a chunk extends beyond the end of its file. A damaged index may claim any length, for
-/// which no memory must be allocated.
+/// Returns an error if a chunk extends beyond the end of its file. A damaged index may claim any
+/// length, for which no memory must be allocated.
 fn check_chunk_in_file(file: &File, chunk: &Chunk) -> io::Result<()> {
     let end = chunk.offset.checked_add(chunk.len).ok_or(io::ErrorKind::UnexpectedEof)?;
     if file.metadata()?.len() < end {

@@ -1,12 +1,14 @@
 //! Ends the process if the HDF5 library never returns from reading a file.
 //!
-//! ai-integrate and gather call the library in their own process to read parts and final files, and gather to copy the raw
-//! file's counters into a final file. Files without checksums are first read by the worker process
-//! ([`file_check`](crate::file_check)), where the library may hang without harm. This module is for hangs that the worker
-//! doesn't come upon. All other raw metadata is read by the worker alone, also the counters that ai-integrate uses as
-//! monitors ([`hdf5_array`](crate::hdf5_array)). A single flipped bit may make the library hang with its global lock held, and
-//! nothing in the process can cancel the call. So each call is announced to a thread by [`watch`]; if the call hangs, the
-//! thread ends the process with a message that names the file. Finished results are kept, and a rerun does the rest.
+//! ai-integrate and gather call the library in their own process to read parts and final files, and
+//! gather to copy the raw file's counters into a final file. Files without checksums are first read
+//! by the worker process ([`file_check`](crate::file_check)), where the library may hang without
+//! harm. This module is for hangs that the worker doesn't come upon. All other raw metadata is read
+//! by the worker alone, also the counters that ai-integrate uses as monitors
+//! ([`hdf5_array`](crate::hdf5_array)). A single flipped bit may make the library hang with its
+//! global lock held, and nothing in the process can cancel the call. So each call is announced to a
+//! thread by [`watch`]; if the call hangs, the thread ends the process with a message that names
+//! the file. Finished results are kept, and a rerun does the rest.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +32,9 @@ struct Call {
     file: Option<Arc<PathBuf>>,
 }
 
-/// Starts the thread that ends this process, with `tool` in the message, when a call exceeds the limit for a
-/// file (the environment variable `AZPIPE_FILE_TIMEOUT`). Does nothing if there is no limit.
+/// Starts the thread that ends this process, with `tool` in the message, when a call exceeds the
+/// limit for a file (the environment variable `AZPIPE_FILE_TIMEOUT`). Does nothing if there is no
+/// limit.
 pub fn start(tool: &'static str) {
     let Some(limit) = file_timeout() else { return };
     // If no thread can be started, the filter's own threads fail, too.
@@ -46,8 +49,8 @@ pub fn start(tool: &'static str) {
     });
 }
 
-/// Makes a call of the HDF5 library that reads `file`, under the library's lock, and announces it to the
-/// watchdog thread.
+/// Makes a call of the HDF5 library that reads `file`, under the library's lock, and announces it
+/// to the watchdog thread.
 pub fn watch<T>(file: &Arc<PathBuf>, call: impl FnOnce() -> T) -> T {
     ffi::with_library_lock(|| {
         let begun = under_way(|now| {
@@ -72,8 +75,8 @@ fn under_way<T>(act: impl FnOnce(&mut Call) -> T) -> T {
     act(&mut UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Waits for a call that takes longer than `limit`, and returns its file. Time is measured by this thread's own
-/// sleeps, so that a suspended process does not count as hanging.
+/// Waits for a call that takes longer than `limit`, and returns its file. Time is measured by this
+/// thread's own sleeps, so that a suspended process does not count as hanging.
 fn wait_for_hang(limit: Duration) -> PathBuf {
     let (mut number, mut waited) = (0, Duration::ZERO);
     loop {

@@ -1,6 +1,7 @@
 //! The list of requests that a worker process answers, and the entry point of filters.
 //!
-//! A request is one struct that implements `WorkerRequest`, beside the function that calls the HDF5 library, and one line here.
+//! A request is one struct that implements `WorkerRequest`, beside the function that calls the HDF5
+//! library, and one line here.
 
 use std::process::ExitCode;
 
@@ -23,9 +24,9 @@ static REQUESTS: [RequestHandler; 9] = [
     RequestHandler::new::<TextRequest>(),
 ];
 
-/// Runs `filter` and returns its exit status. While it runs, metadata of HDF5 files is read by a worker process, which
-/// the first request starts. If this process was itself started as a worker, it serves requests instead, and `filter` is
-/// not called.
+/// Runs `filter` and returns its exit status. While it runs, metadata of HDF5 files is read by a
+/// worker process, which the first request starts. If this process was itself started as a worker,
+/// it serves requests instead, and `filter` is not called.
 pub fn run_with_worker(filter: impl FnOnce() -> ExitCode) -> ExitCode {
     hdf5_worker::run_with_worker(&REQUESTS, filter)
 }

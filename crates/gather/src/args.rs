@@ -16,11 +16,12 @@ use crate::messages;
 
 /// Write the patterns of each scan to one NeXus file
 ///
-/// Reads result records from `ai-integrate` and writes the scan's final file: a NeXus file with a pattern for every
-/// frame. It prints a summary record for each final file, when the last frame has arrived or at the end of the input.
-/// If more frames arrive later, as in a live scan, the file is updated and another summary is printed.
-/// All parts of the scan and recipe below the output directory are used, whichever run wrote them. A frame without a
-/// pattern is NaN, and `frame_status` in the file says why.
+/// Reads result records from `ai-integrate` and writes the scan's final file: a NeXus file with a
+/// pattern for every frame. It prints a summary record for each final file, when the last frame has
+/// arrived or at the end of the input. If more frames arrive later, as in a live scan, the file is
+/// updated and another summary is printed. All parts of the scan and recipe below the output
+/// directory are used, whichever run wrote them. A frame without a pattern is NaN, and
+/// `frame_status` in the file says why.
 #[derive(Parser)]
 #[command(name = "gather", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
@@ -30,32 +31,36 @@ pub struct Args {
 
     /// Make the final files of all parts below DIR, without records
     ///
-    /// DIR is the directory that `plan-split --out` named. Parts are the intermediate files that ai-integrate writes.
+    /// DIR is the directory that `plan-split --out` named. Parts are the intermediate files that
+    /// ai-integrate writes.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub from: Option<PathBuf>,
 
     /// Exit with 1 unless all tasks in FILE are done; `-`: stdin
     ///
-    /// FILE holds the task records of `plan-split`. Without this option, all frames that exist must be integrated.
+    /// FILE holds the task records of `plan-split`. Without this option, all frames that exist must
+    /// be integrated.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plan: Option<PathBuf>,
 
     /// Print the tasks of --plan that are still to do; write no files
     ///
-    /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to `ai-integrate`. Results are looked
-    /// for where the tasks say; with --from DIR, in DIR.
+    /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
+    /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
     #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
     ///
-    /// Prints one record of type progress: how many final files, tasks and frames there are to be, and how many are done. A
-    /// final file is done if it has the recipe of the plan and every frame that exists. Only names of parts and heads of
-    /// final files are read: to have damaged files and changed raw data noticed, use --missing.
+    /// Prints one record of type progress: how many final files, tasks and frames there are to be,
+    /// and how many are done. A final file is done if it has the recipe of the plan and every frame
+    /// that exists. Only names of parts and heads of final files are read: to have damaged files
+    /// and changed raw data noticed, use --missing.
     #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
-    /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed) data
+    /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
+    /// data
     ///
     /// Default: tasks are not split.
     #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
@@ -63,11 +68,12 @@ pub struct Args {
 
     /// Remove what replaced results left below --from; gather nothing
     ///
-    /// After `plan-split --replace`, or if raw data was written again, the parts, recipe and matrix of the earlier result
-    /// are left below DIR/.azpipe. --clean removes them where the new final file has every frame that it can have. Parts
-    /// whose final file is missing or not complete are kept, because they may be the only copy of their frames. Files
-    /// that azpipe did not write are kept, too. Each file or directory that is removed is printed with its size. If
-    /// another run is working in DIR, nothing is removed, and the exit status is 2.
+    /// After `plan-split --replace`, or if raw data was written again, the parts, recipe and matrix
+    /// of the earlier result are left below DIR/.azpipe. --clean removes them where the new final
+    /// file has every frame that it can have. Parts whose final file is missing or not complete are
+    /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
+    /// kept, too. Each file or directory that is removed is printed with its size. If another run
+    /// is working in DIR, nothing is removed, and the exit status is 2.
     #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
@@ -77,8 +83,8 @@ pub struct Args {
 
     /// Skip scans that are running or not yet integrated
     ///
-    /// Such a scan gets no final file and no summary, and does not change the exit status, until it has ended and all
-    /// frames that exist are integrated.
+    /// Such a scan gets no final file and no summary, and does not change the exit status, until it
+    /// has ended and all frames that exist are integrated.
     #[arg(long)]
     pub complete_only: bool,
 
@@ -101,35 +107,37 @@ pub struct Args {
 pub struct OutputArgs {
     /// Average all frames, or every N, as in mean,100
     ///
-    /// Adds a group `averaged` to the final file. `mean` and `sum` add the counts of the frames, and their errors follow
-    /// from all of these counts together; the error of `median` is the expected scatter of such a median. The minimum
-    /// variance of one photon (`plan-split --error-floor`) applies once to each bin of the whole average, not to each
-    /// frame or pixel; with `none`, not at all. Frames without a pattern are left out.
+    /// Adds a group `averaged` to the final file. `mean` and `sum` add the counts of the frames,
+    /// and their errors follow from all of these counts together; the error of `median` is the
+    /// expected scatter of such a median. The minimum variance of one photon (`plan-split
+    /// --error-floor`) applies once to each bin of the whole average, not to each frame or pixel;
+    /// with `none`, not at all. Frames without a pattern are left out.
     ///
-    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give --average when you integrate,
-    /// or keep them (--keep-sums, --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again.
-    /// `median` needs them only with --empty 0. Default: none.
+    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give
+    /// --average when you integrate, or keep them (--keep-sums, --keep-parts or --layout virtual).
+    /// Otherwise, `ai-integrate --force` makes them again. `median` needs them only with --empty 0.
+    /// Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
     /// Export patterns for other programs, as in xye,fxye
     ///
-    /// The files lie beside the final file. Averaged patterns are those of --average, and without --average the mean of
-    /// all frames. Separate several formats by commas.
+    /// The files lie beside the final file. Averaged patterns are those of --average, and without
+    /// --average the mean of all frames. Separate several formats by commas.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = export_format_parser())]
     pub export: Vec<&'static dyn ExportFormat>,
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
-    /// The plot of each final file has its name: with --plot run.png, that of LaB6_scan0001_p3.h5 is
-    /// run_LaB6_scan0001_p3.png. If there is one final file only, run.png is its plot, too.
+    /// The plot of each final file has its name: with --plot run.png, that of LaB6_scan0001_p3.h5
+    /// is run_LaB6_scan0001_p3.png. If there is one final file only, run.png is its plot, too.
     #[arg(long, value_name = "FILE.png|svg|pdf", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 
     /// Plot the mean patterns of all scans in one picture
     ///
-    /// It is drawn when the input has ended. Scans whose radial axis has another unit than the first are left out with a
-    /// warning.
+    /// It is drawn when the input has ended. Scans whose radial axis has another unit than the
+    /// first are left out with a warning.
     #[arg(long, value_name = "FILE.png|svg|pdf", hide_short_help = true, value_hint = ValueHint::FilePath)]
     pub plot_scans: Option<PathBuf>,
 
@@ -139,16 +147,18 @@ pub struct OutputArgs {
 
     /// Write a web page about this run
     ///
-    /// The page lists what was integrated, the frames without a pattern with their reasons, and the throughput of each
-    /// host, and shows a plot of each final file. Tables are sorted by a click on a head, and dragging over a mean pattern zooms in.
+    /// The page lists what was integrated, the frames without a pattern with their reasons, and the
+    /// throughput of each host, and shows a plot of each final file. Tables are sorted by a click
+    /// on a head, and dragging over a mean pattern zooms in.
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
 
     /// Combine each scan's detectors or recipes into one result, NAME
     ///
-    /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as with pyFAI's
-    /// MultiGeometry: they must have the same unit, range and number of bins. Merging needs the sums of the frames, which are removed with the parts:
-    /// gather all that is to be merged in one run, or use --keep-sums.
+    /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as
+    /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins. Merging
+    /// needs the sums of the frames, which are removed with the parts: gather all that is to be
+    /// merged in one run, or use --keep-sums.
     #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
     pub merge: Option<String>,
 
@@ -172,8 +182,8 @@ pub struct OutputArgs {
 
     /// Let --report, --plot, --plot-scans and --export replace any file
     ///
-    /// By default, they replace only files that azpipe wrote. Raw data, recipes and final files of this run are never
-    /// replaced.
+    /// By default, they replace only files that azpipe wrote. Raw data, recipes and final files of
+    /// this run are never replaced.
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -187,8 +197,9 @@ impl AsRef<CommonArgs> for Args {
 /// A value of `--layout`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LayoutArg {
-    /// Copy the patterns from the parts, which are removed once the file has every frame that exists. The file can be moved. Cakes are compressed with
-    /// shuffle and deflate, which h5py and silx read without a plugin
+    /// Copy the patterns from the parts, which are removed once the file has every frame that
+    /// exists. The file can be moved. Cakes are compressed with shuffle and deflate, which h5py and
+    /// silx read without a plugin
     Copy,
     /// Link to the parts with virtual datasets. The file is written at once, and needs its parts
     Virtual,
@@ -206,14 +217,18 @@ fn parse_file_name(text: &str) -> Result<String, &'static str> {
 
 /// Parses the name of an export format, and lists all formats in help.
 fn export_format_parser() -> impl TypedValueParser<Value = &'static dyn ExportFormat> {
-    let names = export::formats().iter().map(|format| PossibleValue::new(format.name()).help(format.help()));
-    PossibleValuesParser::new(names).map(|name| export::find_format(&name).expect("the parser knows no other names"))
+    let names = export::formats()
+        .iter()
+        .map(|format| PossibleValue::new(format.name()).help(format.help()));
+    PossibleValuesParser::new(names)
+        .map(|name| export::find_format(&name).expect("the parser knows no other names"))
 }
 
 impl Args {
     /// Returns the options for writing final files.
     pub fn output_options(&self) -> OutputOptions {
-        let needs_average = self.output.export.iter().any(|format| format.content() == ExportContent::Averages);
+        let needs_average =
+            self.output.export.iter().any(|format| format.content() == ExportContent::Averages);
         let mean = needs_average.then_some(Average::all_frames(output::AverageMethod::Mean));
         OutputOptions {
             layout: match self.output.layout {
@@ -221,7 +236,11 @@ impl Args {
                 LayoutArg::Virtual => output::OutputLayout::Virtual,
                 LayoutArg::Integrator => output::OutputLayout::Integrator,
             },
-            policy: if self.complete_only { WritePolicy::WhenComplete } else { WritePolicy::Always },
+            policy: if self.complete_only {
+                WritePolicy::WhenComplete
+            } else {
+                WritePolicy::Always
+            },
             keep_sums: self.output.keep_sums,
             keep_parts: self.output.keep_parts,
             average: self.output.average.or(mean),
@@ -236,8 +255,8 @@ impl Args {
     /// Checks the paths of the plot and the report before any work is done.
     ///
     /// # Errors
-    /// Fails if a name has another extension than expected, if the directory of the report does not exist, and if a file
-    /// that azpipe did not write would be replaced.
+    /// Fails if a name has another extension than expected, if the directory of the report does not
+    /// exist, and if a file that azpipe did not write would be replaced.
     pub fn check_output_paths(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
         let plots = [("--plot", &self.output.plot), ("--plot-scans", &self.output.plot_scans)];
         for (flag, path) in plots {
@@ -250,7 +269,8 @@ impl Args {
         if extension != "html" && extension != "htm" {
             return Err(Stop::fatal("--report", messages::report_name(path)));
         }
-        Report::check(path, policy).map_err(|why| Stop::fatal("--report", format!("{}: {why}", path.display())))?;
+        Report::check(path, policy)
+            .map_err(|why| Stop::fatal("--report", format!("{}: {why}", path.display())))?;
         let directory = path.parent().unwrap_or(Path::new(""));
         match directory.metadata() {
             _ if directory.as_os_str().is_empty() => return Ok(()),

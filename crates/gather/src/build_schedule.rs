@@ -1,17 +1,18 @@
 //! Decides when the final file of a scan is written while results still arrive.
 //!
-//! It is written at once when all frames of the scan have results for the first time. Later results arrive one by one, as
-//! a scan that is being followed grows, or in bursts, as an earlier run is repeated. After a single result, the file is
-//! updated within 50 ms, because somebody may be looking at it. During a burst, it is updated every few seconds. After each
-//! update there is a pause of the same length as the update, so that results are read meanwhile.
+//! It is written at once when all frames of the scan have results for the first time. Later results
+//! arrive one by one, as a scan that is being followed grows, or in bursts, as an earlier run is
+//! repeated. After a single result, the file is updated within 50 ms, because somebody may be
+//! looking at it. During a burst, it is updated every few seconds. After each update there is a
+//! pause of the same length as the update, so that results are read meanwhile.
 
 use std::time::{Duration, Instant};
 
 /// How long no result of the scan arrives before a burst is over.
 const QUIET_TIME: Duration = Duration::from_millis(50);
 
-/// The length of the pause after an update, in durations of the update. A longer pause would add to an update that takes
-/// long because the machine is busy.
+/// The length of the pause after an update, in durations of the update. A longer pause would add to
+/// an update that takes long because the machine is busy.
 const PAUSE_FACTOR: u32 = 1;
 
 /// How long a burst may delay an update.
@@ -47,12 +48,13 @@ impl BuildSchedule {
         self.new_input.is_some()
     }
 
-    /// Returns when the final file of a scan that has all results is due; `None` if no records arrived since it was
-    /// updated.
+    /// Returns when the final file of a scan that has all results is due; `None` if no records
+    /// arrived since it was updated.
     pub fn due_time(&self) -> Option<Instant> {
         let (first, last) = self.new_input?;
         let Some((ended, duration)) = self.last_build else { return Some(first) };
-        let end_of_burst = (last + QUIET_TIME).min(first + MAX_DELAY.max(duration * MAX_DELAY_FACTOR));
+        let end_of_burst =
+            (last + QUIET_TIME).min(first + MAX_DELAY.max(duration * MAX_DELAY_FACTOR));
         Some(end_of_burst.max(ended + duration * PAUSE_FACTOR))
     }
 }
@@ -82,12 +84,19 @@ mod tests {
     #[test]
     fn a_single_result_waits_only_if_an_update_has_just_ended() {
         let start = Instant::now();
-        // The duration of an update, the time from its end to the next result, and how long that result waits.
-        for (cost, pause, wait) in [(100, 500, 50), (100, 280, 50), (100, 20, 80), (0, 0, 50), (3000, 1000, 2000)] {
+        // The duration of an update, the time from its end to the next result, and how long that
+        // result waits.
+        for (cost, pause, wait) in
+            [(100, 500, 50), (100, 280, 50), (100, 20, 80), (0, 0, 50), (3000, 1000, 2000)]
+        {
             let mut schedule = BuildSchedule::default();
             schedule.add_build(start, at(start, cost));
             schedule.add_input(at(start, cost + pause));
-            assert_eq!(schedule.due_time(), Some(at(start, cost + pause + wait)), "{cost} ms, {pause} ms later");
+            assert_eq!(
+                schedule.due_time(),
+                Some(at(start, cost + pause + wait)),
+                "{cost} ms, {pause} ms later"
+            );
         }
     }
 

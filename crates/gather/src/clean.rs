@@ -8,8 +8,8 @@ use records::Fail;
 
 use crate::messages;
 
-/// Removes leftovers below an output root, and prints each file or directory with its size; with `dry_run`, only prints
-/// them.
+/// Removes leftovers below an output root, and prints each file or directory with its size; with
+/// `dry_run`, only prints them.
 ///
 /// # Errors
 /// Fails if another run is working in the output root, or if its directories can't be read.
@@ -24,7 +24,8 @@ pub fn remove_leftovers(root: &Path, dry_run: bool, filter: &Filter) -> Result<(
     let (mut files, mut total_bytes, mut has_failed) = (0, 0, false);
     for leftover in &found.all {
         filter.check_stopped()?;
-        // Its recipe or matrix may be what could not be removed; the next --clean finds that by the directory alone.
+        // Its recipe or matrix may be what could not be removed; the next --clean finds that by the
+        // directory alone.
         if has_failed && leftover.is_directory() {
             continue;
         }

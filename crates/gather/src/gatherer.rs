@@ -41,13 +41,24 @@ impl<'a> Gatherer<'a> {
     pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
         let (plot_names, finals) = (PlotNames::default(), BTreeSet::new());
         let (merge_members, summaries) = (Vec::new(), Vec::new());
-        Self { args, filter, plot_names, finals, merge_members, report: Report::default(), policy, summaries }
+        Self {
+            args,
+            filter,
+            plot_names,
+            finals,
+            merge_members,
+            report: Report::default(),
+            policy,
+            summaries,
+        }
     }
 
-    /// Writes the final file of a group, and emits its summary, or a `fail` record if it can't be written.
+    /// Writes the final file of a group, and emits its summary, or a `fail` record if it can't be
+    /// written.
     ///
     /// # Errors
-    /// Fails if the output root can't be written, if a signal asks to stop, and as [`Filter::emit`] does.
+    /// Fails if the output root can't be written, if a signal asks to stop, and as [`Filter::emit`]
+    /// does.
     pub fn update_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
         let began = Instant::now();
         let updated = self.build_final(group);
@@ -67,7 +78,9 @@ impl<'a> Gatherer<'a> {
         let outcome = match built {
             Ok(outcome) => outcome,
             Err(error) => {
-                filter.progress().correct(FrameCounts::default(), FrameCounts { done: 0, failed: rest });
+                filter
+                    .progress()
+                    .correct(FrameCounts::default(), FrameCounts { done: 0, failed: rest });
                 return self.report_output_error(group, &error);
             }
         };
@@ -79,7 +92,8 @@ impl<'a> Gatherer<'a> {
         self.report_outcome(group, outcome)
     }
 
-    /// Merges the final files that were written, if `--merge` or `--merge-all` is set, and then removes their parts.
+    /// Merges the final files that were written, if `--merge` or `--merge-all` is set, and then
+    /// removes their parts.
     ///
     /// # Errors
     /// Fails as [`Gatherer::update_final`] does.
@@ -106,10 +120,13 @@ impl<'a> Gatherer<'a> {
         }
         if is_all_merged && !self.args.output.keep_parts {
             for member in members {
-                // The final file exists; building it again removes its parts, which were kept for the merge.
+                // The final file exists; building it again removes its parts, which were kept for
+                // the merge.
                 let observer = FilterObserver::new(self.filter);
                 match output::build(&member, &self.args.output_options(), &observer) {
-                    Ok(outcome) => outcome.warnings.iter().for_each(|warning| self.filter.warn(warning)),
+                    Ok(outcome) => {
+                        outcome.warnings.iter().for_each(|warning| self.filter.warn(warning))
+                    }
                     Err(error) => self.report_output_error(&mut ScanGroup::new(member), &error)?,
                 }
             }
@@ -117,9 +134,21 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Merges these final files, and returns whether the merged file is there and no rerun would add to it.
-    fn merge_members(&mut self, members: &[OutputSpec], name: &str, scope: MergeScope) -> Result<bool, Stop> {
-        match output::merge(members, name, scope, &self.args.output_options(), &FilterObserver::new(self.filter)) {
+    /// Merges these final files, and returns whether the merged file is there and no rerun would
+    /// add to it.
+    fn merge_members(
+        &mut self,
+        members: &[OutputSpec],
+        name: &str,
+        scope: MergeScope,
+    ) -> Result<bool, Stop> {
+        match output::merge(
+            members,
+            name,
+            scope,
+            &self.args.output_options(),
+            &FilterObserver::new(self.filter),
+        ) {
             Ok((target, outcome)) => {
                 let is_done = outcome.layout.is_some() && outcome.up_to_date;
                 let mut group = ScanGroup::new(target);
@@ -127,11 +156,14 @@ impl<'a> Gatherer<'a> {
                 self.mark_if_frames_lack([&group]);
                 Ok(is_done)
             }
-            Err(error) => self.report_output_error(&mut ScanGroup::new(members[0].clone()), &error).map(|()| false),
+            Err(error) => self
+                .report_output_error(&mut ScanGroup::new(members[0].clone()), &error)
+                .map(|()| false),
         }
     }
 
-    /// Emits the summary of a final file, unless it repeats the last one, and writes the exports and the plot.
+    /// Emits the summary of a final file, unless it repeats the last one, and writes the exports
+    /// and the plot.
     fn report_outcome(&mut self, group: &mut ScanGroup, outcome: BuildOutcome) -> Result<(), Stop> {
         let (path, filter) = (group.target.path(), self.filter);
         for warning in &outcome.warnings {
@@ -146,7 +178,8 @@ impl<'a> Gatherer<'a> {
         }
         let all_frames = Spans::first_n(outcome.frames);
         let required = group.required.as_ref().unwrap_or(&all_frames);
-        group.lacks_frames |= !outcome.failed_frames(required, self.args.common.allow_missing).is_empty();
+        group.lacks_frames |=
+            !outcome.failed_frames(required, self.args.common.allow_missing).is_empty();
         let mut summary = summarize(group, &outcome);
         let without_seconds = Summary { seconds: Seconds::default(), ..summary.clone() };
         let report = LastReport::Summary(Box::new(without_seconds));
@@ -166,8 +199,8 @@ impl<'a> Gatherer<'a> {
         filter.emit(&summary.into())
     }
 
-    /// Makes the exit status 1 if a final file lacks frames that it should have. It is called at the end, because frames
-    /// that are missing while results arrive may have a pattern later.
+    /// Makes the exit status 1 if a final file lacks frames that it should have. It is called at
+    /// the end, because frames that are missing while results arrive may have a pattern later.
     pub fn mark_if_frames_lack<'g>(&self, groups: impl IntoIterator<Item = &'g ScanGroup>) {
         if groups.into_iter().any(|group| group.lacks_frames) {
             self.filter.mark_failed();
@@ -197,7 +230,8 @@ impl<'a> Gatherer<'a> {
                 Ok(final_file) => Some(final_file),
                 // None was written.
                 Err(output::OutputError::Io { why, .. })
-                    if why.kind() == ErrorKind::NotFound && !summary.extra.contains_key("layout") =>
+                    if why.kind() == ErrorKind::NotFound
+                        && !summary.extra.contains_key("layout") =>
                 {
                     None
                 }
@@ -221,8 +255,13 @@ impl<'a> Gatherer<'a> {
         self.filter.mark_failed();
     }
 
-    /// Writes the exports and the plot of a final file, and adds their paths to the fields of its summary.
-    fn write_exports_and_plot(&mut self, group: &mut ScanGroup, summary: &mut Summary) -> Result<(), Stop> {
+    /// Writes the exports and the plot of a final file, and adds their paths to the fields of its
+    /// summary.
+    fn write_exports_and_plot(
+        &mut self,
+        group: &mut ScanGroup,
+        summary: &mut Summary,
+    ) -> Result<(), Stop> {
         let output = &self.args.output;
         self.finals.insert(group.target.path());
         if output.export.is_empty() && output.plot.is_none() {
@@ -256,12 +295,15 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Draws the plot of a run with a single final file once more, under the name that `--plot` has.
+    /// Draws the plot of a run with a single final file once more, under the name that `--plot`
+    /// has.
     ///
     /// # Errors
     /// Fails if the final file can't be read, or the plot not be written.
     pub fn plot_single_scan(&self) -> Result<(), Stop> {
-        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else { return Ok(()) };
+        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else {
+            return Ok(());
+        };
         let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
         protect_inputs(&self.policy.protected, &final_file);
         plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
@@ -273,8 +315,11 @@ impl<'a> Gatherer<'a> {
     /// Fails if the plot can't be written, and as [`Filter::emit`] does.
     pub fn plot_scans(&self) -> Result<(), Stop> {
         let Some(path) = &self.args.output.plot_scans else { return Ok(()) };
-        let arrangement =
-            if self.args.output.stack { plot::ScanArrangement::Stacked } else { plot::ScanArrangement::Overlaid };
+        let arrangement = if self.args.output.stack {
+            plot::ScanArrangement::Stacked
+        } else {
+            plot::ScanArrangement::Overlaid
+        };
         let mut curves = plot::ScanCurves::new(arrangement);
         for final_file in &self.finals {
             self.filter.check_stopped()?;
@@ -287,14 +332,20 @@ impl<'a> Gatherer<'a> {
                 Ok(false) => self.filter.warn(&messages::scan_not_in_plot(path, final_file)),
                 Err(why) => {
                     let (about, retryable) = (path.display().to_string(), why.io_error().is_some());
-                    self.filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })?;
+                    self.filter.fail(Fail {
+                        about,
+                        error: why.to_string(),
+                        retryable,
+                        ..Fail::default()
+                    })?;
                 }
             }
         }
         if curves.is_empty() {
             return Ok(());
         }
-        plot::draw_scans(&curves, path, &self.policy).map_err(|why| Stop::fatal("--plot-scans", why))
+        plot::draw_scans(&curves, path, &self.policy)
+            .map_err(|why| Stop::fatal("--plot-scans", why))
     }
 
     /// Prints which frames of a final file have no pattern; with `-v`, also how many have one.
@@ -305,7 +356,11 @@ impl<'a> Gatherer<'a> {
         self.filter.note(1, || messages::final_written(path, outcome));
     }
 
-    fn report_output_error(&mut self, group: &mut ScanGroup, error: &output::OutputError) -> Result<(), Stop> {
+    fn report_output_error(
+        &mut self,
+        group: &mut ScanGroup,
+        error: &output::OutputError,
+    ) -> Result<(), Stop> {
         let path = match error {
             output::OutputError::Stopped => return self.filter.check_stopped(),
             // Of several finals, the one that the error names first.
@@ -315,8 +370,8 @@ impl<'a> Gatherer<'a> {
         self.report_failure(group, &path, error, error.io_error())
     }
 
-    /// Emits a `fail` record, unless it repeats the group's last report. An error of the file system that would affect
-    /// every other final file, too, ends the run.
+    /// Emits a `fail` record, unless it repeats the group's last report. An error of the file
+    /// system that would affect every other final file, too, ends the run.
     fn report_failure(
         &mut self,
         group: &mut ScanGroup,
@@ -338,7 +393,8 @@ impl<'a> Gatherer<'a> {
     }
 }
 
-/// Protects a final file, its raw data and the files of its recipe from being replaced by exports, plots and the report.
+/// Protects a final file, its raw data and the files of its recipe from being replaced by exports,
+/// plots and the report.
 fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
     let scan = &final_file.task.acquisition;
     protected.add(&final_file.path);

@@ -1,15 +1,18 @@
 //! gather: writes the final file of each scan and recipe from result records and part files.
 //!
-//! The patterns are read from part files, which ai-integrate wrote below the output root. The result records only say
-//! which scans to look at, and when all their frames are done (`required_tasks.rs` reads a plan instead). Results are collected
-//! by scan and recipe (`scan_group.rs`), `build_schedule.rs` decides when a final file is written or updated, and
-//! `gatherer.rs` has it built by [`patterns::output::build`] and reports it. The filter emits one summary record per final file, and passes on records of other types:
+//! The patterns are read from part files, which ai-integrate wrote below the output root. The
+//! result records only say which scans to look at, and when all their frames are done
+//! (`required_tasks.rs` reads a plan instead). Results are collected by scan and recipe
+//! (`scan_group.rs`), `build_schedule.rs` decides when a final file is written or updated, and
+//! `gatherer.rs` has it built by [`patterns::output::build`] and reports it. The filter emits one
+//! summary record per final file, and passes on records of other types:
 //!
 //! ```sh
 //! ai-integrate tasks.jsonl | gather > summaries.jsonl
 //! ```
 //!
-//! The library has two entry points: [`main`] runs the filter, and [`command`] describes its command line.
+//! The library has two entry points: [`main`] runs the filter, and [`command`] describes its
+//! command line.
 //!
 //! ```
 //! let command = gather::command();
@@ -70,7 +73,11 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (Some(root), true) = (&root, args.clean) {
         return clean::remove_leftovers(root, args.dry_run, filter);
     }
-    let plan = args.plan.as_deref().map(|path| RequiredTasks::read(path, root.as_deref(), filter)).transpose()?;
+    let plan = args
+        .plan
+        .as_deref()
+        .map(|path| RequiredTasks::read(path, root.as_deref(), filter))
+        .transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);
     }
@@ -79,7 +86,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     filter.flush_every_record();
     let other_files = [&args.output.report, &args.output.plot, &args.output.plot_scans];
-    let writes_other_files = other_files.iter().any(|path| path.is_some()) || !args.output.export.is_empty();
+    let writes_other_files =
+        other_files.iter().any(|path| path.is_some()) || !args.output.export.is_empty();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
@@ -101,7 +109,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
-    let mut waiting: Vec<&mut ScanGroup> = groups.iter_mut().filter(|group| group.schedule.has_new_input()).collect();
+    let mut waiting: Vec<&mut ScanGroup> =
+        groups.iter_mut().filter(|group| group.schedule.has_new_input()).collect();
     if !waiting.is_empty() {
         filter.progress().add_total(waiting.iter().map(|group| group.target.frames()).sum());
     }
@@ -113,9 +122,14 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     gatherer.write_report()
 }
 
-/// Reads result records to the end of the input, and writes final files as they become due. Records of other types are
-/// passed on.
-fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer, filter: &Filter) -> Result<(), Stop> {
+/// Reads result records to the end of the input, and writes final files as they become due. Records
+/// of other types are passed on.
+fn gather_results(
+    args: &Args,
+    groups: &mut ScanGroups,
+    gatherer: &mut Gatherer,
+    filter: &Filter,
+) -> Result<(), Stop> {
     let mut input = Input::open(&args.inputs)?.with_expected_type("result");
     if args.inputs.iter().all(|path| path == Path::new("-")) {
         filter.yield_progress_to_upstream();
@@ -125,7 +139,9 @@ fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer,
         match input.next_until(filter, groups.next_due_time())? {
             Polled::Ready(Record::Result(result)) => {
                 gatherer.add_result_to_report(&result);
-                groups.add_result(&result).or_else(|why| report_bad_task(&result.task.id, &why, filter))?;
+                groups
+                    .add_result(&result)
+                    .or_else(|why| report_bad_task(&result.task.id, &why, filter))?;
             }
             Polled::Ready(other) => {
                 gatherer.add_to_report(&other);
@@ -156,22 +172,29 @@ fn find_output_root(path: &Path) -> Result<PathBuf, Stop> {
     }
 }
 
-/// Returns whether to read result records: from the operands, or from stdin, unless `--from` or a plan on stdin (at a
-/// terminal, any plan) says what to gather.
+/// Returns whether to read result records: from the operands, or from stdin, unless `--from` or a
+/// plan on stdin (at a terminal, any plan) says what to gather.
 fn reads_results(args: &Args) -> bool {
     let plan_is_stdin = args.plan.as_deref() == Some(Path::new("-"));
-    let has_other_input =
-        args.from.is_some() || plan_is_stdin || (args.plan.is_some() && std::io::stdin().is_terminal());
+    let has_other_input = args.from.is_some()
+        || plan_is_stdin
+        || (args.plan.is_some() && std::io::stdin().is_terminal());
     !args.inputs.is_empty() || !has_other_input
 }
 
 fn report_bad_task(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
     let (about, retryable) = (format!("task {id}"), why.io_error().is_some());
-    filter.fail(Fail { id: id.to_owned(), about, error: why.to_string(), retryable, ..Fail::default() })
+    filter.fail(Fail {
+        id: id.to_owned(),
+        about,
+        error: why.to_string(),
+        retryable,
+        ..Fail::default()
+    })
 }
 
-/// Reports a directory in which ai-integrate never worked. One whose results were removed by hand has an empty directory of
-/// parts.
+/// Reports a directory in which ai-integrate never worked. One whose results were removed by hand
+/// has an empty directory of parts.
 fn report_if_never_a_root(root: &Path, filter: &Filter) -> Result<(), Stop> {
     let (error, retryable) = match root.join(".azpipe/parts").try_exists() {
         Ok(true) => return Ok(()),

@@ -1,5 +1,5 @@
-//! The messages of gather. The test at the end lists them all, so that their wording can be compared. Errors of reading and
-//! writing files come from crate `patterns`.
+//! The messages of gather. The test at the end lists them all, so that their wording can be
+//! compared. Errors of reading and writing files come from crate `patterns`.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -39,13 +39,18 @@ pub fn unchanged(path: &Path) -> String {
 
 /// Warns that the report lacks the plot of a final file.
 pub fn no_plot_in_report(report: &Path, why: &dyn Display) -> String {
-    format!("{}: the report lacks the plot of a final file that can't be read: {why}", report.display())
+    format!(
+        "{}: the report lacks the plot of a final file that can't be read: {why}",
+        report.display()
+    )
 }
 
 /// Warns that the picture of all scans lacks one whose radial axis has another quantity or unit.
 pub fn scan_not_in_plot(plot: &Path, final_file: &Path) -> String {
     let (plot, final_file) = (plot.display(), final_file.display());
-    format!("{plot}: {final_file} is not in it: its radial axis has another unit than those of the scans before it")
+    format!(
+        "{plot}: {final_file} is not in it: its radial axis has another unit than those of the scans before it"
+    )
 }
 
 /// Describes an output root that does not exist.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The plots of a run. Each has the name of its final file. At the end of the run, the value of `--plot` is the name of a second
-/// copy if there is one final file only, so that no name depends on which of several comes first.
+/// The plots of a run. Each has the name of its final file. At the end of the run, the value of
+/// `--plot` is the name of a second copy if there is one final file only, so that no name depends
+/// on which of several comes first.
 #[derive(Default)]
 pub struct PlotNames {
     /// The final file of each plot.
@@ -24,7 +25,8 @@ impl PlotNames {
     /// # Errors
     /// Fails if the run has drawn another final file under this name.
     pub fn reserve(&mut self, plot: &Path, final_file: &Path) -> Result<(), PlotNameTaken> {
-        let first = self.drawn.entry(plot.to_path_buf()).or_insert_with(|| final_file.to_path_buf());
+        let first =
+            self.drawn.entry(plot.to_path_buf()).or_insert_with(|| final_file.to_path_buf());
         if first == final_file { Ok(()) } else { Err(PlotNameTaken { first: first.clone() }) }
     }
 
@@ -62,7 +64,8 @@ mod tests {
         names.reserve("p_a.png".as_ref(), "/out/a.h5".as_ref()).unwrap();
         names.reserve("p_a.png".as_ref(), "/out/a.h5".as_ref()).unwrap();
         assert_eq!(names.single(), Some(Path::new("/out/a.h5")));
-        let taken = names.reserve("p_a.png".as_ref(), "/out/b/a.h5".as_ref()).unwrap_err().to_string();
+        let taken =
+            names.reserve("p_a.png".as_ref(), "/out/b/a.h5".as_ref()).unwrap_err().to_string();
         assert!(taken.contains("has the plot of /out/a.h5 already"), "{taken}");
         names.reserve("p_b.png".as_ref(), "/out/b.h5".as_ref()).unwrap();
         assert_eq!(names.single(), None);

@@ -1,5 +1,5 @@
-//! The tasks of `--plan`, which must be done, the tasks of `--missing`, which are still to do, and the
-//! counts of `--count-done`.
+//! The tasks of `--plan`, which must be done, the tasks of `--missing`, which are still to do, and
+//! the counts of `--count-done`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::scan_group::OutputKey;
 pub struct RequiredTasks(Vec<Task>);
 
 impl RequiredTasks {
-    /// Reads a plan. If `root` is given, results are looked for there instead of in the tasks' own output root.
+    /// Reads a plan. If `root` is given, results are looked for there instead of in the tasks' own
+    /// output root.
     ///
     /// # Errors
     /// Fails if the file can't be read, and if a signal asks to stop.
@@ -37,8 +38,9 @@ impl RequiredTasks {
         self.0.iter().cloned().flat_map(Task::split_by_recipe)
     }
 
-    /// Emits each task that is not done, reduced to the frames that exist and have no pattern, and to the recipes that
-    /// lack such frames. Tasks larger than `max_bytes` of stored data are split.
+    /// Emits each task that is not done, reduced to the frames that exist and have no pattern, and
+    /// to the recipes that lack such frames. Tasks larger than `max_bytes` of stored data are
+    /// split.
     ///
     /// # Errors
     /// Fails as [`Filter::emit`] does.
@@ -53,7 +55,8 @@ impl RequiredTasks {
         for task in &self.0 {
             let existing = existing_frames(task);
             let missing = task.recipes().filter_map(|recipe| {
-                let missing = existing.difference(&done[&OutputKey::with_recipe(task, &recipe.recipe_digest)]);
+                let missing = existing
+                    .difference(&done[&OutputKey::with_recipe(task, &recipe.recipe_digest)]);
                 (!missing.is_empty()).then_some((recipe, missing))
             });
             if let Some(task) = restrict_to_missing(task, missing.collect()) {
@@ -65,8 +68,9 @@ impl RequiredTasks {
         Ok(())
     }
 
-    /// Emits a record of how much of the plan is done, as names of parts and heads of final files tell. A final file is done
-    /// if it has the plan's recipe and every frame of the plan that exists.
+    /// Emits a record of how much of the plan is done, as names of parts and heads of final files
+    /// tell. A final file is done if it has the plan's recipe and every frame of the plan that
+    /// exists.
     ///
     /// # Errors
     /// Fails as [`Filter::emit`] does.
@@ -109,7 +113,13 @@ impl RequiredTasks {
             let index = *indices.entry(key.clone()).or_insert(outputs.len());
             match outputs.get_mut(index) {
                 Some(OutputTasks { task: whole, existing: all, .. }) => {
-                    whole.range = whole.range.as_slice().iter().chain(task.range.as_slice()).copied().collect();
+                    whole.range = whole
+                        .range
+                        .as_slice()
+                        .iter()
+                        .chain(task.range.as_slice())
+                        .copied()
+                        .collect();
                     whole.acquisition.sources.extend(task.acquisition.sources);
                     *all = all.as_slice().iter().chain(existing.as_slice()).copied().collect();
                 }
@@ -125,18 +135,25 @@ struct OutputTasks {
     key: OutputKey,
     /// One task with the frames and sources of all.
     task: Task,
-    /// The frames that exist. The tasks of a scan that is being measured differ in the frames that they know of.
+    /// The frames that exist. The tasks of a scan that is being measured differ in the frames that
+    /// they know of.
     existing: Spans,
 }
 
-/// Reports files whose frames count as not done: with a warning if they are damaged, and as failures if they can't be read now,
-/// because their frames may be done for all that is known.
+/// Reports files whose frames count as not done: with a warning if they are damaged, and as
+/// failures if they can't be read now, because their frames may be done for all that is known.
 fn report_unusable(files: &[UnusableFile], task: &Task, filter: &Filter) -> Result<(), Stop> {
     for file in files {
         let why = file.to_string();
         if file.is_io_failure {
             let about = format!("results for {}", task.final_file.display());
-            filter.fail(Fail { id: task.id.clone(), about, error: why, retryable: true, ..Fail::default() })?;
+            filter.fail(Fail {
+                id: task.id.clone(),
+                about,
+                error: why,
+                retryable: true,
+                ..Fail::default()
+            })?;
         } else {
             filter.warn(&why);
         }
@@ -166,7 +183,8 @@ struct PlanCounts {
 impl PlanCounts {
     /// Returns the record's line.
     fn to_line(self) -> String {
-        let Self { finals, finals_done, tasks, tasks_done, frames, frames_done, bytes, bytes_left } = self;
+        let Self { finals, finals_done, tasks, tasks_done, frames, frames_done, bytes, bytes_left } =
+            self;
         format!(
             "{{\"type\":\"progress\",\"v\":1,\"finals\":{finals},\"finals_done\":{finals_done},\"tasks\":{tasks},\
              \"tasks_done\":{tasks_done},\"frames\":{frames},\"frames_done\":{frames_done},\"bytes\":{bytes},\
@@ -175,19 +193,27 @@ impl PlanCounts {
     }
 }
 
-/// Restricts a task to the recipes that lack frames, and to the frames that any of them lacks; `None` if none does. Where a
-/// recipe has a pattern that another one lacks, ai-integrate finds it done.
+/// Restricts a task to the recipes that lack frames, and to the frames that any of them lacks;
+/// `None` if none does. Where a recipe has a pattern that another one lacks, ai-integrate finds it
+/// done.
 fn restrict_to_missing(task: &Task, missing: Vec<(TaskRecipe, Spans)>) -> Option<Task> {
-    let range: Spans = missing.iter().flat_map(|(_, frames)| frames.as_slice().iter().copied()).collect();
+    let range: Spans =
+        missing.iter().flat_map(|(_, frames)| frames.as_slice().iter().copied()).collect();
     let range = range.to_sorted();
     let with_recipes = task.clone().with_recipes(missing.into_iter().map(|(recipe, _)| recipe))?;
-    Some(if range == task.range.to_sorted() { with_recipes } else { restrict_to_range(&with_recipes, range) })
+    Some(if range == task.range.to_sorted() {
+        with_recipes
+    } else {
+        restrict_to_range(&with_recipes, range)
+    })
 }
 
-/// Splits a task into pieces of equal numbers of frames and at most about `max_bytes` stored bytes. Frames that share a
-/// chunk stay together.
+/// Splits a task into pieces of equal numbers of frames and at most about `max_bytes` stored bytes.
+/// Frames that share a chunk stay together.
 fn split_by_bytes(task: Task, max_bytes: Option<u64>) -> Vec<Task> {
-    let Some(max_bytes) = max_bytes.filter(|&max_bytes| task.bytes > max_bytes) else { return vec![task] };
+    let Some(max_bytes) = max_bytes.filter(|&max_bytes| task.bytes > max_bytes) else {
+        return vec![task];
+    };
     let frames = task.range.count();
     let frames_per_chunk = task.acquisition.chunk.first().copied().unwrap_or(1).max(1);
     let length = frames.div_ceil(task.bytes.div_ceil(max_bytes)).next_multiple_of(frames_per_chunk);
@@ -195,7 +221,8 @@ fn split_by_bytes(task: Task, max_bytes: Option<u64>) -> Vec<Task> {
     let piece = |from| {
         let mut piece = restrict_to_range(&task, range.slice(from, length));
         if from > 0 {
-            // The absent frames of the task are in no piece's range, and only the first piece lists them.
+            // The absent frames of the task are in no piece's range, and only the first piece lists
+            // them.
             let absent = std::mem::take(&mut piece.acquisition.absent);
             let count = absent.iter().map(|absent| absent.range.count()).sum();
             let elsewhere = &mut piece.acquisition.absent_elsewhere;
@@ -206,10 +233,11 @@ fn split_by_bytes(task: Task, max_bytes: Option<u64>) -> Vec<Task> {
     (0..frames).step_by(length as usize).map(piece).collect()
 }
 
-/// Restricts a task to a range of its frames and to the sources that hold them. It keeps its id, by which it can be found in
-/// the plan.
+/// Restricts a task to a range of its frames and to the sources that hold them. It keeps its id, by
+/// which it can be found in the plan.
 fn restrict_to_range(task: &Task, range: Spans) -> Task {
-    let sources: Vec<_> = task.acquisition.sources.iter().filter_map(|source| source.restricted_to(&range)).collect();
+    let sources: Vec<_> =
+        task.acquisition.sources.iter().filter_map(|source| source.restricted_to(&range)).collect();
     let bytes = sources.iter().map(|source| source.bytes).sum();
     let acquisition = Acquisition { sources, ..task.acquisition.clone() };
     let with_new_part = |recipe: TaskRecipe| {

@@ -35,7 +35,8 @@ impl OutputKey {
 pub struct ScanGroup {
     /// The scan, the recipe, and where the final file goes.
     pub target: OutputSpec,
-    /// The frames that `--plan` requires; `None` without a plan, when all frames that exist are required.
+    /// The frames that `--plan` requires; `None` without a plan, when all frames that exist are
+    /// required.
     pub required: Option<Spans>,
     /// The seconds of each stage, summed over the results.
     pub seconds: Seconds,
@@ -124,7 +125,8 @@ impl ScanGroups {
 
     /// Removes a group whose final file is due from the list of waiting groups, and returns it.
     pub fn take_due(&mut self, now: Instant) -> Option<&mut ScanGroup> {
-        let is_due = |index: &&usize| self.groups[**index].schedule.due_time().is_some_and(|due| due <= now);
+        let is_due =
+            |index: &&usize| self.groups[**index].schedule.due_time().is_some_and(|due| due <= now);
         let index = *self.waiting.iter().find(is_due)?;
         self.waiting.remove(&index);
         Some(&mut self.groups[index])

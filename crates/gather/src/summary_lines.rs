@@ -25,7 +25,10 @@ impl SummaryLines {
     }
 
     fn shorten<'p>(&self, path: &'p Path) -> &'p Path {
-        self.working_directory.as_deref().and_then(|directory| path.strip_prefix(directory).ok()).unwrap_or(path)
+        self.working_directory
+            .as_deref()
+            .and_then(|directory| path.strip_prefix(directory).ok())
+            .unwrap_or(path)
     }
 }
 
@@ -47,9 +50,15 @@ impl TerminalView for SummaryLines {
         if self.counts.is_empty() {
             return String::new();
         }
-        let (frames, integrated) =
-            self.counts.values().fold((0, 0), |sums, counts| (sums.0 + counts.0, sums.1 + counts.1));
-        format!("{}: {}", format_count(self.counts.len() as u64, "final file"), describe_share(integrated, frames))
+        let (frames, integrated) = self
+            .counts
+            .values()
+            .fold((0, 0), |sums, counts| (sums.0 + counts.0, sums.1 + counts.1));
+        format!(
+            "{}: {}",
+            format_count(self.counts.len() as u64, "final file"),
+            describe_share(integrated, frames)
+        )
     }
 }
 
@@ -62,7 +71,8 @@ fn describe_share(integrated: u64, frames: u64) -> String {
     }
 }
 
-/// Describes how many frames of a scan have a pattern, why others have none, and whether more are to come.
+/// Describes how many frames of a scan have a pattern, why others have none, and whether more are
+/// to come.
 fn describe_frames(summary: &Summary) -> String {
     let mut text = describe_share(summary.integrated, summary.frames);
     let mut counts: Vec<(&str, u64)> = Vec::new();
@@ -74,10 +84,17 @@ fn describe_frames(summary: &Summary) -> String {
             None => counts.push((reason, absent.range.count())),
         }
     }
-    let reasons: Vec<String> =
-        counts.iter().take(MAX_REASONS).map(|(reason, count)| format!("{reason}: {count}")).collect();
+    let reasons: Vec<String> = counts
+        .iter()
+        .take(MAX_REASONS)
+        .map(|(reason, count)| format!("{reason}: {count}"))
+        .collect();
     if !reasons.is_empty() {
-        text += &format!(" ({}{})", reasons.join(", "), if counts.len() > MAX_REASONS { ", …" } else { "" });
+        text += &format!(
+            " ({}{})",
+            reasons.join(", "),
+            if counts.len() > MAX_REASONS { ", …" } else { "" }
+        );
     }
     text += match summary.scan_state {
         ScanState::Running => "; the scan is running",
@@ -106,7 +123,11 @@ mod tests {
     }
 
     fn absent(start: u64, stop: u64, reason: &str) -> Absent {
-        Absent { range: Span::new(start, stop).into(), kind: AbsentKind::Missing, reason: reason.to_owned() }
+        Absent {
+            range: Span::new(start, stop).into(),
+            kind: AbsentKind::Missing,
+            reason: reason.to_owned(),
+        }
     }
 
     #[test]
@@ -121,7 +142,8 @@ mod tests {
             absent(20, 21, "not written: p3_0002.h5"),
         ];
         let line = lines.format(&summary("b", 994, missing));
-        let expected = "PROCESSED/b.h5: 994 of 1000 frames have a pattern (file missing: 5, not written: 1)";
+        let expected =
+            "PROCESSED/b.h5: 994 of 1000 frames have a pattern (file missing: 5, not written: 1)";
         assert_eq!(line.as_deref(), Some(expected));
         assert_eq!(lines.format_end(), "2 final files: 1994 of 2000 frames have a pattern");
     }

@@ -1,4 +1,5 @@
-//! Intensity corrections that depend on a pixel's position: solid angle, polarization, and absorption in the sensor.
+//! Intensity corrections that depend on a pixel's position: solid angle, polarization, and
+//! absorption in the sensor.
 
 use rayon::prelude::*;
 
@@ -6,14 +7,14 @@ use crate::Geometry;
 use crate::detector::PixelPositions;
 
 impl Geometry {
-    /// Returns the solid angle of each pixel relative to a pixel at the point of normal incidence: cos³ of the angle of
-    /// incidence, one power for the pixel's tilt and two for its distance.
+    /// Returns the solid angle of each pixel relative to a pixel at the point of normal incidence:
+    /// cos³ of the angle of incidence, one power for the pixel's tilt and two for its distance.
     pub fn solid_angle(&self) -> Vec<f64> {
         self.map_cos_incidence(|cosine| cosine.powi(3))
     }
 
-    /// Returns the fraction of photons that the sensor absorbs in each pixel, relative to normal incidence:
-    /// (1 − exp(−depth / cos α)) / (1 − exp(−depth)), with the angle of incidence α.
+    /// Returns the fraction of photons that the sensor absorbs in each pixel, relative to normal
+    /// incidence: (1 − exp(−depth / cos α)) / (1 − exp(−depth)), with the angle of incidence α.
     ///
     /// `depth` is the sensor's thickness times its linear attenuation coefficient.
     pub fn sensor_absorption(&self, depth: f64) -> Vec<f64> {
@@ -21,8 +22,8 @@ impl Geometry {
         self.map_cos_incidence(|cosine| -(-depth / cosine.abs()).exp_m1() / normal)
     }
 
-    /// Applies `value` to the cosine of each pixel's angle of incidence: the angle between the ray from the sample and
-    /// the pixel's normal.
+    /// Applies `value` to the cosine of each pixel's angle of incidence: the angle between the ray
+    /// from the sample and the pixel's normal.
     fn map_cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
         let placement = &self.placement;
         match &self.pixels {
@@ -40,8 +41,8 @@ impl Geometry {
         }
     }
 
-    /// Returns the polarization factor of each pixel, the fraction of the scattered intensity that remains:
-    /// ½ (1 + cos²2θ − factor · cos 2(χ + offset) · (1 − cos²2θ)).
+    /// Returns the polarization factor of each pixel, the fraction of the scattered intensity that
+    /// remains: ½ (1 + cos²2θ − factor · cos 2(χ + offset) · (1 − cos²2θ)).
     ///
     /// `factor` is (horizontal − vertical) / (horizontal + vertical), 1 for a beam polarized in the
     /// horizontal plane; `offset` is the angle in radians from the horizontal axis to that plane.
@@ -53,8 +54,9 @@ impl Geometry {
     }
 }
 
-/// Returns the cosine of the angle between the ray from the sample to a pixel and the normal of the pixel, which is the
-/// cross product of the pixel's diagonals. Vectors are [z, y, x] in the detector's frame.
+/// Returns the cosine of the angle between the ray from the sample to a pixel and the normal of the
+/// pixel, which is the cross product of the pixel's diagonals. Vectors are [z, y, x] in the
+/// detector's frame.
 fn cos_to_normal(ray: [f64; 3], [a, b, c, d]: [[f64; 3]; 4]) -> f64 {
     let difference = |from: [f64; 3], to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - from[axis]);
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];

@@ -12,7 +12,8 @@ pub enum DetectorError {
     /// No known detector has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownDetector),
-    /// The detector is not a flat grid of rectangular pixels, so its name alone does not place its pixels.
+    /// The detector is not a flat grid of rectangular pixels, so its name alone does not place its
+    /// pixels.
     #[error(
         "detector {name}: {why}; only flat grids of rectangular pixels can be used by name: \
          save the detector with pyFAI as a NeXus detector file and name that file as the detector"
@@ -23,7 +24,8 @@ pub enum DetectorError {
         /// Property that rules the detector out, such as `hexagonal pixels`.
         why: &'static str,
     },
-    /// `Detector_config` has a setting that is not known. The setting may move pixels, so it can't be ignored.
+    /// `Detector_config` has a setting that is not known. The setting may move pixels, so it can't
+    /// be ignored.
     #[error(
         "detector {name}: {key} in Detector_config is not supported; \
          expected pixel1, pixel2, max_shape, orientation, sensor or filename"
@@ -35,7 +37,9 @@ pub enum DetectorError {
         key: String,
     },
     /// The detector is described by a NeXus detector file, which this crate does not read.
-    #[error("detector {0}: expected a detector known by name, found a NeXus detector file that was not read")]
+    #[error(
+        "detector {0}: expected a detector known by name, found a NeXus detector file that was not read"
+    )]
     File(PathBuf),
     /// Neither the PONI file nor the detector's name gives the pixel size.
     #[error(
@@ -106,8 +110,11 @@ pub enum DetectorError {
         /// Orientation in the detector file.
         number: u64,
     },
-    /// An orientation other than 3 is given for a detector with `pixel_corners`, which place pixels as they are stored.
-    #[error("detector {name}: orientation {number} is not defined for a detector with pixel_corners; expected 3")]
+    /// An orientation other than 3 is given for a detector with `pixel_corners`, which place pixels
+    /// as they are stored.
+    #[error(
+        "detector {name}: orientation {number} is not defined for a detector with pixel_corners; expected 3"
+    )]
     OrientedCorners {
         /// Name of the detector.
         name: String,

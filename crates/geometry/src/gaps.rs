@@ -22,8 +22,9 @@ pub(crate) enum DetectorGaps {
 }
 
 impl DetectorGaps {
-    /// Returns the gap mask of an image of `shape`, binned from `unbinned` (row-major, true is masked). A binned pixel is
-    /// masked if any pixel of its block lies in a gap. `None` if the detector has no gaps.
+    /// Returns the gap mask of an image of `shape`, binned from `unbinned` (row-major, true is
+    /// masked). A binned pixel is masked if any pixel of its block lies in a gap. `None` if the
+    /// detector has no gaps.
     pub(crate) fn mask(&self, unbinned: [usize; 2], shape: [usize; 2]) -> Option<Vec<bool>> {
         let [rows, columns] = shape;
         let binning = [unbinned[0] / rows.max(1), unbinned[1] / columns.max(1)];
@@ -32,34 +33,51 @@ impl DetectorGaps {
             // pyFAI draws the circle in the binned image, not in the unbinned one.
             Self::Circle { .. } => return Some(mask_outside_circle([rows, columns])),
             Self::Bands { rows, columns } => mask_bands(unbinned, rows, columns),
-            Self::Modules { modules, module_size } => mask_outside_modules(unbinned, modules, *module_size),
+            Self::Modules { modules, module_size } => {
+                mask_outside_modules(unbinned, modules, *module_size)
+            }
         };
         Some(if binning == [1, 1] { full } else { bin_mask(&full, unbinned, binning) })
     }
 }
 
-/// Bins a mask of `shape` by blocks of `block` (rows, columns): a block is masked if any of its pixels is. Rows and
-/// columns at the end that do not fill a block are dropped.
+/// Bins a mask of `shape` by blocks of `block` (rows, columns): a block is masked if any of its
+/// pixels is. Rows and columns at the end that do not fill a block are dropped.
 pub(crate) fn bin_mask(mask: &[bool], shape: [usize; 2], block: [usize; 2]) -> Vec<bool> {
     let [rows, columns] = [shape[0] / block[0], shape[1] / block[1]];
     let mut binned = vec![false; rows * columns];
     for (row, line) in mask.chunks_exact(shape[1]).take(rows * block[0]).enumerate() {
-        for (column, _) in line[..columns * block[1]].iter().enumerate().filter(|(_, masked)| **masked) {
+        for (column, _) in
+            line[..columns * block[1]].iter().enumerate().filter(|(_, masked)| **masked)
+        {
             binned[row / block[0] * columns + column / block[1]] = true;
         }
     }
     binned
 }
 
-fn mask_bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[[usize; 2]]) -> Vec<bool> {
+fn mask_bands(
+    [rows, columns]: [usize; 2],
+    row_bands: &[[usize; 2]],
+    column_bands: &[[usize; 2]],
+) -> Vec<bool> {
     let flags = |count: usize, bands: &[[usize; 2]]| -> Vec<bool> {
-        (0..count).map(|index| bands.iter().any(|&[start, stop]| (start..stop).contains(&index))).collect()
+        (0..count)
+            .map(|index| bands.iter().any(|&[start, stop]| (start..stop).contains(&index)))
+            .collect()
     };
     let (row_flags, column_flags) = (flags(rows, row_bands), flags(columns, column_bands));
-    row_flags.iter().flat_map(|&row| column_flags.iter().map(move |&column| row || column)).collect()
+    row_flags
+        .iter()
+        .flat_map(|&row| column_flags.iter().map(move |&column| row || column))
+        .collect()
 }
 
-fn mask_outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [height, width]: [usize; 2]) -> Vec<bool> {
+fn mask_outside_modules(
+    [rows, columns]: [usize; 2],
+    modules: &[[usize; 2]],
+    [height, width]: [usize; 2],
+) -> Vec<bool> {
     let mut mask = vec![true; rows * columns];
     for &[top, left] in modules {
         for row in top..(top + height).min(rows) {
@@ -69,12 +87,16 @@ fn mask_outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [he
     mask
 }
 
-/// Masks what lies outside a circle around the middle of the image, whose radius is half the number of rows.
+/// Masks what lies outside a circle around the middle of the image, whose radius is half the number
+/// of rows.
 fn mask_outside_circle([rows, columns]: [usize; 2]) -> Vec<bool> {
     let [row0, column0] = [(rows / 2) as f64, (columns / 2) as f64];
     let square = |index: usize, center: f64| (index as f64 + 0.5 - center).powi(2);
     (0..rows)
-        .flat_map(|row| (0..columns).map(move |column| square(row, row0) + square(column, column0) > row0 * row0))
+        .flat_map(|row| {
+            (0..columns)
+                .map(move |column| square(row, row0) + square(column, column0) > row0 * row0)
+        })
         .collect()
 }
 
@@ -83,7 +105,9 @@ mod tests {
     use super::*;
 
     fn drawn(mask: &[bool], columns: usize) -> Vec<String> {
-        mask.chunks(columns).map(|row| row.iter().map(|&masked| if masked { '#' } else { '.' }).collect()).collect()
+        mask.chunks(columns)
+            .map(|row| row.iter().map(|&masked| if masked { '#' } else { '.' }).collect())
+            .collect()
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::{Detector, DetectorError, Poni, SampleFrame, Unit};
 
 /// The positions of all pixels of a detector that a PONI file places in the laboratory.
 ///
-/// All arrays are row-major and have one item per pixel. As in pyFAI, centres are computed in double precision, and half
-/// widths from corners rounded to single precision in the base unit: patterns with pixel splitting agree with pyFAI's
-/// only with the same rounding.
+/// All arrays are row-major and have one item per pixel. As in pyFAI, centres are computed in
+/// double precision, and half widths from corners rounded to single precision in the base unit:
+/// patterns with pixel splitting agree with pyFAI's only with the same rounding.
 pub struct Geometry {
     pub(crate) pixels: PixelPositions,
     pub(crate) placement: DetectorPlacement,
@@ -35,9 +35,11 @@ pub enum GeometryError {
     NoWavelength(Unit),
 }
 
-/// Returns the units that a PONI file without wavelength allows, such as "r_mm, 2th_deg or 2th_rad".
+/// Returns the units that a PONI file without wavelength allows, such as "r_mm, 2th_deg or
+/// 2th_rad".
 fn list_units_without_wavelength() -> String {
-    let units: Vec<&str> = Unit::all().filter(|unit| !unit.needs_wavelength()).map(Unit::name).collect();
+    let units: Vec<&str> =
+        Unit::all().filter(|unit| !unit.needs_wavelength()).map(Unit::name).collect();
     let (last, others) = units.split_last().expect("there is a unit that needs no wavelength");
     format!("{} or {last}", others.join(", "))
 }
@@ -51,8 +53,8 @@ pub(crate) struct DetectorPlacement {
 }
 
 impl DetectorPlacement {
-    /// Transforms a point from the detector's frame to the laboratory's: `p1`, `p2` are metres from the detector's corner,
-    /// `p3` metres behind its plane, away from the sample.
+    /// Transforms a point from the detector's frame to the laboratory's: `p1`, `p2` are metres from
+    /// the detector's corner, `p3` metres behind its plane, away from the sample.
     #[inline]
     pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
@@ -60,19 +62,26 @@ impl DetectorPlacement {
 }
 
 impl Geometry {
-    /// Makes the geometry of frames of `shape` (rows, columns), taken with a detector that a PONI file places.
+    /// Makes the geometry of frames of `shape` (rows, columns), taken with a detector that a PONI
+    /// file places.
     ///
     /// # Errors
     /// Frames of this shape can't come from the detector.
     pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, GeometryError> {
-        let pixels = detector.for_frames(shape)?.pixel_positions().expect("a detector for frames has their shape");
+        let pixels = detector
+            .for_frames(shape)?
+            .pixel_positions()
+            .expect("a detector for frames has their shape");
         let placement = DetectorPlacement {
             dist: poni.dist,
             poni1: poni.poni1,
             poni2: poni.poni2,
             rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
         };
-        let experiment = Experiment { wavelength: poni.wavelength.unwrap_or(f64::NAN), sample: SampleFrame::default() };
+        let experiment = Experiment {
+            wavelength: poni.wavelength.unwrap_or(f64::NAN),
+            sample: SampleFrame::default(),
+        };
         Ok(Self { pixels, placement, experiment, shape })
     }
 
@@ -106,31 +115,41 @@ impl Geometry {
         self.map_centers(LabPoint::chi)
     }
 
-    /// Returns the corners A, B, C, D of each pixel, as radial position in the base unit of `unit` and azimuth in radians.
+    /// Returns the corners A, B, C, D of each pixel, as radial position in the base unit of `unit`
+    /// and azimuth in radians.
     ///
     /// # Errors
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
         let radial = self.radial_function(unit)?;
-        Ok(self.map_corners(unit.quantity().rounds_corners, |point| [radial(point) as f32, point.chi() as f32]))
+        Ok(self.map_corners(unit.quantity().rounds_corners, |point| {
+            [radial(point) as f32, point.chi() as f32]
+        }))
     }
 
-    /// Returns the radial half width of each pixel in `unit`: the largest distance of a corner from the centre.
+    /// Returns the radial half width of each pixel in `unit`: the largest distance of a corner from
+    /// the centre.
     ///
     /// # Errors
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial_function(unit)?;
         let centers = self.map_centers(radial);
-        let corners = self.map_corners(unit.quantity().rounds_corners, |point| radial(point) as f32);
+        let corners =
+            self.map_corners(unit.quantity().rounds_corners, |point| radial(point) as f32);
         let largest = |corners: &[f32; 4], center: &f64| {
-            corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max) * unit.scale()
+            corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max)
+                * unit.scale()
         };
-        Ok(corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, center)).collect())
+        Ok(corners
+            .par_iter()
+            .zip(&centers)
+            .map(|(corners, center)| largest(corners, center))
+            .collect())
     }
 
-    /// Returns the azimuthal half width of each pixel in radians: the largest distance of a corner from the centre, taken
-    /// the shorter way round the circle.
+    /// Returns the azimuthal half width of each pixel in radians: the largest distance of a corner
+    /// from the centre, taken the shorter way round the circle.
     pub fn chi_deltas(&self) -> Vec<f64> {
         let centers = self.chi_centers();
         let corners = self.map_corners(false, |point| point.chi() as f32);
@@ -141,11 +160,18 @@ impl Geometry {
         let largest = |corners: &[f32; 4], center: f64| {
             corners.map(|corner| distance(corner, center)).into_iter().fold(0.0, f64::max)
         };
-        corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, *center)).collect()
+        corners
+            .par_iter()
+            .zip(&centers)
+            .map(|(corners, center)| largest(corners, *center))
+            .collect()
     }
 
     /// Returns the function from a point to its radial position in the base unit of `unit`.
-    fn radial_function(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
+    fn radial_function(
+        &self,
+        unit: Unit,
+    ) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
         if unit.needs_wavelength() && self.wavelength().is_none() {
             return Err(GeometryError::NoWavelength(unit));
         }
@@ -166,16 +192,18 @@ impl Geometry {
                     }
                 });
             }
-            PixelPositions::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                let [z, y, x] = corners.center(pixel);
-                *out = value(placement.to_lab(y, x, z));
-            }),
+            PixelPositions::Corners(corners) => {
+                values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
+                    let [z, y, x] = corners.center(pixel);
+                    *out = value(placement.to_lab(y, x, z));
+                })
+            }
         }
         values
     }
 
-    /// Applies `value` to the four corners of each pixel. On a grid, corners shared by pixels are computed once.
-    /// `rounds_corners` rounds the corners of a grid to single precision first.
+    /// Applies `value` to the four corners of each pixel. On a grid, corners shared by pixels are
+    /// computed once. `rounds_corners` rounds the corners of a grid to single precision first.
     fn map_corners<T: Copy + Default + Send + Sync>(
         &self,
         rounds_corners: bool,
@@ -188,7 +216,8 @@ impl Geometry {
             PixelPositions::Grid(axes) => axes,
             PixelPositions::Corners(corners) => {
                 values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                    *out = corners.corners_of(pixel).map(|[z, y, x]| value(placement.to_lab(y, x, z)));
+                    *out =
+                        corners.corners_of(pixel).map(|[z, y, x]| value(placement.to_lab(y, x, z)));
                 });
                 return values;
             }

@@ -1,5 +1,5 @@
-//! Detectors known by name: all detectors of pyFAI 2026.9, from a generated table, and others from a table written by
-//! hand.
+//! Detectors known by name: all detectors of pyFAI 2026.9, from a generated table, and others from
+//! a table written by hand.
 
 mod readout;
 mod table;
@@ -27,8 +27,8 @@ pub fn names_unknown_to_pyfai() -> impl Iterator<Item = &'static str> {
     table::names_of_more()
 }
 
-/// Returns the class name of the detector that a name or alias stands for. As in pyFAI, case does not matter and a space
-/// may stand for an underscore or for nothing.
+/// Returns the class name of the detector that a name or alias stands for. As in pyFAI, case does
+/// not matter and a space may stand for an underscore or for nothing.
 pub fn class_name(name: &str) -> Result<&'static str, UnknownDetector> {
     entry_by_name(name).map(|entry| entry.class.as_str())
 }
@@ -36,7 +36,9 @@ pub fn class_name(name: &str) -> Result<&'static str, UnknownDetector> {
 pub(crate) fn entry_by_name(name: &str) -> Result<&'static DetectorEntry, UnknownDetector> {
     let wanted = name.trim().to_lowercase();
     let joined = wanted.replace(' ', "_");
-    let known = |entry: &&DetectorEntry| entry.names.iter().any(|known| *known == wanted || *known == joined);
+    let known = |entry: &&DetectorEntry| {
+        entry.names.iter().any(|known| *known == wanted || *known == joined)
+    };
     table::entries().iter().find(known).ok_or_else(|| {
         let all = table::entries().iter().flat_map(|entry| &entry.names);
         let similarity = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
@@ -52,7 +54,13 @@ mod tests {
 
     #[test]
     fn names_are_matched_as_pyfai_matches_them() {
-        for name in ["Eiger2CdTe_4M", "eiger2_cdte_4m", "Eiger2 CdTe 4M", "EIGER2CDTE4M", " eiger2 cdte 4m "] {
+        for name in [
+            "Eiger2CdTe_4M",
+            "eiger2_cdte_4m",
+            "Eiger2 CdTe 4M",
+            "EIGER2CDTE4M",
+            " eiger2 cdte 4m ",
+        ] {
             assert_eq!(class_name(name), Ok("Eiger2CdTe_4M"), "{name}");
         }
         assert_eq!(class_name("MAR 345"), Ok("Mar345"));
@@ -67,7 +75,8 @@ mod tests {
 
     #[test]
     fn no_name_stands_for_two_detectors() {
-        let mut names: Vec<&String> = table::entries().iter().flat_map(|entry| &entry.names).collect();
+        let mut names: Vec<&String> =
+            table::entries().iter().flat_map(|entry| &entry.names).collect();
         let count = names.len();
         names.sort();
         names.dedup();

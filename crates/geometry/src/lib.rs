@@ -1,21 +1,24 @@
-//! Computes where each pixel of a detector lies in a scattering experiment: radial position, azimuth and pixel width, and
-//! the corrections that depend on them. Crate `binning` turns the result into bins and an integration matrix.
+//! Computes where each pixel of a detector lies in a scattering experiment: radial position,
+//! azimuth and pixel width, and the corrections that depend on them. Crate `binning` turns the
+//! result into bins and an integration matrix.
 //!
-//! 1. [`Poni::parse`] or [`Poni::from_json`] reads a PONI file (pyFAI's calibration of distance, point of normal
-//!    incidence, rotations and wavelength).
-//! 2. [`Detector::from_poni`] or [`Detector::by_name`] makes the detector: shape, pixel size, gaps, dummy values. The
-//!    table of [`known_detectors`] is generated from pyFAI. [`Detector::from_nexus`] makes one that a NeXus detector file
-//!    describes.
-//! 3. [`PixelMapping`] maps the pixels of frames that were binned, flipped, rotated or cut when they were saved to the
-//!    detector's pixels.
-//! 4. [`Geometry`] gives one value per pixel: [`Geometry::radial_centers`] and [`Geometry::radial_deltas`] in any
-//!    [`Unit`], [`Geometry::chi_centers`], [`Geometry::corners`], and the corrections [`Geometry::solid_angle`],
+//! 1. [`Poni::parse`] or [`Poni::from_json`] reads a PONI file (pyFAI's calibration of distance,
+//!    point of normal incidence, rotations and wavelength).
+//! 2. [`Detector::from_poni`] or [`Detector::by_name`] makes the detector: shape, pixel size, gaps,
+//!    dummy values. The table of [`known_detectors`] is generated from pyFAI.
+//!    [`Detector::from_nexus`] makes one that a NeXus detector file describes.
+//! 3. [`PixelMapping`] maps the pixels of frames that were binned, flipped, rotated or cut when
+//!    they were saved to the detector's pixels.
+//! 4. [`Geometry`] gives one value per pixel: [`Geometry::radial_centers`] and
+//!    [`Geometry::radial_deltas`] in any [`Unit`], [`Geometry::chi_centers`],
+//!    [`Geometry::corners`], and the corrections [`Geometry::solid_angle`],
 //!    [`Geometry::polarization`] and [`Geometry::sensor_absorption`].
 //!
-//! Conventions are those of pyFAI 2026.9. Axis 1 is the slow axis of the image and points up, axis 2 is the fast axis and
-//! is horizontal, axis 3 runs along the beam. The orthogonal distance `dist` from the sample to the detector's plane, the
-//! point of normal incidence (`poni1`, `poni2`) and three rotations place the detector. Lengths are in metres and angles
-//! in radians, except in the [`Unit`] of a pattern's axis. Arrays are row-major.
+//! Conventions are those of pyFAI 2026.9. Axis 1 is the slow axis of the image and points up, axis
+//! 2 is the fast axis and is horizontal, axis 3 runs along the beam. The orthogonal distance `dist`
+//! from the sample to the detector's plane, the point of normal incidence (`poni1`, `poni2`) and
+//! three rotations place the detector. Lengths are in metres and angles in radians, except in the
+//! [`Unit`] of a pattern's axis. Arrays are row-major.
 //!
 //! ```
 //! use geometry::{Detector, Geometry, Poni, Unit};

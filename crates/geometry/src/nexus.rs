@@ -2,8 +2,8 @@
 
 use crate::PixelCorners;
 
-/// The contents of a NeXus detector file as pyFAI writes it (class NXdetector). Crate `integrator` reads the file; this
-/// crate does not link HDF5.
+/// The contents of a NeXus detector file as pyFAI writes it (class NXdetector). Crate `integrator`
+/// reads the file; this crate does not link HDF5.
 #[derive(Clone, Debug, Default)]
 pub struct NexusDetector {
     /// Name of the HDF5 group, or of the file.

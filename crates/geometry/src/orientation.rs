@@ -1,10 +1,11 @@
 //! Image orientation: the corner of the detector at which the first pixel lies.
 
-/// The orientation of an image, numbered as in EXIF and in `Detector_config` of a PONI file. A variant is named after the
-/// corner of the first pixel, seen from behind the detector toward the sample.
+/// The orientation of an image, numbered as in EXIF and in `Detector_config` of a PONI file. A
+/// variant is named after the corner of the first pixel, seen from behind the detector toward the
+/// sample.
 ///
-/// An orientation only maps the index of a pixel to its position on the detector. Since 2026.9, pyFAI no longer flips
-/// laboratory axes with it.
+/// An orientation only maps the index of a pixel to its position on the detector. Since 2026.9,
+/// pyFAI no longer flips laboratory axes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Orientation {
     /// 1: both indices are reversed.

@@ -14,7 +14,8 @@ pub(crate) struct WidePixels {
     pub(crate) factor: f64,
 }
 
-/// Pixel positions along one axis, in metres from the detector's corner and in the order of the image's index.
+/// Pixel positions along one axis, in metres from the detector's corner and in the order of the
+/// image's index.
 #[derive(Clone, Debug)]
 pub(crate) struct PixelAxis {
     /// Centre of each pixel.
@@ -40,8 +41,8 @@ impl PixelAxis {
         }
     }
 
-    /// Returns the axis with blocks of `block` pixels joined into one. Pixels at the end that do not fill a block are
-    /// dropped.
+    /// Returns the axis with blocks of `block` pixels joined into one. Pixels at the end that do
+    /// not fill a block are dropped.
     pub(crate) fn binned(&self, block: usize) -> Self {
         let edges: Vec<f64> = self.edges.iter().step_by(block).copied().collect();
         Self {
@@ -52,9 +53,16 @@ impl PixelAxis {
     }
 
     /// Makes an axis whose pixels next to the border of two chips are larger by `factor`.
-    fn with_wide_borders(count: usize, pixel: f64, module: usize, factor: f64, reversed: bool) -> Self {
+    fn with_wide_borders(
+        count: usize,
+        pixel: f64,
+        module: usize,
+        factor: f64,
+        reversed: bool,
+    ) -> Self {
         let chips = count / module;
-        let is_chip_border = |index: usize| index.is_multiple_of(module) && (1..chips).contains(&(index / module));
+        let is_chip_border =
+            |index: usize| index.is_multiple_of(module) && (1..chips).contains(&(index / module));
         let is_wide = |index: usize| is_chip_border(index) || is_chip_border(index + 1);
         let mut edges = vec![0.0; count + 1];
         for index in 0..count {
@@ -63,7 +71,11 @@ impl PixelAxis {
         if reversed {
             edges.reverse();
         }
-        Self { centers: centers_between(&edges), edges_f32: edges.iter().map(|&edge| edge as f32).collect(), edges }
+        Self {
+            centers: centers_between(&edges),
+            edges_f32: edges.iter().map(|&edge| edge as f32).collect(),
+            edges,
+        }
     }
 }
 
@@ -72,7 +84,8 @@ fn centers_between(edges: &[f64]) -> Vec<f64> {
     edges.windows(2).map(|pair| pair[0] + 0.5 * (pair[1] - pair[0])).collect()
 }
 
-/// Returns the slow and the fast axis of a detector of `shape` (rows, columns) with pixels of size `pixel` in metres.
+/// Returns the slow and the fast axis of a detector of `shape` (rows, columns) with pixels of size
+/// `pixel` in metres.
 pub(crate) fn pixel_axes(
     shape: [usize; 2],
     pixel: [f64; 2],
@@ -80,10 +93,13 @@ pub(crate) fn pixel_axes(
     orientation: Orientation,
 ) -> [PixelAxis; 2] {
     [0, 1].map(|axis| {
-        let (count, pixel, reversed) = (shape[axis], pixel[axis], orientation.reversed_axes()[axis]);
+        let (count, pixel, reversed) =
+            (shape[axis], pixel[axis], orientation.reversed_axes()[axis]);
         match wide {
             None => PixelAxis::uniform(count, pixel, reversed),
-            Some(wide) => PixelAxis::with_wide_borders(count, pixel, wide.module[axis], wide.factor, reversed),
+            Some(wide) => {
+                PixelAxis::with_wide_borders(count, pixel, wide.module[axis], wide.factor, reversed)
+            }
         }
     })
 }

@@ -1,12 +1,13 @@
-//! Mapping from the pixels of saved frames (binned, flipped, rotated, cut) to the pixels of the detector.
+//! Mapping from the pixels of saved frames (binned, flipped, rotated, cut) to the pixels of the
+//! detector.
 
 use records::{FrameLayout, ImageOperation};
 
 use crate::detector::PixelBinning;
 use crate::{Detector, DetectorError, gaps};
 
-/// The mapping from the pixels of frames to those of the detector: the inverse of the image operation (binning, flip,
-/// rotation, region) that the camera applied when it saved the frames.
+/// The mapping from the pixels of frames to those of the detector: the inverse of the image
+/// operation (binning, flip, rotation, region) that the camera applied when it saved the frames.
 pub struct PixelMapping {
     /// The detector as read out: with the binning of the frames.
     pub detector: Detector,
@@ -27,7 +28,8 @@ impl PixelMapping {
     /// Makes the mapping for frames of this shape and image operation.
     ///
     /// # Errors
-    /// The frames can't come from this detector, or the operation contradicts itself, the frames or the detector.
+    /// The frames can't come from this detector, or the operation contradicts itself, the frames or
+    /// the detector.
     pub fn new(detector: &Detector, framing: &FrameLayout) -> Result<Self, DetectorError> {
         let shape = to_usize(framing.shape);
         let identity = |detector: Detector| Self {
@@ -39,9 +41,13 @@ impl PixelMapping {
             origin: [0, 0],
             frame_shape: shape,
         };
-        let Some(operation) = &framing.operation else { return detector.for_frames(shape).map(identity) };
+        let Some(operation) = &framing.operation else {
+            return detector.for_frames(shape).map(identity);
+        };
         // Some cameras claim a larger image than they have. The PONI file's shape is more reliable.
-        let cut_at_end = operation.preserves_pixels() && operation.full.is_some() && operation.region[..2] == [0, 0];
+        let cut_at_end = operation.preserves_pixels()
+            && operation.full.is_some()
+            && operation.region[..2] == [0, 0];
         if cut_at_end && detector.shape == Some(shape) {
             return Ok(identity(detector.clone()));
         }
@@ -58,16 +64,24 @@ impl PixelMapping {
             );
         }
         if [rows, columns] != shape {
-            return refuse(format!("expected frames of {rows} x {columns} pixels, found {} x {}", shape[0], shape[1]));
+            return refuse(format!(
+                "expected frames of {rows} x {columns} pixels, found {} x {}",
+                shape[0], shape[1]
+            ));
         }
         let detector = bin_detector(detector, operation, shape)?;
         let detector_shape = detector.shape.unwrap_or(shape);
         let block = to_usize(operation.binning);
-        let unbinned_shape =
-            operation.full.map_or([detector_shape[0] * block[0], detector_shape[1] * block[1]], to_usize);
-        let rotated_shape =
-            if quarter_turns % 2 == 1 { [detector_shape[1], detector_shape[0]] } else { detector_shape };
-        if (0..2).any(|axis| [row, column][axis].saturating_add(shape[axis]) > rotated_shape[axis]) {
+        let unbinned_shape = operation
+            .full
+            .map_or([detector_shape[0] * block[0], detector_shape[1] * block[1]], to_usize);
+        let rotated_shape = if quarter_turns % 2 == 1 {
+            [detector_shape[1], detector_shape[0]]
+        } else {
+            detector_shape
+        };
+        if (0..2).any(|axis| [row, column][axis].saturating_add(shape[axis]) > rotated_shape[axis])
+        {
             return refuse(format!(
                 "frames of {rows} x {columns} pixels reach beyond the detector's {} x {}",
                 rotated_shape[0], rotated_shape[1]
@@ -84,7 +98,8 @@ impl PixelMapping {
         })
     }
 
-    /// Returns rows and columns of the whole detector after binning, before flips, rotation and region.
+    /// Returns rows and columns of the whole detector after binning, before flips, rotation and
+    /// region.
     pub fn full(&self) -> [usize; 2] {
         self.detector_shape
     }
@@ -94,7 +109,8 @@ impl PixelMapping {
         (self.binning.block != [1, 1]).then_some(self.binning.unbinned_shape)
     }
 
-    /// Bins a mask of the unbinned image: a pixel of the detector as read out is masked if any pixel of its block is.
+    /// Bins a mask of the unbinned image: a pixel of the detector as read out is masked if any
+    /// pixel of its block is.
     pub fn binned_mask(&self, mask: &[bool]) -> Vec<bool> {
         gaps::bin_mask(mask, self.binning.unbinned_shape, self.binning.block)
     }
@@ -106,18 +122,21 @@ impl PixelMapping {
 
     /// Returns whether frames show all pixels of the detector, in the detector's order.
     pub fn is_identity(&self) -> bool {
-        (self.frame_shape, self.flip, self.quarter_turns) == (self.detector_shape, [false, false], 0)
+        (self.frame_shape, self.flip, self.quarter_turns)
+            == (self.detector_shape, [false, false], 0)
     }
 
     /// Returns for each pixel of a frame the index of its detector pixel, both row-major.
     pub fn pixels(&self) -> impl Iterator<Item = usize> + '_ {
         let ([top, left], [rows, columns]) = (self.origin, self.frame_shape);
-        (top..top + rows)
-            .flat_map(move |row| (left..left + columns).map(move |column| self.detector_pixel(row, column)))
+        (top..top + rows).flat_map(move |row| {
+            (left..left + columns).map(move |column| self.detector_pixel(row, column))
+        })
     }
 
-    /// Returns the index of the detector pixel shown at `row` and `column` of the rotated image. A clockwise quarter turn
-    /// moves the first column to the first row, and the last row to the first column.
+    /// Returns the index of the detector pixel shown at `row` and `column` of the rotated image. A
+    /// clockwise quarter turn moves the first column to the first row, and the last row to the
+    /// first column.
     fn detector_pixel(&self, row: usize, column: usize) -> usize {
         let [rows, columns] = self.detector_shape;
         let (row, column) = match self.quarter_turns {
@@ -144,7 +163,10 @@ fn bin_detector(
         return Err(operation_error(detector, operation, why.to_owned()));
     };
     if (0..2).any(|axis| !(1..=full[axis]).contains(&binning[axis])) {
-        let why = format!("expected a binning of 1 x 1 to {} x {}, the size of the image", full[0], full[1]);
+        let why = format!(
+            "expected a binning of 1 x 1 to {} x {}, the size of the image",
+            full[0], full[1]
+        );
         return Err(operation_error(detector, operation, why));
     }
     // The PONI file may describe the binned detector already.

@@ -73,11 +73,12 @@ pub enum PoniError {
 }
 
 impl Poni {
-    /// Parses the text of a PONI file. The case of keys does not matter. pyFAI appends each calibration to the file, so
-    /// the last line with a key counts.
+    /// Parses the text of a PONI file. The case of keys does not matter. pyFAI appends each
+    /// calibration to the file, so the last line with a key counts.
     ///
     /// # Errors
-    /// A key is missing, a value is invalid, or the file needs something that is not supported ([`PoniError`]).
+    /// A key is missing, a value is invalid, or the file needs something that is not supported
+    /// ([`PoniError`]).
     pub fn parse(text: &str) -> Result<Self, PoniError> {
         let mut fields = PoniFields::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -88,8 +89,8 @@ impl Poni {
         if fields.has_placement() { fields.into_poni() } else { Err(PoniError::NotPoni) }
     }
 
-    /// Reads the JSON form, whose key `dist` stands for `Distance`: the object itself, or one that holds it under `poni`
-    /// as pyFAI's integration configuration does.
+    /// Reads the JSON form, whose key `dist` stands for `Distance`: the object itself, or one that
+    /// holds it under `poni` as pyFAI's integration configuration does.
     ///
     /// # Errors
     /// As for [`Poni::parse`], or `json` is not an object.

@@ -1,4 +1,5 @@
-//! Radial quantities: what a pattern's radial axis shows, such as the scattering vector q, and its formula.
+//! Radial quantities: what a pattern's radial axis shows, such as the scattering vector q, and its
+//! formula.
 
 use std::f64::consts::{PI, TAU};
 use std::fmt;
@@ -6,8 +7,8 @@ use std::fmt;
 use crate::SampleFrame;
 use crate::rotation::LabPoint;
 
-/// A quantity that each point of a detector has, by which pixels are sorted into radial bins. [`Unit`](crate::Unit)
-/// lists the units in which it can be given.
+/// A quantity that each point of a detector has, by which pixels are sorted into radial bins.
+/// [`Unit`](crate::Unit) lists the units in which it can be given.
 pub struct RadialQuantity {
     /// Name, with which the names of its units begin: that of the axis in output files.
     pub(crate) name: &'static str,
@@ -21,8 +22,8 @@ pub struct RadialQuantity {
     pub(crate) diverges: bool,
     /// True if positions are never negative, so that an axis does not begin below zero.
     pub(crate) is_positive: bool,
-    /// True if the corners of pixels are rounded to single precision before the formula is applied, as pyFAI does where
-    /// it has no compiled function for a quantity.
+    /// True if the corners of pixels are rounded to single precision before the formula is applied,
+    /// as pyFAI does where it has no compiled function for a quantity.
     pub(crate) rounds_corners: bool,
 }
 
@@ -70,7 +71,9 @@ pub static Q: RadialQuantity = RadialQuantity {
 /// Squared reciprocal spacing, (2 sin(θ) / λ)². Base unit: nm^-2.
 pub static RECIPROCAL_SPACING_SQUARED: RadialQuantity = RadialQuantity {
     name: "d*2",
-    position: |point, experiment| (2.0e-9 / experiment.wavelength * (point.two_theta() * 0.5).sin()).powi(2),
+    position: |point, experiment| {
+        (2.0e-9 / experiment.wavelength * (point.two_theta() * 0.5).sin()).powi(2)
+    },
     needs_wavelength: true,
     depends_on_sample: false,
     diverges: false,
@@ -89,8 +92,8 @@ pub static SPACING: RadialQuantity = RadialQuantity {
     rounds_corners: true,
 };
 
-/// Component of the scattering vector in the plane of the sample's surface, negative where its component across the beam
-/// is. Base unit: nm^-1.
+/// Component of the scattering vector in the plane of the sample's surface, negative where its
+/// component across the beam is. Base unit: nm^-1.
 pub static Q_IN_PLANE: RadialQuantity = RadialQuantity {
     name: "qip",
     position: |point, experiment| {
@@ -105,8 +108,8 @@ pub static Q_IN_PLANE: RadialQuantity = RadialQuantity {
     rounds_corners: true,
 };
 
-/// Component of the scattering vector along the normal of the sample's surface, negative below the horizon. Base unit:
-/// nm^-1.
+/// Component of the scattering vector along the normal of the sample's surface, negative below the
+/// horizon. Base unit: nm^-1.
 pub static Q_OUT_OF_PLANE: RadialQuantity = RadialQuantity {
     name: "qoop",
     position: |point, experiment| scattering_vector_in_sample(point, experiment)[2],
@@ -117,7 +120,8 @@ pub static Q_OUT_OF_PLANE: RadialQuantity = RadialQuantity {
     rounds_corners: true,
 };
 
-/// Returns the scattering vector in the sample's frame: along the beam and across it in the surface, and along the normal.
+/// Returns the scattering vector in the sample's frame: along the beam and across it in the
+/// surface, and along the normal.
 fn scattering_vector_in_sample(point: LabPoint, experiment: &Experiment) -> [f64; 3] {
     experiment.sample.scattering_vector([point.y, point.x, point.z], experiment.wavelength)
 }

@@ -1,17 +1,18 @@
 //! Rotation from the detector's frame to the laboratory's.
 
-/// The three rotations of a PONI file, applied as R3·R2·R1: rot1 about axis 1 and rot2 about axis 2 are left-handed, rot3
-/// about the beam is right-handed.
+/// The three rotations of a PONI file, applied as R3·R2·R1: rot1 about axis 1 and rot2 about axis 2
+/// are left-handed, rot3 about the beam is right-handed.
 ///
-/// The product is written out and evaluated in pyFAI's order, so that corners round to the same single-precision values
-/// as pyFAI's.
+/// The product is written out and evaluated in pyFAI's order, so that corners round to the same
+/// single-precision values as pyFAI's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
     sin: [f64; 3],
     cos: [f64; 3],
 }
 
-/// A point in the laboratory frame, in metres from the sample: y up, x horizontal, z along the beam.
+/// A point in the laboratory frame, in metres from the sample: y up, x horizontal, z along the
+/// beam.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LabPoint {
     pub(crate) y: f64,
@@ -26,8 +27,9 @@ impl Rotation {
         Self { sin: angles.map(f64::sin), cos: angles.map(f64::cos) }
     }
 
-    /// Rotates a point of the detector: `p1`, `p2` are offsets from the point of normal incidence along the slow and the
-    /// fast axis, `p3` is the distance from the sample along the detector's normal.
+    /// Rotates a point of the detector: `p1`, `p2` are offsets from the point of normal incidence
+    /// along the slow and the fast axis, `p3` is the distance from the sample along the detector's
+    /// normal.
     #[inline]
     pub(crate) fn rotate(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         let [s1, s2, s3] = self.sin;

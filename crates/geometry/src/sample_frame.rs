@@ -1,11 +1,14 @@
-//! The frame of a sample with a surface or a fiber axis, for grazing-incidence and fiber scattering.
+//! The frame of a sample with a surface or a fiber axis, for grazing-incidence and fiber
+//! scattering.
 
 use std::f64::consts::PI;
 
-/// The orientation of a sample, as in pyFAI's `FiberIntegrator`. The default is a sample in the laboratory's frame.
+/// The orientation of a sample, as in pyFAI's `FiberIntegrator`. The default is a sample in the
+/// laboratory's frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleFrame {
-    /// Sine and cosine of the incident angle, by which the sample is turned towards the beam, about the horizontal axis.
+    /// Sine and cosine of the incident angle, by which the sample is turned towards the beam, about
+    /// the horizontal axis.
     incident: (f64, f64),
     /// Sine and cosine of the tilt angle, by which the sample is turned about the beam.
     tilt: (f64, f64),
@@ -19,12 +22,17 @@ pub struct SampleFrame {
 pub struct UnknownOrientation(pub u64);
 
 impl SampleFrame {
-    /// Makes the frame of a sample from incident angle and tilt angle in degrees and the orientation of the image: 1 leaves
-    /// it as it is, 2 flips it horizontally, 3 turns it by 180 degrees, 4 flips it vertically, and 5 to 8 exchange the axes.
+    /// Makes the frame of a sample from incident angle and tilt angle in degrees and the
+    /// orientation of the image: 1 leaves it as it is, 2 flips it horizontally, 3 turns it by 180
+    /// degrees, 4 flips it vertically, and 5 to 8 exchange the axes.
     ///
     /// # Errors
     /// The orientation is not 1 to 8.
-    pub fn new(incident_angle: f64, tilt_angle: f64, orientation: u64) -> Result<Self, UnknownOrientation> {
+    pub fn new(
+        incident_angle: f64,
+        tilt_angle: f64,
+        orientation: u64,
+    ) -> Result<Self, UnknownOrientation> {
         let known = u8::try_from(orientation).ok().filter(|known| (1..=8).contains(known));
         Ok(Self {
             incident: incident_angle.to_radians().sin_cos(),
@@ -33,9 +41,10 @@ impl SampleFrame {
         })
     }
 
-    /// Returns the scattering vector of a point (y up, x horizontal, z along the beam, in metres from the sample), per
-    /// nanometre: its components along the beam in the sample's surface, across the beam in the surface, and along the
-    /// normal of the surface, which is the fiber's axis. The steps and their order are pyFAI's.
+    /// Returns the scattering vector of a point (y up, x horizontal, z along the beam, in metres
+    /// from the sample), per nanometre: its components along the beam in the sample's surface,
+    /// across the beam in the surface, and along the normal of the surface, which is the fiber's
+    /// axis. The steps and their order are pyFAI's.
     pub fn scattering_vector(&self, [y, x, z]: [f64; 3], wavelength: f64) -> [f64; 3] {
         let [x, y] = match self.orientation {
             1 => [x, y],
@@ -55,8 +64,10 @@ impl SampleFrame {
         let ((sin_incident, cos_incident), (sin_tilt, cos_tilt)) = (self.incident, self.tilt);
         [
             cos_incident * beam + sin_incident * vertical,
-            cos_tilt * horizontal - sin_tilt * sin_incident * beam + sin_tilt * cos_incident * vertical,
-            -sin_tilt * horizontal - cos_tilt * sin_incident * beam + cos_tilt * cos_incident * vertical,
+            cos_tilt * horizontal - sin_tilt * sin_incident * beam
+                + sin_tilt * cos_incident * vertical,
+            -sin_tilt * horizontal - cos_tilt * sin_incident * beam
+                + cos_tilt * cos_incident * vertical,
         ]
     }
 }
@@ -78,7 +89,8 @@ mod tests {
     }
 
     fn assert_near(found: [f64; 3], expected: [f64; 3]) {
-        let is_near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12);
+        let is_near =
+            found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12);
         assert!(is_near, "{found:?} for {expected:?}");
     }
 

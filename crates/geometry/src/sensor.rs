@@ -1,9 +1,10 @@
 //! Sensor materials and their attenuation coefficients.
 //!
-//! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient μ/ρ (cm²/g) from 1 keV
-//! to 1 MeV, on both sides of each absorption edge. The values are those of J. H. Hubbell and S. M. Seltzer, Tables of
-//! X-Ray Mass Attenuation Coefficients, NIST Standard Reference Database 126. Between them, log μ is interpolated linearly
-//! in log E, because photoabsorption is nearly a power law.
+//! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient
+//! μ/ρ (cm²/g) from 1 keV to 1 MeV, on both sides of each absorption edge. The values are those of
+//! J. H. Hubbell and S. M. Seltzer, Tables of X-Ray Mass Attenuation Coefficients, NIST Standard
+//! Reference Database 126. Between them, log μ is interpolated linearly in log E, because
+//! photoabsorption is nearly a power law.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -64,7 +65,8 @@ impl SensorMaterial {
         }
     }
 
-    /// Returns the linear attenuation coefficient μ in 1/m for photons of this wavelength in metres.
+    /// Returns the linear attenuation coefficient μ in 1/m for photons of this wavelength in
+    /// metres.
     ///
     /// # Errors
     /// The photon energy is outside 1 to 1000 keV.
@@ -73,11 +75,15 @@ impl SensorMaterial {
         let rows = attenuation_rows();
         let rows: Vec<&AttenuationRow> = rows.iter().filter(|row| row.material == self).collect();
         // An absorption edge has two rows of the same energy; the later one applies from there on.
-        let above =
-            rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0).ok_or(EnergyNotTabulated(energy))?;
+        let above = rows
+            .iter()
+            .position(|row| row.energy > energy)
+            .filter(|&at| at > 0)
+            .ok_or(EnergyNotTabulated(energy))?;
         let (low, high) = (rows[above - 1], rows[above]);
         let fraction = (energy / low.energy).ln() / (high.energy / low.energy).ln();
-        let mass_attenuation = low.mass_attenuation * (high.mass_attenuation / low.mass_attenuation).powf(fraction);
+        let mass_attenuation =
+            low.mass_attenuation * (high.mass_attenuation / low.mass_attenuation).powf(fraction);
         Ok(mass_attenuation * self.density() * 100.0)
     }
 }
@@ -86,7 +92,10 @@ impl FromStr for SensorMaterial {
     type Err = UnknownMaterial;
 
     fn from_str(name: &str) -> Result<Self, UnknownMaterial> {
-        Self::ALL.into_iter().find(|material| material.name() == name).ok_or_else(|| UnknownMaterial(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|material| material.name() == name)
+            .ok_or_else(|| UnknownMaterial(name.to_owned()))
     }
 }
 
@@ -106,8 +115,12 @@ fn attenuation_rows() -> &'static [AttenuationRow] {
         let energy = fields.next()?.parse().ok()?;
         Some(AttenuationRow { material, energy, mass_attenuation: fields.next()?.parse().ok()? })
     };
-    ATTENUATION_ROWS
-        .get_or_init(|| ATTENUATION_TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
+    ATTENUATION_ROWS.get_or_init(|| {
+        ATTENUATION_TABLE
+            .lines()
+            .map(|line| read(line).expect("the tests read every line"))
+            .collect()
+    })
 }
 
 #[cfg(test)]
@@ -128,19 +141,19 @@ mod tests {
             let found = mass_attenuation(row.material, row.energy * (1.0 + 1e-12));
             assert!((found / last.mass_attenuation - 1.0).abs() < 1e-9, "{}", row.energy);
         }
-        assert!(
-            SensorMaterial::ALL.iter().all(|material| attenuation_rows()
-                .iter()
-                .filter(|row| row.material == *material)
-                .count()
-                > 20)
-        );
+        assert!(SensorMaterial::ALL.iter().all(|material| {
+            attenuation_rows().iter().filter(|row| row.material == *material).count() > 20
+        }));
     }
 
     #[test]
     fn logarithms_are_interpolated_linearly() {
-        // The geometric mean of silicon's values at 15 and 20 keV, at the geometric mean of the energies.
-        assert!((mass_attenuation(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
+        // The geometric mean of silicon's values at 15 and 20 keV, at the geometric mean of the
+        // energies.
+        assert!(
+            (mass_attenuation(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs()
+                < 1e-9
+        );
     }
 
     #[test]
@@ -151,9 +164,17 @@ mod tests {
 
     #[test]
     fn unknown_materials_and_energies_outside_the_table_are_refused() {
-        assert!(SensorMaterial::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
+        assert!(
+            SensorMaterial::from_str("Pb")
+                .unwrap_err()
+                .to_string()
+                .contains("expected one of Si, Ge, GaAs")
+        );
         for wavelength in [1e-7, 1e-13, f64::NAN] {
-            assert!(SensorMaterial::Si.attenuation_coefficient(wavelength).is_err(), "{wavelength}");
+            assert!(
+                SensorMaterial::Si.attenuation_coefficient(wavelength).is_err(),
+                "{wavelength}"
+            );
         }
     }
 }

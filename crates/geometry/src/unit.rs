@@ -8,7 +8,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::{
-    Q, Q_IN_PLANE, Q_OUT_OF_PLANE, RADIUS, RECIPROCAL_SPACING_SQUARED, RadialQuantity, SPACING, TWO_THETA,
+    Q, Q_IN_PLANE, Q_OUT_OF_PLANE, RADIUS, RECIPROCAL_SPACING_SQUARED, RadialQuantity, SPACING,
+    TWO_THETA,
 };
 
 /// A radial unit, named as in pyFAI and the ESRF tools. In recipes, it is its name.
@@ -29,8 +30,8 @@ struct UnitRow {
     axis_label: &'static str,
 }
 
-/// All radial units, in the order in which they are listed in help texts and messages. A row here is all that a new
-/// unit of a known quantity needs. Each quantity has a unit of scale 1.
+/// All radial units, in the order in which they are listed in help texts and messages. A row here
+/// is all that a new unit of a known quantity needs. Each quantity has a unit of scale 1.
 #[rustfmt::skip]
 static UNITS: [UnitRow; 15] = [
     UnitRow { name: "r_mm", quantity: &RADIUS, scale: 1000.0, label: "Radius r (mm)", axis_label: "r (mm)" },
@@ -55,12 +56,14 @@ static UNITS: [UnitRow; 15] = [
 #[error("{}xpected one of {}", describe_unknown(.0), Unit::list())]
 pub struct UnknownUnit(pub String);
 
-/// Explains why a name is refused, up to the first letter of the word "expected". Some units of pyFAI are not supported,
-/// each for a reason of its own.
+/// Explains why a name is refused, up to the first letter of the word "expected". Some units of
+/// pyFAI are not supported, each for a reason of its own.
 fn describe_unknown(name: &str) -> String {
     let fiber = ["gi_", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
     let why = match name {
-        "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, which may be negative, not a radial unit",
+        "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => {
+            "is a component of q, which may be negative, not a radial unit"
+        }
         _ if name.starts_with("log") || name.starts_with("arcsinh") => {
             "is a nonlinear scale of q and is not supported; integrate in q and rescale the axis"
         }
@@ -79,10 +82,13 @@ fn describe_unknown(name: &str) -> String {
 
 /// Returns the name most similar to an unknown one; `None` if none is similar.
 fn nearest_name(unknown: &str) -> Option<&'static str> {
-    let similarity = |name: &str| strsim::jaro_winkler(&unknown.to_lowercase(), &name.to_lowercase());
+    let similarity =
+        |name: &str| strsim::jaro_winkler(&unknown.to_lowercase(), &name.to_lowercase());
     // Of equally similar names, the first counts: `max_by` returns the last.
     let names = Unit::all().map(Unit::name).rev();
-    names.max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|name| similarity(name) > 0.7)
+    names
+        .max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
+        .filter(|name| similarity(name) > 0.7)
 }
 
 impl Unit {
@@ -111,17 +117,20 @@ impl Unit {
         self.0.quantity
     }
 
-    /// Returns the title of an axis in this unit, as pyFAI prints it, such as `Scattering vector q (nm^-1)`.
+    /// Returns the title of an axis in this unit, as pyFAI prints it, such as `Scattering vector q
+    /// (nm^-1)`.
     pub fn label(self) -> &'static str {
         self.0.label
     }
 
-    /// Returns a short title of an axis in this unit, with the signs of print, such as `q (Å⁻¹)` or `2θ (°)`.
+    /// Returns a short title of an axis in this unit, with the signs of print, such as `q (Å⁻¹)` or
+    /// `2θ (°)`.
     pub fn axis_label(self) -> &'static str {
         self.0.axis_label
     }
 
-    /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`, `q_nm^-1` and so on.
+    /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`,
+    /// `q_nm^-1` and so on.
     pub fn base(self) -> Self {
         let mut same_quantity = Self::all().filter(|unit| unit.0.quantity == self.0.quantity);
         same_quantity.find(|unit| unit.0.scale == 1.0).expect("each quantity has a unit of scale 1")
@@ -132,7 +141,8 @@ impl Unit {
         self.0.scale
     }
 
-    /// Returns the name of the quantity, such as `r`, `2th`, `q` or `d*2`: that of the axis in output files.
+    /// Returns the name of the quantity, such as `r`, `2th`, `q` or `d*2`: that of the axis in
+    /// output files.
     pub fn axis_name(self) -> &'static str {
         self.0.quantity.name
     }
@@ -219,9 +229,12 @@ mod tests {
     #[test]
     fn an_unknown_unit_is_refused_with_the_known_ones() {
         let message = Unit::parse("q_nm").unwrap_err().to_string();
-        let words = "unknown unit \"q_nm\"; did you mean \"q_nm^-1\"? Expected one of r_mm, r_m, 2th_deg";
+        let words =
+            "unknown unit \"q_nm\"; did you mean \"q_nm^-1\"? Expected one of r_mm, r_m, 2th_deg";
         assert!(message.starts_with(words), "{message}");
-        for (unknown, nearest) in [("2th", "2th_deg"), ("q_a^-1", "q_A^-1"), ("tth_rad", "2th_rad"), ("d_mm", "d_m")] {
+        for (unknown, nearest) in
+            [("2th", "2th_deg"), ("q_a^-1", "q_A^-1"), ("tth_rad", "2th_rad"), ("d_mm", "d_m")]
+        {
             assert_eq!(nearest_name(unknown), Some(nearest));
         }
         assert_eq!(nearest_name("zzz"), None);
@@ -237,7 +250,10 @@ mod tests {
             ("exit_angle_vert_deg", "grazing-incidence"),
         ] {
             let message = Unit::parse(name).unwrap_err().to_string();
-            assert!(message.starts_with(&format!("unit {name} ")) && message.contains(words), "{message}");
+            assert!(
+                message.starts_with(&format!("unit {name} ")) && message.contains(words),
+                "{message}"
+            );
             assert!(message.contains("expected one of r_mm"), "{message}");
         }
     }
@@ -254,8 +270,16 @@ mod tests {
     #[test]
     fn each_quantity_has_a_base_unit_and_each_name_is_unique() {
         for unit in Unit::all() {
-            assert_eq!((unit.base().scale(), unit.base().quantity()), (1.0, unit.quantity()), "{unit}");
-            assert_eq!(Unit::all().filter(|other| other.name() == unit.name()).count(), 1, "{unit}");
+            assert_eq!(
+                (unit.base().scale(), unit.base().quantity()),
+                (1.0, unit.quantity()),
+                "{unit}"
+            );
+            assert_eq!(
+                Unit::all().filter(|other| other.name() == unit.name()).count(),
+                1,
+                "{unit}"
+            );
         }
     }
 }

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 use geometry::{
-    DetectorError, EnergyNotTabulated, GeometryError, PixelCorners, PoniError, SensorMaterial, Unit, known_detectors,
+    DetectorError, EnergyNotTabulated, GeometryError, PixelCorners, PoniError, SensorMaterial,
+    Unit, known_detectors,
 };
 
 #[test]
@@ -57,7 +58,11 @@ fn poni_errors() {
         PoniError::Version("4".to_owned()),
         PoniError::NotPoni,
         PoniError::Missing("Distance"),
-        PoniError::Value { key: "Wavelength".to_owned(), value: "0.7".to_owned(), expected: "metres" },
+        PoniError::Value {
+            key: "Wavelength".to_owned(),
+            value: "0.7".to_owned(),
+            expected: "metres",
+        },
         PoniError::Parallax,
         PoniError::Spline("a.spline".to_owned()),
         PoniError::NotAnObject,

@@ -1,4 +1,5 @@
-//! Compares positions, half widths and corrections of random experiments with pyFAI, pixel by pixel.
+//! Compares positions, half widths and corrections of random experiments with pyFAI, pixel by
+//! pixel.
 //!
 //! The tests run if `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment with pyFAI.
 
@@ -55,7 +56,8 @@ fn curved_corners([rows, columns]: [usize; 2], pixel: f64, depth: f64) -> PixelC
         for column in 0..columns {
             for [dy, dx] in [[0, 0], [1, 0], [1, 1], [0, 1]] {
                 let [v, u] = [(row + dy) as f64, (column + dx) as f64];
-                let corner = [depth * (u * u), pixel * (v + 0.001 * (v * u)), pixel * (u + 0.002 * (v * v))];
+                let corner =
+                    [depth * (u * u), pixel * (v + 0.001 * (v * u)), pixel * (u + 0.002 * (v * v))];
                 values.extend(corner.map(|value| value as f32));
             }
         }
@@ -69,17 +71,23 @@ fn geometry(case: &Case) -> Geometry {
         None => Detector::from_poni(&poni).unwrap(),
         Some(depth) => {
             let corners = Some(curved_corners(case.shape, 1e-4, depth));
-            let file = NexusDetector { pixel_size: Some([1e-4; 2]), corners, ..NexusDetector::default() };
+            let file =
+                NexusDetector { pixel_size: Some([1e-4; 2]), corners, ..NexusDetector::default() };
             Detector::from_nexus(file, &DetectorSpec::default()).unwrap()
         }
     };
     Geometry::new(&poni, &detector, case.shape).unwrap()
 }
 
-/// Returns the largest difference, relative to the expected value or to `floor`, whichever is larger.
+/// Returns the largest difference, relative to the expected value or to `floor`, whichever is
+/// larger.
 fn worst(expected: &[f64], found: impl Iterator<Item = f64>, floor: f64) -> f64 {
     let difference = |(a, b): (&f64, f64)| (a - b).abs() / a.abs().max(floor);
-    expected.iter().zip(found).map(difference).fold(0.0, |worst, next| if next <= worst { worst } else { next })
+    expected
+        .iter()
+        .zip(found)
+        .map(difference)
+        .fold(0.0, |worst, next| if next <= worst { worst } else { next })
 }
 
 #[test]
@@ -91,21 +99,32 @@ fn positions_equal_those_of_pyfai() {
         let unit = case.unit;
         assert_eq!(unit.label(), case.label);
         let geometry = geometry(case);
-        let pick = |values: Vec<f64>| case.pixels.iter().map(move |&pixel| values[pixel]).collect::<Vec<_>>();
+        let pick = |values: Vec<f64>| {
+            case.pixels.iter().map(move |&pixel| values[pixel]).collect::<Vec<_>>()
+        };
         let check = |what: &str, expected: &[f64], found: Vec<f64>, floor: f64, tolerance: f64| {
             let worst = worst(expected, found.into_iter(), floor);
             assert!(worst <= tolerance, "{what} differs by {worst:e} for {unit} in\n{}", case.poni);
         };
         check("center", &case.centers, pick(geometry.radial_centers(unit).unwrap()), 1e-9, 1e-12);
         check("chi", &case.chi, pick(geometry.chi_centers()), 1e-3, 1e-12);
-        // A half width is a small difference of positions, so it can't be more precise than the largest position.
-        let largest = case.centers.iter().fold(0.0_f64, |largest, center| largest.max(center.abs()));
+        // A half width is a small difference of positions, so it can't be more precise than the
+        // largest position.
+        let largest =
+            case.centers.iter().fold(0.0_f64, |largest, center| largest.max(center.abs()));
         check("delta", &case.deltas, pick(geometry.radial_deltas(unit).unwrap()), largest, 1e-12);
         check("delta of chi", &case.chi_deltas, pick(geometry.chi_deltas()), 1.0, 1e-12);
-        // For a detector given by pixel corners, pyFAI computes offsets and normals in single precision.
+        // For a detector given by pixel corners, pyFAI computes offsets and normals in single
+        // precision.
         let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };
         check("solid angle", &case.solid_angle, pick(geometry.solid_angle()), 1e-6, tolerance);
-        check("polarization", &case.polarization, pick(geometry.polarization(0.9, 0.1)), 1.0, 1.3e-7);
+        check(
+            "polarization",
+            &case.polarization,
+            pick(geometry.polarization(0.9, 0.1)),
+            1.0,
+            1.3e-7,
+        );
         // pyFAI computes angles of incidence from pixel indices in single precision.
         check("absorbed", &case.absorbed, pick(geometry.sensor_absorption(0.8)), 1e-6, 1e-6);
         let all = geometry.corners(unit).unwrap();
@@ -113,6 +132,10 @@ fn positions_equal_those_of_pyfai() {
         corners += case.corners.len();
         equal += case.corners.iter().zip(found).filter(|(a, b)| **a == *b).count();
     }
-    eprintln!("{} experiments, {corners} corner coordinates, {} not equal to the bit", cases.len(), corners - equal);
+    eprintln!(
+        "{} experiments, {corners} corner coordinates, {} not equal to the bit",
+        cases.len(),
+        corners - equal
+    );
     assert!(equal as f64 >= 0.999 * corners as f64, "{equal} of {corners} corners are equal");
 }

@@ -1,11 +1,13 @@
 //! Names of HDF5's filters by their numbers in the HDF Group's registry, for records and messages.
 //!
-//! `frames` writes these names into records, and `kernels` undoes some of the filters. Neither knows the other, so the names are
-//! in this crate, which knows neither. A name is a fact of the format: it is listed whether or not azpipe can decode the filter.
+//! `frames` writes these names into records, and `kernels` undoes some of the filters. Neither
+//! knows the other, so the names are in this crate, which knows neither. A name is a fact of the
+//! format: it is listed whether or not azpipe can decode the filter.
 //!
 //! Source: <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 
-/// Number and name of each filter, ordered by number. Records have these names, so a name never changes.
+/// Number and name of each filter, ordered by number. Records have these names, so a name never
+/// changes.
 const NAMES: [(u32, &str); 25] = [
     (1, "deflate"),
     (2, "shuffle"),

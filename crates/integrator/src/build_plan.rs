@@ -1,9 +1,12 @@
-//! Builds the [`IntegrationPlan`] of a recipe: translates its averaging and error model into the types of crate `kernels`.
+//! Builds the [`IntegrationPlan`] of a recipe: translates its averaging and error model into the
+//! types of crate `kernels`.
 
 use std::borrow::Cow;
 
 use binning::Csc;
-use kernels::{CsrMatrix, IntegrationPlan, PixelVarianceModel, SpreadRole, Statistic, TiledCsc, VarianceModel};
+use kernels::{
+    CsrMatrix, IntegrationPlan, PixelVarianceModel, SpreadRole, Statistic, TiledCsc, VarianceModel,
+};
 use recipe::{Mean, Recipe, SpreadUse, VarianceSource};
 
 use crate::IntegratorError;
@@ -20,12 +23,15 @@ pub fn build_plan(
         Mean::Weighted => Cow::Borrowed(&matrix.weights),
         Mean::Unweighted => Cow::Owned(divide_by_normalization(matrix, &setup.normalization)),
     };
-    let matrix = TiledCsc::new(&matrix.starts, &matrix.bins, &weights, matrix.nbins).map_err(|why| error(&why))?;
+    let matrix = TiledCsc::new(&matrix.starts, &matrix.bins, &weights, matrix.nbins)
+        .map_err(|why| error(&why))?;
     let (normalization, dark) = (&setup.normalization, setup.dark.as_deref());
     let statistic = select_statistic(recipe);
     let model = variance_model(recipe);
     let plan = match &setup.variance {
-        Some(variance) => IntegrationPlan::with_variance(matrix, normalization, variance, model.spread, dark),
+        Some(variance) => {
+            IntegrationPlan::with_variance(matrix, normalization, variance, model.spread, dark)
+        }
         None => IntegrationPlan::new(matrix, normalization, model, dark),
     };
     let plan = plan.map_err(|why| error(&why))?;
@@ -33,15 +39,18 @@ pub fn build_plan(
     Ok((plan, csr))
 }
 
-/// Returns the weights c / n of a matrix for an unweighted mean, where c is the share of a pixel in a bin and n the pixel's
-/// normalization. The sums over signals s are then Σ c s / n, and the norms Σ (c / n) n = Σ c, and so for the variances.
-/// Weights of pixels that are not measured, whose n is zero or not finite, stay: the plan drops these pixels.
+/// Returns the weights c / n of a matrix for an unweighted mean, where c is the share of a pixel in
+/// a bin and n the pixel's normalization. The sums over signals s are then Σ c s / n, and the norms
+/// Σ (c / n) n = Σ c, and so for the variances. Weights of pixels that are not measured, whose n is
+/// zero or not finite, stay: the plan drops these pixels.
 fn divide_by_normalization(matrix: &Csc, normalization: &[f64]) -> Vec<f32> {
     let mut weights = matrix.weights.clone();
     for (pixel, &n) in normalization.iter().enumerate() {
         if n != 0.0 && n.is_finite() {
             let entries = matrix.starts[pixel] as usize..matrix.starts[pixel + 1] as usize;
-            weights[entries].iter_mut().for_each(|weight| *weight = (f64::from(*weight) / n) as f32);
+            weights[entries]
+                .iter_mut()
+                .for_each(|weight| *weight = (f64::from(*weight) / n) as f32);
         }
     }
     weights
@@ -54,11 +63,16 @@ pub fn build_csr(plan: &IntegrationPlan, statistic: Statistic) -> Option<CsrMatr
     needs_csr.then(|| CsrMatrix::new(plan, statistic))
 }
 
-/// Returns how the pixels of a bin are averaged: mean, sigma clipping, or the mean between quantiles.
+/// Returns how the pixels of a bin are averaged: mean, sigma clipping, or the mean between
+/// quantiles.
 pub fn select_statistic(recipe: &Recipe) -> Statistic {
     match (recipe.sigma_clip, recipe.median) {
-        (Some(clip), _) => Statistic::SigmaClip { threshold: clip.threshold, max_iter: clip.max_iter },
-        (None, Some(quantiles)) => Statistic::QuantileMean { low: quantiles.low / 100.0, high: quantiles.high / 100.0 },
+        (Some(clip), _) => {
+            Statistic::SigmaClip { threshold: clip.threshold, max_iter: clip.max_iter }
+        }
+        (None, Some(quantiles)) => {
+            Statistic::QuantileMean { low: quantiles.low / 100.0, high: quantiles.high / 100.0 }
+        }
         (None, None) => Statistic::Mean,
     }
 }

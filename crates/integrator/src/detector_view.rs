@@ -1,4 +1,5 @@
-//! [`DetectorView`], the detector as the frames show it: a part of it, or the detector flipped, rotated or binned.
+//! [`DetectorView`], the detector as the frames show it: a part of it, or the detector flipped,
+//! rotated or binned.
 
 use binning::Csc;
 use geometry::{Detector, DetectorError, PixelMapping};
@@ -35,7 +36,11 @@ impl DetectorView {
 
     /// Selects the values of the frames' pixels from an array with a value per detector pixel.
     pub fn select_frame_pixels<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
-        if self.0.is_identity() { values } else { self.0.pixels().map(|pixel| values[pixel]).collect() }
+        if self.0.is_identity() {
+            values
+        } else {
+            self.0.pixels().map(|pixel| values[pixel]).collect()
+        }
     }
 
     /// Extends a mask of the frames' pixels to the detector. Pixels outside the frames are masked.
@@ -50,7 +55,8 @@ impl DetectorView {
         if self.0.is_identity() {
             return matrix;
         }
-        let mut selected = Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
+        let mut selected =
+            Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
         for pixel in self.0.pixels() {
             let (bins, weights) = matrix.entries_of_pixel(pixel);
             selected.bins.extend(bins);
@@ -60,8 +66,8 @@ impl DetectorView {
         selected
     }
 
-    /// Loads a mask of the frames' shape, or of the whole detector, binned or not, from which it selects the frames'
-    /// pixels. `load` reads a mask that must have the given rows and columns.
+    /// Loads a mask of the frames' shape, or of the whole detector, binned or not, from which it
+    /// selects the frames' pixels. `load` reads a mask that must have the given rows and columns.
     ///
     /// # Errors
     /// The error of `load` for the frames' shape, if no shape fits; any other error of `load`.
@@ -77,8 +83,9 @@ impl DetectorView {
         }
     }
 
-    /// Loads an image of the frames' shape, or of the whole detector as it is read out, from which it selects the
-    /// frames' pixels. `load` reads an image that must have the given rows and columns.
+    /// Loads an image of the frames' shape, or of the whole detector as it is read out, from which
+    /// it selects the frames' pixels. `load` reads an image that must have the given rows and
+    /// columns.
     ///
     /// # Errors
     /// The error of `load` for the frames' shape, if no shape fits; any other error of `load`.
@@ -87,16 +94,18 @@ impl DetectorView {
         load: impl Fn([usize; 2]) -> Result<Vec<T>, IntegratorError>,
     ) -> Result<Vec<T>, IntegratorError> {
         match load(self.frame_shape()) {
-            Err(error) if self.frame_shape() != self.detector_shape() => load(self.detector_shape())
-                .map(|image| self.select_frame_pixels(image))
-                .map_err(|second| more_telling_error(error, second)),
+            Err(error) if self.frame_shape() != self.detector_shape() => {
+                load(self.detector_shape())
+                    .map(|image| self.select_frame_pixels(image))
+                    .map_err(|second| more_telling_error(error, second))
+            }
             image => image,
         }
     }
 }
 
-/// Returns the error of two attempts to load an image: the first one, unless the second one says more than that another shape
-/// does not fit, either.
+/// Returns the error of two attempts to load an image: the first one, unless the second one says
+/// more than that another shape does not fit, either.
 fn more_telling_error(first: IntegratorError, second: IntegratorError) -> IntegratorError {
     if matches!(second, IntegratorError::Shape { .. }) { first } else { second }
 }
@@ -107,20 +116,37 @@ mod tests {
 
     use super::*;
 
-    /// Makes the view of frames of 10 x 20 pixels, cut from a Pilatus 100k whose pixels were binned 2 x 2.
+    /// Makes the view of frames of 10 x 20 pixels, cut from a Pilatus 100k whose pixels were binned
+    /// 2 x 2.
     fn view() -> DetectorView {
         let detector = Detector::by_name("Pilatus100k").unwrap();
         let (binning, region) = ([2, 2], [5, 5, 10, 20]);
-        let operation = ImageOperation { full: Some([195, 487]), binning, flip: [false; 2], rotation: 0, region };
-        DetectorView::new(&detector, &FrameLayout { shape: [10, 20], operation: Some(operation) }).unwrap()
+        let operation = ImageOperation {
+            full: Some([195, 487]),
+            binning,
+            flip: [false; 2],
+            rotation: 0,
+            region,
+        };
+        DetectorView::new(&detector, &FrameLayout { shape: [10, 20], operation: Some(operation) })
+            .unwrap()
     }
 
     fn shape_error(expected: [usize; 2]) -> IntegratorError {
-        IntegratorError::Shape { role: "mask", name: "m.edf".to_owned(), found: [195, 487], expected }
+        IntegratorError::Shape {
+            role: "mask",
+            name: "m.edf".to_owned(),
+            found: [195, 487],
+            expected,
+        }
     }
 
     fn io_error() -> IntegratorError {
-        IntegratorError::Image { role: "mask", name: "m.edf".to_owned(), why: "Input/output error".to_owned() }
+        IntegratorError::Image {
+            role: "mask",
+            name: "m.edf".to_owned(),
+            why: "Input/output error".to_owned(),
+        }
     }
 
     #[test]
@@ -128,7 +154,10 @@ mod tests {
         let view = view();
         let load = |fails_from: usize| {
             move |shape: [usize; 2]| -> Result<Vec<bool>, IntegratorError> {
-                let attempt = [[10, 20], [97, 243], [195, 487]].iter().position(|known| *known == shape).unwrap();
+                let attempt = [[10, 20], [97, 243], [195, 487]]
+                    .iter()
+                    .position(|known| *known == shape)
+                    .unwrap();
                 Err(if attempt >= fails_from { io_error() } else { shape_error(shape) })
             }
         };

@@ -1,5 +1,5 @@
-//! [`DummyCheck`], which warns when a frame of an unnamed detector has values that photon counters write for gaps and
-//! dead pixels.
+//! [`DummyCheck`], which warns when a frame of an unnamed detector has values that photon counters
+//! write for gaps and dead pixels.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -16,8 +16,8 @@ pub struct DummyCheck {
 }
 
 impl DummyCheck {
-    /// Makes the check; `None` if the detector is named or the recipe gives the dummy values, so that no check is
-    /// needed.
+    /// Makes the check; `None` if the detector is named or the recipe gives the dummy values, so
+    /// that no check is needed.
     pub fn new(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
         let is_dummy_unknown = recipe.dummy == DummySetting::Auto && !is_named;
         is_dummy_unknown.then(|| Self::unconditional(mask.to_vec(), dtype))
@@ -37,12 +37,14 @@ impl DummyCheck {
         self.has_started.load(Relaxed)
     }
 
-    /// Returns true on the first call, from any thread, and false on all others, so that one frame is checked.
+    /// Returns true on the first call, from any thread, and false on all others, so that one frame
+    /// is checked.
     pub fn start_once(&self) -> bool {
         !self.has_started.swap(true, Relaxed)
     }
 
-    /// Checks a frame of native-endian pixels; returns a warning if unmasked pixels have dummy values.
+    /// Checks a frame of native-endian pixels; returns a warning if unmasked pixels have dummy
+    /// values.
     pub fn check(&self, pixels: &[u8]) -> Option<String> {
         let (rule, is_dummy): (_, fn(f64) -> bool) = match self.dtype {
             PixelType::U16 => ("65534,1", |value| value >= 65534.0),
@@ -51,7 +53,10 @@ impl DummyCheck {
             PixelType::I16 | PixelType::I32 => ("-2,1", |value| value == -1.0 || value == -2.0),
             _ => return None,
         };
-        let unmasked = pixels_to_f64(pixels, self.dtype).into_iter().zip(&self.mask).filter(|(_, masked)| !**masked);
+        let unmasked = pixels_to_f64(pixels, self.dtype)
+            .into_iter()
+            .zip(&self.mask)
+            .filter(|(_, masked)| !**masked);
         let (count, first) = unmasked
             .filter(|(value, _)| is_dummy(*value))
             .fold((0, None), |(count, first), (value, _)| (count + 1, first.or(Some(value))));
@@ -77,7 +82,10 @@ mod tests {
     fn unmasked_dummy_values_give_a_warning() {
         let bytes = |values: [i32; 3]| values.map(i32::to_ne_bytes).concat();
         let warning = dummy_check(PixelType::I32).check(&bytes([-2, 5, -1])).unwrap();
-        assert!(warning.starts_with("1 unmasked pixels") && warning.contains("such as -2"), "{warning}");
+        assert!(
+            warning.starts_with("1 unmasked pixels") && warning.contains("such as -2"),
+            "{warning}"
+        );
         assert_eq!(dummy_check(PixelType::I32).check(&bytes([3, 5, -1])), None);
     }
 

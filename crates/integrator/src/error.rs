@@ -55,7 +55,9 @@ pub enum IntegratorError {
     #[error("{0}")]
     Coding(String),
     /// The limits and dummy values of the recipe exclude all values of the pixel type.
-    #[error("no value of {dtype} pixels is valid: {settings}; change these settings, which exclude all values")]
+    #[error(
+        "no value of {dtype} pixels is valid: {settings}; change these settings, which exclude all values"
+    )]
     NothingValid {
         /// The frames' pixel type.
         dtype: String,

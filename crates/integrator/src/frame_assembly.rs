@@ -1,4 +1,5 @@
-//! [`Assembler`], which puts frames together from chunks that hold parts of frames, or several frames.
+//! [`Assembler`], which puts frames together from chunks that hold parts of frames, or several
+//! frames.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,8 +30,8 @@ pub enum AssembleError {
     },
 }
 
-/// Puts frames together from chunks, on one thread. It keeps the decoded chunks of the last frame for the next frame,
-/// so that a chunk of several frames is read and decoded once.
+/// Puts frames together from chunks, on one thread. It keeps the decoded chunks of the last frame
+/// for the next frame, so that a chunk of several frames is read and decoded once.
 #[derive(Default)]
 pub struct Assembler {
     decoded: HashMap<u64, DecodedChunk>,
@@ -47,8 +48,9 @@ struct DecodedChunk {
 }
 
 impl Assembler {
-    /// Sets `frame` to the pixels of the frame in `row` of the dataset, native-endian and row-major. Returns a digest
-    /// of the stored bytes of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk.
+    /// Sets `frame` to the pixels of the frame in `row` of the dataset, native-endian and
+    /// row-major. Returns a digest of the stored bytes of its chunks, in their order. `read` fills
+    /// a buffer with the stored bytes of a chunk.
     ///
     /// # Errors
     /// A chunk can't be read or decoded, or there is no memory for it.
@@ -61,7 +63,8 @@ impl Assembler {
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
         let size = pipeline.dtype().size();
-        let unneeded = self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
+        let unneeded =
+            self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
         self.free_buffers.extend(unneeded.map(|(_, chunk)| chunk.pixels));
         let first = chunks.first().map_or(0, |chunk| chunk.offset);
         let no_memory = |offset, why| AssembleError::Read { offset, why };
@@ -79,9 +82,13 @@ impl Assembler {
                 // The old contents are not cleared, because all of them are overwritten.
                 memory::reserve(&mut pixels, bytes).map_err(|why| no_memory(offset, why))?;
                 pixels.resize(bytes, 0);
-                pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels).map_err(|why| match why {
-                    DecodeError::Memory(why) => no_memory(offset, io::Error::new(io::ErrorKind::OutOfMemory, why)),
-                    why => AssembleError::Decode { offset, why },
+                pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels).map_err(|why| {
+                    match why {
+                        DecodeError::Memory(why) => {
+                            no_memory(offset, io::Error::new(io::ErrorKind::OutOfMemory, why))
+                        }
+                        why => AssembleError::Decode { offset, why },
+                    }
                 })?;
                 self.decoded.insert(offset, DecodedChunk { pixels, digest: xxh3_64(&self.stored) });
             }
@@ -93,14 +100,22 @@ impl Assembler {
     }
 }
 
-/// Returns the bytes of a chunk's pixels; `usize::MAX` if the product overflows, so that the allocation fails.
+/// Returns the bytes of a chunk's pixels; `usize::MAX` if the product overflows, so that the
+/// allocation fails.
 fn chunk_bytes(chunk: &Chunk, size: usize) -> usize {
     let bytes = chunk.shape.iter().fold(size as u64, |bytes, extent| bytes.saturating_mul(*extent));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Copies the chunk's part of the frame in `row`. Chunks at the frame's edge may reach beyond it.
-fn copy_overlap(decoded: &DecodedChunk, chunk: &Chunk, row: u64, shape: [usize; 2], size: usize, frame: &mut [u8]) {
+fn copy_overlap(
+    decoded: &DecodedChunk,
+    chunk: &Chunk,
+    row: u64,
+    shape: [usize; 2],
+    size: usize,
+    frame: &mut [u8],
+) {
     let [first, top, left] = chunk.origin.map(|origin| origin as usize);
     let [_, rows, columns] = chunk.shape.map(|length| length as usize);
     let layer = (row as usize - first) * rows * columns;
@@ -117,19 +132,24 @@ mod tests {
     use super::*;
     use kernels::PixelType;
 
-    /// Returns the chunks of a dataset of 2 frames of 3 x 5 pixels, in chunks of 2 x 2 x 3, not compressed. The value
-    /// of a pixel is 100 f + 10 y + x.
+    /// Returns the chunks of a dataset of 2 frames of 3 x 5 pixels, in chunks of 2 x 2 x 3, not
+    /// compressed. The value of a pixel is 100 f + 10 y + x.
     fn chunks() -> Vec<(Chunk, Vec<u8>)> {
         let origins = [[0, 0, 0], [0, 0, 3], [0, 2, 0], [0, 2, 3]];
         let numbered = origins.into_iter().zip([0u64, 12, 24, 36]);
         let stored = |[_, top, left]: [u64; 3]| {
             let inside = |y: u64, x: u64| y < 3 && x < 5;
-            let value = move |f: u64, y: u64, x: u64| if inside(y, x) { (100 * f + 10 * y + x) as u8 } else { 255 };
+            let value = move |f: u64, y: u64, x: u64| {
+                if inside(y, x) { (100 * f + 10 * y + x) as u8 } else { 255 }
+            };
             (0..2)
-                .flat_map(|f| (top..top + 2).flat_map(move |y| (left..left + 3).map(move |x| value(f, y, x))))
+                .flat_map(|f| {
+                    (top..top + 2).flat_map(move |y| (left..left + 3).map(move |x| value(f, y, x)))
+                })
                 .collect()
         };
-        let chunk = |(origin, offset)| Chunk { offset, len: 12, filter_mask: 0, origin, shape: [2, 2, 3] };
+        let chunk =
+            |(origin, offset)| Chunk { offset, len: 12, filter_mask: 0, origin, shape: [2, 2, 3] };
         numbered.map(|(origin, offset)| (chunk((origin, offset)), stored(origin))).collect()
     }
 
@@ -147,8 +167,10 @@ mod tests {
                 Ok(())
             };
             let mut frame = vec![7];
-            let digest = assembler.assemble(&pipeline, [3, 5], (row, &list), read, &mut frame).unwrap();
-            let expected: Vec<u8> = (0..3).flat_map(|y| (0..5).map(move |x| (100 * row + 10 * y + x) as u8)).collect();
+            let digest =
+                assembler.assemble(&pipeline, [3, 5], (row, &list), read, &mut frame).unwrap();
+            let expected: Vec<u8> =
+                (0..3).flat_map(|y| (0..5).map(move |x| (100 * row + 10 * y + x) as u8)).collect();
             assert_eq!(frame, expected);
             digests.push(digest);
         }

@@ -35,16 +35,24 @@ impl ImageRole {
     }
 }
 
-/// Reads an image that must have `shape` (rows, columns): a TIFF, CBF, EDF, NPY or Fit2D file, or an HDF5 dataset.
-/// Returns the pixels, row-major, of the first image in it.
-pub fn load_image(role: ImageRole, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, IntegratorError> {
+/// Reads an image that must have `shape` (rows, columns): a TIFF, CBF, EDF, NPY or Fit2D file, or
+/// an HDF5 dataset. Returns the pixels, row-major, of the first image in it.
+pub fn load_image(
+    role: ImageRole,
+    file: &FileRef,
+    shape: [usize; 2],
+) -> Result<Vec<f64>, IntegratorError> {
     let stack = ImageStack::open_shaped(role, file, shape)?;
     stack.frame(0)
 }
 
-/// Returns the mean of all images in all files, pixel by pixel; `None` if there is no file. The files are as in
-/// [`load_image`]. A pixel that is NaN in one image is NaN in the mean.
-pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, IntegratorError> {
+/// Returns the mean of all images in all files, pixel by pixel; `None` if there is no file. The
+/// files are as in [`load_image`]. A pixel that is NaN in one image is NaN in the mean.
+pub fn load_mean(
+    role: ImageRole,
+    files: &[FileRef],
+    shape: [usize; 2],
+) -> Result<Option<Vec<f64>>, IntegratorError> {
     let (mut sum, mut count) = (Vec::new(), 0);
     for file in files {
         let stack = ImageStack::open_shaped(role, file, shape)?;
@@ -63,13 +71,19 @@ pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Resul
     Ok((count > 0).then_some(sum))
 }
 
-/// Checks that a file has images of a type and coding that [`load_image`] can read. Their shape is not checked.
+/// Checks that a file has images of a type and coding that [`load_image`] can read. Their shape is
+/// not checked.
 pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorError> {
     ImageStack::open(role, file).map(drop)
 }
 
 /// Returns the error of an image, which names the file once although its readers name it, too.
-pub fn image_error(role: &'static str, file: &FileRef, why: String, is_retryable: bool) -> IntegratorError {
+pub fn image_error(
+    role: &'static str,
+    file: &FileRef,
+    why: String,
+    is_retryable: bool,
+) -> IntegratorError {
     let name = file.name();
     let names = [name.as_str(), &file.path.display().to_string()];
     let rest = names.iter().find_map(|name| {
@@ -84,12 +98,14 @@ pub fn image_error(role: &'static str, file: &FileRef, why: String, is_retryable
     }
 }
 
-/// Returns whether a file may be readable later. One that is not there was named wrongly, and errors without a system code are in
-/// the file's content.
+/// Returns whether a file may be readable later. One that is not there was named wrongly, and
+/// errors without a system code are in the file's content.
 pub fn may_pass(why: &io::Error) -> bool {
     match why.kind() {
         io::ErrorKind::OutOfMemory => true,
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => false,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+            false
+        }
         _ => why.raw_os_error().is_some(),
     }
 }
@@ -105,10 +121,19 @@ struct ImageStack<'a> {
 }
 
 impl<'a> ImageStack<'a> {
-    fn open_shaped(role: ImageRole, file: &'a FileRef, expected: [usize; 2]) -> Result<Self, IntegratorError> {
+    fn open_shaped(
+        role: ImageRole,
+        file: &'a FileRef,
+        expected: [usize; 2],
+    ) -> Result<Self, IntegratorError> {
         let stack = Self::open(role, file)?;
         if stack.shape != expected {
-            return Err(IntegratorError::Shape { role: stack.role, name: file.name(), found: stack.shape, expected });
+            return Err(IntegratorError::Shape {
+                role: stack.role,
+                name: file.name(),
+                found: stack.shape,
+                expected,
+            });
         }
         Ok(stack)
     }
@@ -119,14 +144,17 @@ impl<'a> ImageStack<'a> {
         if let Some(dataset) = &file.dataset
             && let Ok(header) = frames::image::probe(&file.path)
         {
-            let why = format!("{} has no datasets: name the file without ::{dataset}", header.format);
+            let why =
+                format!("{} has no datasets: name the file without ::{dataset}", header.format);
             return Err(error(&why));
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
         let store = SourceReader::open_any(&source).map_err(|why| {
             let is_retryable = match &why {
-                SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => may_pass(why),
+                SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => {
+                    may_pass(why)
+                }
                 SourceError::NoAnswer { retryable, .. } => *retryable,
                 _ => false,
             };
@@ -139,7 +167,8 @@ impl<'a> ImageStack<'a> {
         let dtype: PixelType = coding.dtype.name().parse().map_err(|why| error(&why))?;
         let filters: Vec<(u32, &[u32])> =
             coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| error(&why))?;
+        let pipeline =
+            Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| error(&why))?;
         let shape = store.shape().map(|length| length as usize);
         Ok(Self { role, file, shape, store, dtype, pipeline })
     }
@@ -156,7 +185,8 @@ impl<'a> ImageStack<'a> {
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read_chunk(chunk, stored);
         let mut pixels = Vec::new();
-        let frame = assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
+        let frame =
+            assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
         frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| {
             let is_retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
             error(why.to_string(), is_retryable)

@@ -24,8 +24,8 @@ pub struct BinAxis {
     pub centers: Vec<f64>,
 }
 
-/// A recipe that is ready to be applied to stored frames of one shape and pixel type. All threads share it;
-/// [`crate::MultiIntegrator`] integrates the frames.
+/// A recipe that is ready to be applied to stored frames of one shape and pixel type. All threads
+/// share it; [`crate::MultiIntegrator`] integrates the frames.
 pub struct Integrator {
     pub(crate) shape: [usize; 2],
     pub(crate) dtype: PixelType,
@@ -49,13 +49,18 @@ pub(crate) struct DetectorInfo {
 }
 
 impl Integrator {
-    /// Reads the recipe's files and builds the matrix for frames of `layout` and `dtype`, on the threads of rayon's
-    /// current pool. Most of the time goes into the matrix.
+    /// Reads the recipe's files and builds the matrix for frames of `layout` and `dtype`, on the
+    /// threads of rayon's current pool. Most of the time goes into the matrix.
     ///
     /// # Errors
-    /// A PONI file, detector, mask, dark, flat or variance that can't be read or does not fit the frames; a range
-    /// without pixels; settings that can't be applied, or that leave no valid value.
-    pub fn new(recipe: &Recipe, layout: &FrameLayout, dtype: PixelType) -> Result<Self, IntegratorError> {
+    /// A PONI file, detector, mask, dark, flat or variance that can't be read or does not fit the
+    /// frames; a range without pixels; settings that can't be applied, or that leave no valid
+    /// value.
+    pub fn new(
+        recipe: &Recipe,
+        layout: &FrameLayout,
+        dtype: PixelType,
+    ) -> Result<Self, IntegratorError> {
         let shape = layout.shape.map(|length| length as usize);
         let setup = IntegrationSetup::new(recipe, layout)?;
         let (plan, csr) = build_plan::build_plan(recipe, &setup)?;
@@ -64,10 +69,25 @@ impl Integrator {
         let known = DetectorInfo { is_named, dummy: detector.dummy };
         let dummy_check = DummyCheck::new(recipe, is_named, &mask, dtype);
         let unit = binning.axis.unit;
-        let radial = BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
-        let chi = binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
+        let radial = BinAxis {
+            name: unit.axis_name(),
+            units: unit.axis_units(),
+            centers: binning.axis.centers,
+        };
+        let chi =
+            binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
         let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)?;
-        Ok(Self { shape, dtype, radial, chi, plan, csr, invalid_values: invalid, dummy_check, detector: known })
+        Ok(Self {
+            shape,
+            dtype,
+            radial,
+            chi,
+            plan,
+            csr,
+            invalid_values: invalid,
+            dummy_check,
+            detector: known,
+        })
     }
 
     /// Returns the radial axis.
@@ -80,18 +100,20 @@ impl Integrator {
         self.chi.as_ref()
     }
 
-    /// Returns the matrix and the sums over it that do not depend on the frame, such as the norms of the bins.
+    /// Returns the matrix and the sums over it that do not depend on the frame, such as the norms
+    /// of the bins.
     pub fn plan(&self) -> &IntegrationPlan {
         &self.plan
     }
 
-    /// Returns the bytes that the integrator keeps in memory: the matrix by pixel, the arrays of the plan and, if there
-    /// is one, the matrix by bin.
+    /// Returns the bytes that the integrator keeps in memory: the matrix by pixel, the arrays of
+    /// the plan and, if there is one, the matrix by bin.
     pub fn memory_bytes(&self) -> usize {
         self.plan.memory_bytes() + self.csr.as_ref().map_or(0, CsrMatrix::memory_bytes)
     }
 
-    /// Returns the bytes that each thread needs in addition, for methods that need all pixels of a bin; 0 for others.
+    /// Returns the bytes that each thread needs in addition, for methods that need all pixels of a
+    /// bin; 0 for others.
     pub fn thread_bytes(&self) -> usize {
         self.csr.as_ref().map_or(0, |csr| csr.thread_bytes(&self.plan))
     }
@@ -132,7 +154,8 @@ impl Integrator {
         self.dummy_check.as_ref().is_some_and(|dummy_check| !dummy_check.has_started())
     }
 
-    /// Returns the check of the first frame for dummy values, on the first call only; `None` if no check is needed.
+    /// Returns the check of the first frame for dummy values, on the first call only; `None` if no
+    /// check is needed.
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
         self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())
     }

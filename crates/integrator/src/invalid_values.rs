@@ -1,5 +1,5 @@
-//! Finds the pixel values that mean "no measurement": dummy values of the detector or the recipe, and values outside
-//! the recipe's limits.
+//! Finds the pixel values that mean "no measurement": dummy values of the detector or the recipe,
+//! and values outside the recipe's limits.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -10,9 +10,9 @@ use recipe::{DummySetting, Recipe};
 
 use crate::IntegratorError;
 
-/// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, and the recipe's dummy value.
-/// If the recipe has none, the values that the detector writes and, in unsigned pixels of 32 or 64 bits, all ones, a
-/// value that no detector counts to.
+/// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, and the
+/// recipe's dummy value. If the recipe has none, the values that the detector writes and, in
+/// unsigned pixels of 32 or 64 bits, all ones, a value that no detector counts to.
 ///
 /// # Errors
 /// The rule leaves no value that a pixel of this type can have.
@@ -29,7 +29,10 @@ pub fn build_invalid_values(
         None => rule.covers_reals(&(f64::MIN..=f64::MAX)),
     };
     if excludes_all {
-        return Err(IntegratorError::NothingValid { dtype: dtype.to_string(), settings: describe_exclusions(recipe) });
+        return Err(IntegratorError::NothingValid {
+            dtype: dtype.to_string(),
+            settings: describe_exclusions(recipe),
+        });
     }
     Ok(rule)
 }
@@ -66,7 +69,8 @@ const MOST_ANSWERS: usize = 1 << 16;
 /// Returns the settings of a recipe that exclude values, as a user writes them.
 fn describe_exclusions(recipe: &Recipe) -> String {
     let limit = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {value}"));
-    let dummy = matches!(recipe.dummy, DummySetting::Value { .. }).then(|| format!("dummy {}", recipe.dummy));
+    let dummy = matches!(recipe.dummy, DummySetting::Value { .. })
+        .then(|| format!("dummy {}", recipe.dummy));
     let all = [limit("valid-min", recipe.valid_min), limit("valid-max", recipe.valid_max), dummy];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -82,9 +86,13 @@ fn build_rule(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> Invali
         reals: as_stored(most, dtype).next_up()..=f64::MAX,
     };
     let [below, above] = [recipe.valid_min.map(below), recipe.valid_max.map(above)];
-    [below, above].into_iter().flatten().fold(build_dummy_rule(recipe.dummy, detector, dtype), |rule, range| {
-        rule.or(InvalidValues::from_integers([range.integers])).or(InvalidValues::from_reals([range.reals]))
-    })
+    [below, above].into_iter().flatten().fold(
+        build_dummy_rule(recipe.dummy, detector, dtype),
+        |rule, range| {
+            rule.or(InvalidValues::from_integers([range.integers]))
+                .or(InvalidValues::from_reals([range.reals]))
+        },
+    )
 }
 
 /// A range of values, for integer and for floating-point pixels.
@@ -110,9 +118,13 @@ fn build_dummy_rule(dummy: DummySetting, detector: &DummyRule, dtype: PixelType)
 fn build_detector_rule(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
         let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
-        return InvalidValues::from_integers(all_ones.into_iter().chain(detector.invalid_range(bits, signed)));
+        return InvalidValues::from_integers(
+            all_ones.into_iter().chain(detector.invalid_range(bits, signed)),
+        );
     }
-    InvalidValues::from_reals(detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)))
+    InvalidValues::from_reals(
+        detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)),
+    )
 }
 
 /// Returns the interval `dummy` ± `delta`, with limits that the pixels can hold.
@@ -121,8 +133,8 @@ fn interval_around(dummy: f64, delta: f64, dtype: PixelType) -> RangeInclusive<f
     as_stored(dummy - delta, dtype)..=as_stored(dummy + delta, dtype)
 }
 
-/// Returns the number that a pixel has after `value` is stored in it. In single precision -9999.9 becomes
-/// -9999.900390625, so a comparison with the decimal number would never match.
+/// Returns the number that a pixel has after `value` is stored in it. In single precision -9999.9
+/// becomes -9999.900390625, so a comparison with the decimal number would never match.
 fn as_stored(value: f64, dtype: PixelType) -> f64 {
     let single = value as f32;
     if dtype == PixelType::F32 && single.is_finite() { f64::from(single) } else { value }
@@ -154,8 +166,14 @@ mod tests {
     fn all_ones_are_invalid_for_any_detector() {
         let unknown = build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
         assert_eq!(unknown, InvalidValues::from_integers([4294967295..=4294967295]));
-        assert_eq!(build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U16), InvalidValues::none());
-        assert_eq!(build_dummy_rule(DummySetting::None, &EIGER, PixelType::U32), InvalidValues::none());
+        assert_eq!(
+            build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U16),
+            InvalidValues::none()
+        );
+        assert_eq!(
+            build_dummy_rule(DummySetting::None, &EIGER, PixelType::U32),
+            InvalidValues::none()
+        );
     }
 
     #[test]
@@ -170,7 +188,8 @@ mod tests {
 
     fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {
         let (geometry, dummy) = (Some("Distance: 1".to_owned()), Some(DummySetting::None));
-        Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() }).unwrap()
+        Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() })
+            .unwrap()
     }
 
     #[test]
@@ -180,14 +199,17 @@ mod tests {
         let above = InvalidValues::from_integers([61..=i128::MAX])
             .or(InvalidValues::from_reals([60.5f64.next_up()..=f64::MAX]));
         assert_eq!(rule(None, Some(60.5)), above);
-        let below = InvalidValues::from_integers([i128::MIN..=-1]).or(InvalidValues::from_reals([f64::MIN..=-5e-324]));
+        let below = InvalidValues::from_integers([i128::MIN..=-1])
+            .or(InvalidValues::from_reals([f64::MIN..=-5e-324]));
         assert_eq!(rule(Some(0.0), None), below);
     }
 
     #[test]
     fn limits_that_leave_no_value_are_refused() {
         use PixelType::{F32, F64, I16, I32, U8, U16, U32};
-        let rule = |min, max, dtype| build_invalid_values(&recipe(min, max), &DummyRule::default(), dtype).map(drop);
+        let rule = |min, max, dtype| {
+            build_invalid_values(&recipe(min, max), &DummyRule::default(), dtype).map(drop)
+        };
         let refused = [
             (Some(65536.0), None, U16),
             (Some(65535.5), None, U16),
@@ -199,7 +221,10 @@ mod tests {
         ];
         for (min, max, dtype) in refused {
             let why = rule(min, max, dtype).expect_err("no value is left").to_string();
-            assert!(why.contains(&format!("no value of {dtype} pixels")) && why.contains("valid-min"), "{why}");
+            assert!(
+                why.contains(&format!("no value of {dtype} pixels")) && why.contains("valid-min"),
+                "{why}"
+            );
         }
         let left = [
             (Some(65535.0), None, U16),
@@ -223,10 +248,17 @@ mod tests {
     fn a_value_is_compared_as_the_pixels_hold_it() {
         // Decimal numbers that single precision rounds up, down and not at all.
         for value in [-9999.9, 0.1, 0.7, -0.3, 1e-7, 65504.1, -2.0, 3.4e38] {
-            let rule = |dtype| build_dummy_rule(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
+            let rule =
+                |dtype| build_dummy_rule(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
             let stored = f64::from(value as f32);
-            assert_eq!(rule(PixelType::F64), integers(value).or(InvalidValues::from_reals([value..=value])));
-            assert_eq!(rule(PixelType::F32), integers(value).or(InvalidValues::from_reals([stored..=stored])));
+            assert_eq!(
+                rule(PixelType::F64),
+                integers(value).or(InvalidValues::from_reals([value..=value]))
+            );
+            assert_eq!(
+                rule(PixelType::F32),
+                integers(value).or(InvalidValues::from_reals([stored..=stored]))
+            );
             if value < 0.0 {
                 // The limits of a recipe are not negative.
                 continue;
@@ -236,8 +268,12 @@ mod tests {
             let valid = |value: f64| [f64::MIN..=value.next_down(), value.next_up()..=f64::MAX];
             for (dtype, held) in [(PixelType::F64, value), (PixelType::F32, stored)] {
                 let [below, above] = valid(held);
-                let (low, high) = ((value.ceil() as i128).saturating_sub(1), (value.floor() as i128).saturating_add(1));
-                let expected = InvalidValues::from_integers([i128::MIN..=low]).or(InvalidValues::from_reals([below]));
+                let (low, high) = (
+                    (value.ceil() as i128).saturating_sub(1),
+                    (value.floor() as i128).saturating_add(1),
+                );
+                let expected = InvalidValues::from_integers([i128::MIN..=low])
+                    .or(InvalidValues::from_reals([below]));
                 let expected = expected
                     .or(InvalidValues::from_integers([high..=i128::MAX]))
                     .or(InvalidValues::from_reals([above]));
@@ -248,8 +284,8 @@ mod tests {
 
     #[test]
     fn remembered_answers_are_those_of_the_rule() {
-        let rule =
-            build_rule(&recipe(None, Some(60.5)), &EIGER, PixelType::I32).or(InvalidValues::from_integers([-2..=-1]));
+        let rule = build_rule(&recipe(None, Some(60.5)), &EIGER, PixelType::I32)
+            .or(InvalidValues::from_integers([-2..=-1]));
         let mut integers = InvalidValueCache::new(&rule, PixelType::I32);
         let mut reals = InvalidValueCache::new(&rule, PixelType::F32);
         for _ in 0..2 {
@@ -268,7 +304,8 @@ mod tests {
     #[test]
     fn a_given_dummy_applies_to_integers_and_reals() {
         let given = DummySetting::Value { value: -2.0, delta: 1.5 };
-        let expected = InvalidValues::from_integers([-3..=-1]).or(InvalidValues::from_reals([-3.5..=-0.5]));
+        let expected =
+            InvalidValues::from_integers([-3..=-1]).or(InvalidValues::from_reals([-3.5..=-0.5]));
         assert_eq!(build_dummy_rule(given, &EIGER, PixelType::I32), expected);
     }
 }

@@ -1,14 +1,18 @@
-//! Applies a recipe to the stored frames of one detector: chunks in, sums per bin out. This crate joins `recipe`,
-//! `geometry`, `binning` and `kernels` for `ai-integrate`, and checks recipes for `plan-split`.
+//! Applies a recipe to the stored frames of one detector: chunks in, sums per bin out. This crate
+//! joins `recipe`, `geometry`, `binning` and `kernels` for `ai-integrate`, and checks recipes for
+//! `plan-split`.
 //!
-//! 1. [`check_files`] and [`check()`] tell early, without building the matrix, whether a recipe can be applied.
-//! 2. [`Integrator::new`] does once what all frames share: it reads the PONI, the detector, masks, darks and flats,
-//!    builds the matrix, and sums the normalization over it. [`Integrator::write_to`] and [`Integrator::from_memory`]
-//!    keep the result in a file, under [`Integrator::cache_key`].
-//! 3. [`Integrator::decoder`] checks the coding of a source's chunks and returns how they are decoded.
-//! 4. [`MultiIntegrator::integrate`] turns stored frames into [`Sums`] by several recipes at once, on any thread, and
-//!    [`MultiIntegrator::integrate_on_device`] on an OpenCL device. Frames that are not exactly one chunk each are put
-//!    together before by [`MultiIntegrator::assemble`].
+//! 1. [`check_files`] and [`check()`] tell early, without building the matrix, whether a recipe can
+//!    be applied.
+//! 2. [`Integrator::new`] does once what all frames share: it reads the PONI, the detector, masks,
+//!    darks and flats, builds the matrix, and sums the normalization over it.
+//!    [`Integrator::write_to`] and [`Integrator::from_memory`] keep the result in a file, under
+//!    [`Integrator::cache_key`].
+//! 3. [`Integrator::decoder`] checks the coding of a source's chunks and returns how they are
+//!    decoded.
+//! 4. [`MultiIntegrator::integrate`] turns stored frames into [`Sums`] by several recipes at once,
+//!    on any thread, and [`MultiIntegrator::integrate_on_device`] on an OpenCL device. Frames that
+//!    are not exactly one chunk each are put together before by [`MultiIntegrator::assemble`].
 //!
 //! # Example
 //! One frame of a Pilatus 100k, integrated to 100 bins:

@@ -3,14 +3,16 @@
 use std::io;
 
 use frames::source::{Chunk, PixelCoding};
-use kernels::{DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, Scratch, Sums, opencl};
+use kernels::{
+    DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, Scratch, Sums, opencl,
+};
 
 use crate::IntegratorError;
 use crate::frame_assembly::{AssembleError, Assembler};
 use crate::integrator::{Decoder, Integrator};
 
-/// Several integrators for frames of one shape and pixel type. A frame is read and decoded once for all of them. The
-/// sums by each integrator are equal to the bit to those that it gives alone.
+/// Several integrators for frames of one shape and pixel type. A frame is read and decoded once for
+/// all of them. The sums by each integrator are equal to the bit to those that it gives alone.
 #[derive(Clone)]
 pub struct MultiIntegrator<'a> {
     integrators: Vec<&'a Integrator>,
@@ -23,12 +25,14 @@ impl<'a> MultiIntegrator<'a> {
     /// If there is no integrator, or they are for frames of different shapes or types.
     pub fn new(integrators: Vec<&'a Integrator>) -> Self {
         assert!(!integrators.is_empty(), "at least one integrator");
-        let is_same = integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
+        let is_same =
+            integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
         assert!(is_same, "integrators for frames of one shape and type");
         Self { integrators }
     }
 
-    /// Returns the integrators in the order of [`MultiIntegrator::new`], which is the order of the sums.
+    /// Returns the integrators in the order of [`MultiIntegrator::new`], which is the order of the
+    /// sums.
     pub fn integrators(&self) -> &[&'a Integrator] {
         &self.integrators
     }
@@ -46,21 +50,25 @@ impl<'a> MultiIntegrator<'a> {
         self.integrators[0].decoder(coding)
     }
 
-    /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and this frame has values
-    /// that photon counters use as dummy. Only one frame is checked: the first one that can be decoded. The others are
-    /// reported when they are integrated.
+    /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and
+    /// this frame has values that photon counters use as dummy. Only one frame is checked: the
+    /// first one that can be decoded. The others are reported when they are integrated.
     pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &EncodedFrame<'_>) -> Option<String> {
         if !self.integrators.iter().any(|integrator| integrator.awaits_dummy_check()) {
             return None;
         }
         let mut pixels = vec![0; self.frame_bytes()];
         decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
-        let checks: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
+        let checks: Vec<_> = self
+            .integrators
+            .iter()
+            .filter_map(|integrator| integrator.take_dummy_check())
+            .collect();
         checks.into_iter().find_map(|check| check.check(&pixels))
     }
 
-    /// Decodes and integrates frames that are one chunk each. Returns for each frame the sums by each integrator, in
-    /// order. The result of a frame that can't be decoded is an error.
+    /// Decodes and integrates frames that are one chunk each. Returns for each frame the sums by
+    /// each integrator, in order. The result of a frame that can't be decoded is an error.
     ///
     /// Methods that need all pixels of a bin decode the frames a second time.
     pub fn integrate(
@@ -72,20 +80,29 @@ impl<'a> MultiIntegrator<'a> {
         kernels::integrate_frames(decoder, &self.specs(), frames, scratch)
     }
 
-    /// Iterates over the integrators whose method this OpenCL device does not support: the index, and the name of the
-    /// method for messages.
-    pub fn unsupported_on_device(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
+    /// Iterates over the integrators whose method this OpenCL device does not support: the index,
+    /// and the name of the method for messages.
+    pub fn unsupported_on_device(
+        &self,
+        device: &opencl::Device,
+    ) -> impl Iterator<Item = (usize, &'static str)> {
         let supports_csr = device.supports_csr();
         let why = move |integrator: &&Integrator| match integrator.csr() {
             Some(csr) if !csr.is_order_free() => Some("medians and quantiles"),
-            Some(_) if !supports_csr => Some("clipping and azimuthal errors where a device lacks doubles"),
+            Some(_) if !supports_csr => {
+                Some("clipping and azimuthal errors where a device lacks doubles")
+            }
             _ => None,
         };
-        self.integrators.iter().enumerate().filter_map(move |(at, integrator)| Some((at, why(integrator)?)))
+        self.integrators
+            .iter()
+            .enumerate()
+            .filter_map(move |(at, integrator)| Some((at, why(integrator)?)))
     }
 
-    /// Decodes and integrates frames on an OpenCL device; otherwise like [`MultiIntegrator::integrate`]. The
-    /// integrators that [`MultiIntegrator::unsupported_on_device`] lists run on the CPU. See
+    /// Decodes and integrates frames on an OpenCL device; otherwise like
+    /// [`MultiIntegrator::integrate`]. The integrators that
+    /// [`MultiIntegrator::unsupported_on_device`] lists run on the CPU. See
     /// [`opencl::DeviceQueues::integrate_batch_by_plans`].
     ///
     /// # Errors
@@ -97,18 +114,25 @@ impl<'a> MultiIntegrator<'a> {
         frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
-        let on_cpu: Vec<usize> = self.unsupported_on_device(queues.device()).map(|(index, _)| index).collect();
-        let on_device: Vec<usize> = (0..self.integrators.len()).filter(|index| !on_cpu.contains(index)).collect();
+        let on_cpu: Vec<usize> =
+            self.unsupported_on_device(queues.device()).map(|(index, _)| index).collect();
+        let on_device: Vec<usize> =
+            (0..self.integrators.len()).filter(|index| !on_cpu.contains(index)).collect();
         let specs = self.specs();
-        let specs_at = |indices: &[usize]| -> Vec<_> { indices.iter().map(|&index| specs[index]).collect() };
+        let specs_at =
+            |indices: &[usize]| -> Vec<_> { indices.iter().map(|&index| specs[index]).collect() };
         let mut results = FrameResults::new(frames.len(), specs.len());
-        results.put(&on_device, queues.integrate_batch_by_plans(decoder, &specs_at(&on_device), frames)?);
-        results.put(&on_cpu, kernels::integrate_frames(decoder, &specs_at(&on_cpu), frames, scratch));
+        results.put(
+            &on_device,
+            queues.integrate_batch_by_plans(decoder, &specs_at(&on_device), frames)?,
+        );
+        results
+            .put(&on_cpu, kernels::integrate_frames(decoder, &specs_at(&on_cpu), frames, scratch));
         Ok(results.into_frames())
     }
 
-    /// Puts a frame together from chunks that hold parts of it, or several frames; see [`Assembler::assemble`]. The
-    /// result is decoded by [`MultiIntegrator::native_decoder`].
+    /// Puts a frame together from chunks that hold parts of it, or several frames; see
+    /// [`Assembler::assemble`]. The result is decoded by [`MultiIntegrator::native_decoder`].
     ///
     /// # Errors
     /// A chunk can't be read or decoded, or there is no memory for it.
@@ -120,10 +144,17 @@ impl<'a> MultiIntegrator<'a> {
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
-        assembler.assemble(decoder, self.integrators[0].frame_format().0, row_and_chunks, read, frame)
+        assembler.assemble(
+            decoder,
+            self.integrators[0].frame_format().0,
+            row_and_chunks,
+            read,
+            frame,
+        )
     }
 
-    /// Returns the decoder for uncompressed pixels in native byte order, such as those of assembled frames.
+    /// Returns the decoder for uncompressed pixels in native byte order, such as those of assembled
+    /// frames.
     pub fn native_decoder(&self) -> Decoder {
         Pipeline::native(self.integrators[0].frame_format().1)
     }
@@ -137,7 +168,8 @@ impl<'a> MultiIntegrator<'a> {
     /// Returns the inputs of the kernels, one per integrator.
     fn specs(&self) -> Vec<IntegrationSpec<'a>> {
         let spec = |integrator: &&'a Integrator| {
-            let (plan, invalid, csr) = (integrator.plan(), integrator.invalid_values(), integrator.csr());
+            let (plan, invalid, csr) =
+                (integrator.plan(), integrator.invalid_values(), integrator.csr());
             IntegrationSpec { plan, invalid, csr }
         };
         self.integrators.iter().map(spec).collect()
@@ -156,12 +188,17 @@ mod tests {
     fn the_first_frame_that_can_be_decoded_is_checked_for_dummies() {
         let poni = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4, \
                     \"max_shape\": [4, 5]}\nDistance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n";
-        let settings = Settings { geometry: Some(poni.to_owned()), npt: Some(3), ..Settings::default() };
+        let settings =
+            Settings { geometry: Some(poni.to_owned()), npt: Some(3), ..Settings::default() };
         let recipe = Recipe::resolve(&settings).unwrap();
-        let integrator = Integrator::new(&recipe, &FrameLayout::full_frame([4, 5]), PixelType::U16).unwrap();
+        let integrator =
+            Integrator::new(&recipe, &FrameLayout::full_frame([4, 5]), PixelType::U16).unwrap();
         let integrators = MultiIntegrator::new(vec![&integrator]);
         let warning = |bytes: &[u8]| {
-            integrators.warn_of_dummies(&integrators.native_decoder(), &EncodedFrame { bytes, filter_mask: 0 })
+            integrators.warn_of_dummies(
+                &integrators.native_decoder(),
+                &EncodedFrame { bytes, filter_mask: 0 },
+            )
         };
         let frame = 65534_u16.to_ne_bytes().repeat(20);
         assert_eq!(warning(&frame[1..]), None);

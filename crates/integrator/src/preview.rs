@@ -1,5 +1,5 @@
-//! The pixels of frames as a recipe sees them, for a picture that shows whether geometry and mask are right: their mean
-//! counts, 2theta, and which of them are masked.
+//! The pixels of frames as a recipe sees them, for a picture that shows whether geometry and mask
+//! are right: their mean counts, 2theta, and which of them are masked.
 
 use frames::source::{FrameChunks, SourceError, SourceReader};
 use geometry::Unit;
@@ -37,7 +37,8 @@ impl PixelView {
         let two_theta = geometry.radial_centers(unit).expect("2theta needs no wavelength");
         let two_theta = view.select_frame_pixels(two_theta);
         let gaps = if recipe.detector_mask { view.detector().gap_mask() } else { None };
-        let gaps = gaps.map_or_else(|| vec![false; two_theta.len()], |gaps| view.select_frame_pixels(gaps));
+        let gaps = gaps
+            .map_or_else(|| vec![false; two_theta.len()], |gaps| view.select_frame_pixels(gaps));
         let detector = view.detector().name.clone();
         Ok(Self { two_theta, gaps, detector, mask: pixels.into_mask() })
     }
@@ -45,7 +46,8 @@ impl PixelView {
 
 /// The mean of some frames.
 pub struct MeanFrame {
-    /// Mean counts of each pixel over the frames in which it has a valid value; NaN if there are none.
+    /// Mean counts of each pixel over the frames in which it has a valid value; NaN if there are
+    /// none.
     pub counts: Vec<f64>,
     /// The number of averaged frames.
     pub frames: u64,
@@ -70,7 +72,8 @@ impl MeanFrame {
     /// A frame has no data or can't be read or decoded; the recipe excludes all values.
     pub fn read(recipe: &Recipe, scan: &Acquisition, frames: &[u64]) -> Result<Self, PreviewError> {
         let layout = recipe.framing(&scan.frame_layout());
-        let dtype: PixelType = scan.dtype.parse().map_err(|why| IntegratorError::Coding(format!("frames: {why}")))?;
+        let dtype: PixelType =
+            scan.dtype.parse().map_err(|why| IntegratorError::Coding(format!("frames: {why}")))?;
         let (_, view) = setup::read_detector_view(recipe, &layout)?;
         let rule = invalid_values::build_invalid_values(recipe, &view.detector().dummy, dtype)?;
         let mut is_invalid = InvalidValueCache::new(&rule, dtype);
@@ -82,12 +85,13 @@ impl MeanFrame {
                 return Err(FrameError { frame, why, retryable: false }.into());
             };
             if open.as_ref().is_none_or(|(number, _)| *number != index) {
-                let source = FrameReader::open(scan, index, dtype).map_err(|(why, retryable)| {
-                    let file = scan.short_name(&scan.sources[index].file);
-                    // The error of the library may begin with the file.
-                    let why = if why.contains(&file) { why } else { format!("{file}: {why}") };
-                    FrameError { frame, why, retryable }
-                })?;
+                let source =
+                    FrameReader::open(scan, index, dtype).map_err(|(why, retryable)| {
+                        let file = scan.short_name(&scan.sources[index].file);
+                        // The error of the library may begin with the file.
+                        let why = if why.contains(&file) { why } else { format!("{file}: {why}") };
+                        FrameError { frame, why, retryable }
+                    })?;
                 open = Some((index, source));
             }
             let (_, source) = open.as_ref().expect("it was opened");
@@ -153,12 +157,15 @@ impl FrameReader {
         })?;
         let coding = reader.coding();
         if coding.dtype.name() != dtype.to_string() {
-            return Err((format!("the pixel type is {}; expected {dtype}", coding.dtype.name()), false));
+            return Err((
+                format!("the pixel type is {}; expected {dtype}", coding.dtype.name()),
+                false,
+            ));
         }
         let filters: Vec<(u32, &[u32])> =
             coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-        let pipeline =
-            Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| (why.to_string(), false))?;
+        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian)
+            .map_err(|why| (why.to_string(), false))?;
         Ok(Self { reader, pipeline, shape: scan.shape.map(|length| length as usize), dtype })
     }
 
@@ -171,10 +178,12 @@ impl FrameReader {
         let read = |chunk: &_, stored: &mut _| self.reader.read_chunk(chunk, stored);
         let mut pixels = Vec::new();
         let mut assembler = Assembler::default();
-        assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels).map_err(|why| {
-            let retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
-            (why.to_string(), retryable)
-        })?;
+        assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels).map_err(
+            |why| {
+                let retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
+                (why.to_string(), retryable)
+            },
+        )?;
         Ok(pixels_to_f64(&pixels, self.dtype))
     }
 }
@@ -202,7 +211,12 @@ impl FrameMean {
 
     fn finish(self) -> MeanFrame {
         // 0 / 0 is NaN.
-        let counts = self.sums.iter().zip(&self.counts).map(|(sum, count)| sum / f64::from(*count)).collect();
+        let counts = self
+            .sums
+            .iter()
+            .zip(&self.counts)
+            .map(|(sum, count)| sum / f64::from(*count))
+            .collect();
         MeanFrame { counts, frames: self.frames }
     }
 }

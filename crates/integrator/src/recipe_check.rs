@@ -1,5 +1,6 @@
-//! Checks that a recipe can be applied, for `plan-split`: everything that [`crate::Integrator::new`] checks, but
-//! without building the matrix, which takes most of the time.
+//! Checks that a recipe can be applied, for `plan-split`: everything that
+//! [`crate::Integrator::new`] checks, but without building the matrix, which takes most of the
+//! time.
 
 use geometry::Poni;
 use kernels::PixelType;
@@ -10,8 +11,8 @@ use crate::images::{self, ImageRole};
 use crate::setup::PixelGeometry;
 use crate::{IntegratorError, detector_file, invalid_values};
 
-/// Checks the files of a recipe without knowing the frames: masks, darks, flats and variances must be images of a type
-/// and coding that can be read, and a detector file must describe a detector.
+/// Checks the files of a recipe without knowing the frames: masks, darks, flats and variances must
+/// be images of a type and coding that can be read, and a detector file must describe a detector.
 ///
 /// # Errors
 /// A file that can't be read, has another format, or lacks the dataset that the recipe names.
@@ -22,21 +23,29 @@ pub fn check_files(recipe: &Recipe) -> Result<(), IntegratorError> {
         (ImageRole::Dark, &recipe.dark),
         (ImageRole::Flat, &recipe.flat),
     ];
-    let images = lists.into_iter().flat_map(|(role, files)| files.iter().map(move |file| (role, file)));
+    let images =
+        lists.into_iter().flat_map(|(role, files)| files.iter().map(move |file| (role, file)));
     let variance = recipe.variance.iter().map(|file| (ImageRole::Variance, file));
     images.chain(variance).try_for_each(|(role, file)| images::check_image(role, file))?;
     let Some(file) = &recipe.detector_file else { return Ok(()) };
-    let error =
-        |why: geometry::PoniError| IntegratorError::Geometry { poni: recipe.poni_label(), why: why.to_string() };
+    let error = |why: geometry::PoniError| IntegratorError::Geometry {
+        poni: recipe.poni_label(),
+        why: why.to_string(),
+    };
     let poni = Poni::parse(&recipe.poni).map_err(error)?;
     detector_file::read_detector(file, &poni).map(drop)
 }
 
-/// Checks that a recipe can be applied to frames of this layout and pixel type. Reads the files of the recipe.
+/// Checks that a recipe can be applied to frames of this layout and pixel type. Reads the files of
+/// the recipe.
 ///
 /// # Errors
 /// The errors of [`crate::Integrator::new`].
-pub fn check(recipe: &Recipe, layout: &FrameLayout, dtype: PixelType) -> Result<(), IntegratorError> {
+pub fn check(
+    recipe: &Recipe,
+    layout: &FrameLayout,
+    dtype: PixelType,
+) -> Result<(), IntegratorError> {
     let pixels = PixelGeometry::new(recipe, layout)?;
     invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;

@@ -1,5 +1,5 @@
-//! Writes an integrator to the matrix cache and reads it back: the matrix and everything else that takes time to build.
-//! The arrays are used in place in the mapped file.
+//! Writes an integrator to the matrix cache and reads it back: the matrix and everything else that
+//! takes time to build. The arrays are used in place in the mapped file.
 
 use std::io::{self, Write};
 
@@ -17,9 +17,10 @@ use crate::{build_plan, invalid_values};
 const SECTIONS_VERSION: u64 = 1;
 
 impl Integrator {
-    /// Returns the cache key: a digest of everything that affects the bytes written by [`Integrator::write_to`]. These
-    /// are the recipe, the layout of the frames, the versions of this crate and of the format, and the machine's word
-    /// size. Monitor, error kind, error floor, median error and empty value are applied to the sums later and excluded.
+    /// Returns the cache key: a digest of everything that affects the bytes written by
+    /// [`Integrator::write_to`]. These are the recipe, the layout of the frames, the versions of
+    /// this crate and of the format, and the machine's word size. Monitor, error kind, error floor,
+    /// median error and empty value are applied to the sums later and excluded.
     pub fn cache_key(recipe: &Recipe, layout: &FrameLayout) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
@@ -44,23 +45,29 @@ impl Integrator {
     /// An error of `out`.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let DetectorInfo { is_named, dummy: DummyRule { dummy, delta, counter } } = self.detector;
-        let real = |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
+        let real =
+            |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
         let flags = [u64::from(is_named), u64::from(counter), u64::from(self.chi().is_some())];
         sections::write_section(out, &flags)?;
         sections::write_section(out, &[real(dummy), real(delta)])?;
         sections::write_section(out, &self.radial().centers)?;
         sections::write_section(out, self.chi().map_or(&[], |chi| &chi.centers))?;
-        let mask: Vec<u8> =
-            self.dummy_check.iter().flat_map(|dummy_check| dummy_check.mask()).map(|&masked| masked.into()).collect();
+        let mask: Vec<u8> = self
+            .dummy_check
+            .iter()
+            .flat_map(|dummy_check| dummy_check.mask())
+            .map(|&masked| masked.into())
+            .collect();
         sections::write_section(out, &mask)?;
         self.plan().write_to(out)
     }
 
-    /// Reads the integrator that [`Integrator::write_to`] wrote to `memory` from byte `at` on. `recipe` and `layout`
-    /// must be the ones in the cache key. The matrix stays in `memory`.
+    /// Reads the integrator that [`Integrator::write_to`] wrote to `memory` from byte `at` on.
+    /// `recipe` and `layout` must be the ones in the cache key. The matrix stays in `memory`.
     ///
     /// # Errors
-    /// Sections that are damaged, or belong to something else than an integrator for frames of this layout.
+    /// Sections that are damaged, or belong to something else than an integrator for frames of this
+    /// layout.
     pub fn from_memory(
         recipe: &Recipe,
         layout: &FrameLayout,
@@ -74,11 +81,13 @@ impl Integrator {
         let flags = reader.read_section_of_len::<u64>(3)?;
         let reals = reader.read_section_of_len::<[u64; 2]>(2)?;
         let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
-        let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
+        let dummy =
+            DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
         let known = DetectorInfo { is_named: flags[0] != 0, dummy };
         let radial = reader.read_section::<f64>()?.to_vec();
         let chi = reader.read_section::<f64>()?.to_vec();
-        let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
+        let mask: Vec<bool> =
+            reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
         let statistic = build_plan::select_statistic(recipe);
         let plan = IntegrationPlan::from_sections(reader, build_plan::variance_model(recipe))?;
         let is_cake = flags[2] != 0;
@@ -90,13 +99,18 @@ impl Integrator {
         if dummy_check.is_some() && mask.len() != plan.pixels() {
             return Err(error("the mask has another length"));
         }
-        // The caller then builds the integrator anew, and that error tells which settings to change.
+        // The caller then builds the integrator anew, and that error tells which settings to
+        // change.
         let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)
             .map_err(|_| error("no pixel value is valid"))?;
         Ok(Self {
             shape,
             dtype,
-            radial: BinAxis { name: recipe.unit.axis_name(), units: recipe.unit.axis_units(), centers: radial },
+            radial: BinAxis {
+                name: recipe.unit.axis_name(),
+                units: recipe.unit.axis_units(),
+                centers: radial,
+            },
             chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
             csr: build_plan::build_csr(&plan, statistic),
             plan,

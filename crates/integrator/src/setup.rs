@@ -9,11 +9,13 @@ use crate::detector_view::DetectorView;
 use crate::images::{self, ImageRole};
 use crate::{IntegratorError, detector_file};
 
-/// Everything that an integrator needs and that does not depend on the pixel type. Arrays have a value per frame pixel.
+/// Everything that an integrator needs and that does not depend on the pixel type. Arrays have a
+/// value per frame pixel.
 pub struct IntegrationSetup {
     /// The axes and the matrix.
     pub binning: Binning,
-    /// The normalization of each pixel without the monitor: flat · solid angle · polarization · absorbed fraction.
+    /// The normalization of each pixel without the monitor: flat · solid angle · polarization ·
+    /// absorbed fraction.
     pub normalization: Vec<f64>,
     /// The dark counts of each pixel.
     pub dark: Option<Vec<f64>>,
@@ -35,7 +37,8 @@ impl IntegrationSetup {
         let binning = Binning { matrix: view.select_frame_columns(binning.matrix), ..binning };
         let dark = pixels.load_dark(recipe)?;
         let variance = pixels.load_variance(recipe)?;
-        let normalization = build_normalization(recipe, poni, geometry, view, pixels.load_flat(recipe)?)?;
+        let normalization =
+            build_normalization(recipe, poni, geometry, view, pixels.load_flat(recipe)?)?;
         let (detector, mask) = (view.detector().clone(), pixels.mask);
         Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
@@ -55,13 +58,15 @@ impl PixelGeometry {
     /// Reads the PONI text, the detector and the masks.
     ///
     /// # Errors
-    /// A PONI file or detector that does not fit the frames; a mask that can't be read or has another shape.
+    /// A PONI file or detector that does not fit the frames; a mask that can't be read or has
+    /// another shape.
     pub fn new(recipe: &Recipe, layout: &FrameLayout) -> Result<Self, IntegratorError> {
         let error = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
         let (poni, view) = read_detector_view(recipe, layout)?;
-        let geometry =
-            Geometry::new(&poni, view.detector(), view.detector_shape()).map_err(|why| error(why.to_string()))?;
-        let sample = recipe.sample_frame().map_err(|why| IntegratorError::Unsupported(why.to_string()))?;
+        let geometry = Geometry::new(&poni, view.detector(), view.detector_shape())
+            .map_err(|why| error(why.to_string()))?;
+        let sample =
+            recipe.sample_frame().map_err(|why| IntegratorError::Unsupported(why.to_string()))?;
         let geometry = geometry.with_sample(sample);
         let mask = build_mask(recipe, &geometry, &view)?;
         Ok(Self { poni, view, geometry, mask })
@@ -72,7 +77,8 @@ impl PixelGeometry {
         &self.geometry
     }
 
-    /// Returns the union of the gap mask and the recipe's masks for the frames' pixels, true where masked.
+    /// Returns the union of the gap mask and the recipe's masks for the frames' pixels, true where
+    /// masked.
     pub fn into_mask(self) -> Vec<bool> {
         self.mask
     }
@@ -80,12 +86,17 @@ impl PixelGeometry {
     /// Checks that the bins have pixels, and that the absorption of the sensor is known.
     ///
     /// # Errors
-    /// All pixels are masked, or none is in the range; a sensor whose material or wavelength has no table.
+    /// All pixels are masked, or none is in the range; a sensor whose material or wavelength has no
+    /// table.
     pub fn check(&self, recipe: &Recipe) -> Result<(), IntegratorError> {
         sensor_optical_depth(recipe, &self.poni)?;
         let error = |why: binning::BinningError| IntegratorError::Binning(why.to_string());
-        binning::check_request(&self.geometry, &self.view.detector_mask(&self.mask), &binning_request(recipe)?)
-            .map_err(error)
+        binning::check_request(
+            &self.geometry,
+            &self.view.detector_mask(&self.mask),
+            &binning_request(recipe)?,
+        )
+        .map_err(error)
     }
 
     /// Reads the dark counts of each pixel: the mean of the recipe's darks.
@@ -101,7 +112,9 @@ impl PixelGeometry {
     /// # Errors
     /// An image that can't be read or has another shape.
     pub fn load_variance(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
-        let load = |file| self.view.load_image(|shape| images::load_image(ImageRole::Variance, file, shape));
+        let load = |file| {
+            self.view.load_image(|shape| images::load_image(ImageRole::Variance, file, shape))
+        };
         recipe.variance.as_ref().map(load).transpose()
     }
 
@@ -118,7 +131,10 @@ impl PixelGeometry {
 ///
 /// # Errors
 /// A PONI file or detector that does not fit the frames.
-pub fn read_detector_view(recipe: &Recipe, layout: &FrameLayout) -> Result<(Poni, DetectorView), IntegratorError> {
+pub fn read_detector_view(
+    recipe: &Recipe,
+    layout: &FrameLayout,
+) -> Result<(Poni, DetectorView), IntegratorError> {
     let error = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| error(why.to_string()))?;
     let detector = match &recipe.detector_file {
@@ -135,21 +151,34 @@ fn load_mean_image(
     files: &[FileRef],
     view: &DetectorView,
 ) -> Result<Option<Vec<f64>>, IntegratorError> {
-    let load = || view.load_image(|shape| images::load_mean(role, files, shape).map(Option::unwrap_or_default));
+    let load = || {
+        view.load_image(|shape| {
+            images::load_mean(role, files, shape).map(Option::unwrap_or_default)
+        })
+    };
     (!files.is_empty()).then(load).transpose()
 }
 
-/// Builds the mask of the frames' pixels, true where masked: the union of the gap mask, the recipe's masks and its
-/// masked regions.
-fn build_mask(recipe: &Recipe, geometry: &Geometry, view: &DetectorView) -> Result<Vec<bool>, IntegratorError> {
+/// Builds the mask of the frames' pixels, true where masked: the union of the gap mask, the
+/// recipe's masks and its masked regions.
+fn build_mask(
+    recipe: &Recipe,
+    geometry: &Geometry,
+    view: &DetectorView,
+) -> Result<Vec<bool>, IntegratorError> {
     let [rows, columns] = view.frame_shape();
     let gaps = if recipe.detector_mask { view.detector().gap_mask() } else { None };
-    let mut mask = gaps.map_or_else(|| vec![false; rows * columns], |gaps| view.select_frame_pixels(gaps));
+    let mut mask =
+        gaps.map_or_else(|| vec![false; rows * columns], |gaps| view.select_frame_pixels(gaps));
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
             let to_masked = |value: f64| (value != 0.0) != inverted;
-            let load =
-                |shape| Ok(images::load_image(ImageRole::Mask, file, shape)?.into_iter().map(to_masked).collect());
+            let load = |shape| {
+                Ok(images::load_image(ImageRole::Mask, file, shape)?
+                    .into_iter()
+                    .map(to_masked)
+                    .collect())
+            };
             mask.iter_mut().zip(view.load_mask(load)?).for_each(|(masked, also)| *masked |= also);
         }
     }
@@ -165,7 +194,8 @@ fn build_mask(recipe: &Recipe, geometry: &Geometry, view: &DetectorView) -> Resu
     Ok(mask)
 }
 
-/// Returns flat · solid angle · polarization · absorbed fraction of each pixel, as far as the recipe applies them.
+/// Returns flat · solid angle · polarization · absorbed fraction of each pixel, as far as the
+/// recipe applies them.
 fn build_normalization(
     recipe: &Recipe,
     poni: &Poni,
@@ -178,13 +208,18 @@ fn build_normalization(
         product.iter_mut().for_each(|correction| *correction = correction.recip());
     }
     let mut multiply = |factors| {
-        product.iter_mut().zip(view.select_frame_pixels(factors)).for_each(|(value, factor): (_, f64)| *value *= factor)
+        product
+            .iter_mut()
+            .zip(view.select_frame_pixels(factors))
+            .for_each(|(value, factor): (_, f64)| *value *= factor)
     };
     if recipe.solid_angle {
         multiply(geometry.solid_angle());
     }
     if let Some(factor) = recipe.polarization {
-        multiply(geometry.polarization(factor, recipe.polarization_offset.unwrap_or(0.0).to_radians()));
+        multiply(
+            geometry.polarization(factor, recipe.polarization_offset.unwrap_or(0.0).to_radians()),
+        );
     }
     if let Some(optical_depth) = sensor_optical_depth(recipe, poni)? {
         multiply(geometry.sensor_absorption(optical_depth));
@@ -192,20 +227,21 @@ fn build_normalization(
     Ok(product)
 }
 
-/// Returns the attenuation coefficient times the thickness of the recipe's sensor, at the wavelength of the PONI file;
-/// `None` if the recipe has no sensor.
+/// Returns the attenuation coefficient times the thickness of the recipe's sensor, at the
+/// wavelength of the PONI file; `None` if the recipe has no sensor.
 fn sensor_optical_depth(recipe: &Recipe, poni: &Poni) -> Result<Option<f64>, IntegratorError> {
     let Some(sensor) = &recipe.sensor else { return Ok(None) };
     let error = |why: String| IntegratorError::Unsupported(format!("sensor {sensor}: {why}"));
-    let material: SensorMaterial = sensor.material.parse().map_err(|why: UnknownMaterial| error(why.to_string()))?;
+    let material: SensorMaterial =
+        sensor.material.parse().map_err(|why: UnknownMaterial| error(why.to_string()))?;
     let wavelength = poni.wavelength.ok_or_else(|| error(NO_WAVELENGTH.to_owned()))?;
-    let attenuation = material.attenuation_coefficient(wavelength).map_err(|why| error(why.to_string()))?;
+    let attenuation =
+        material.attenuation_coefficient(wavelength).map_err(|why| error(why.to_string()))?;
     Ok(Some(attenuation * sensor.thickness))
 }
 
 /// Why a sensor can't be applied without a wavelength, and what to do.
-const NO_WAVELENGTH: &str =
-    "needs a wavelength, and the PONI file gives none; add `Wavelength: METRES` to it, or leave out the sensor";
+const NO_WAVELENGTH: &str = "needs a wavelength, and the PONI file gives none; add `Wavelength: METRES` to it, or leave out the sensor";
 
 /// Translates the recipe's unit, bins, ranges and splitting into the types of crate `binning`.
 fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {

@@ -21,10 +21,18 @@ fn errors() {
             name: "mask.npy".to_owned(),
             why: "0 images; expected at least one".to_owned(),
         },
-        IntegratorError::Shape { role: "dark", name: "dark.edf".to_owned(), found: [2, 3], expected: [195, 487] },
+        IntegratorError::Shape {
+            role: "dark",
+            name: "dark.edf".to_owned(),
+            found: [2, 3],
+            expected: [195, 487],
+        },
         IntegratorError::Binning("all 600 pixels are masked".to_owned()),
         IntegratorError::Coding("the pixel type is u16; expected i32 as in the task".to_owned()),
-        IntegratorError::NothingValid { dtype: "u16".to_owned(), settings: "valid-min 65536".to_owned() },
+        IntegratorError::NothingValid {
+            dtype: "u16".to_owned(),
+            settings: "valid-min 65536".to_owned(),
+        },
         IntegratorError::Unsupported("sensor CdTe,1mm: needs a wavelength".to_owned()),
     ];
     let messages = [
@@ -41,20 +49,26 @@ fn errors() {
     let end = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early");
     let read = AssembleError::Read { offset: 4096, why: end };
     assert_eq!(read.to_string(), "offset 4096: the file ends early");
-    let decode =
-        AssembleError::Decode { offset: 4096, why: DecodeError::Length { filter: "raw", found: 99, expected: 100 } };
+    let decode = AssembleError::Decode {
+        offset: 4096,
+        why: DecodeError::Length { filter: "raw", found: 99, expected: 100 },
+    };
     assert_eq!(decode.to_string(), "offset 4096: raw: 99 bytes; expected 100");
 }
 
 #[test]
 fn errors_of_recipes() {
     let error_of = |settings: Settings, shape| {
-        let settings = Settings { geometry: Some(PONI.to_owned()), unit: "2th_deg".parse().ok(), ..settings };
+        let settings =
+            Settings { geometry: Some(PONI.to_owned()), unit: "2th_deg".parse().ok(), ..settings };
         let recipe = Recipe::resolve(&settings).expect("a recipe");
-        integrator::check(&recipe, &FrameLayout::full_frame(shape), PixelType::U16).expect_err("an error").to_string()
+        integrator::check(&recipe, &FrameLayout::full_frame(shape), PixelType::U16)
+            .expect_err("an error")
+            .to_string()
     };
     let frames = [195, 487];
-    let sensor = Settings { sensor: Some("CdTe,1mm".parse().expect("a sensor")), ..Settings::default() };
+    let sensor =
+        Settings { sensor: Some("CdTe,1mm".parse().expect("a sensor")), ..Settings::default() };
     let messages = [
         error_of(Settings { valid_min: Some(65536.0), ..Settings::default() }, frames),
         error_of(Settings { radial_range: Some([90.0, 95.0]), ..Settings::default() }, frames),

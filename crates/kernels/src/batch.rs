@@ -1,7 +1,7 @@
 //! Integrates batches of stored frames on the CPU; the entry point of crate `integrator`.
 //!
-//! Frames that are native pixels or bitshuffled blocks are decoded and summed tile by tile, 8 or 16 frames at once
-//! ([`crate::fused`]). Frames of other codecs are decoded whole before.
+//! Frames that are native pixels or bitshuffled blocks are decoded and summed tile by tile, 8 or 16
+//! frames at once ([`crate::fused`]). Frames of other codecs are decoded whole before.
 
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
@@ -15,7 +15,8 @@ use crate::robust::{self, CsrMatrix};
 use crate::simd::{Isa, Kernel, Simd};
 use crate::sums::Sums;
 
-/// One thread's working memory, which is kept from call to call, and the instruction set that the thread uses.
+/// One thread's working memory, which is kept from call to call, and the instruction set that the
+/// thread uses.
 pub struct Scratch {
     isa: Isa,
     /// Decoded frames of codecs that are not decoded tile by tile.
@@ -27,8 +28,8 @@ pub struct Scratch {
     decode_paths: DecodePathCounts,
 }
 
-/// How many frames are decoded whole and then summed together. More would take more memory and gain little, because
-/// these codecs take most of the time.
+/// How many frames are decoded whole and then summed together. More would take more memory and gain
+/// little, because these codecs take most of the time.
 const DECODED_FRAMES_PER_BATCH: usize = 4;
 
 impl Default for Scratch {
@@ -38,7 +39,8 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Returns empty working memory for `isa`, or for [`Isa::Portable`] if the processor lacks `isa`.
+    /// Returns empty working memory for `isa`, or for [`Isa::Portable`] if the processor lacks
+    /// `isa`.
     pub fn new(isa: Isa) -> Scratch {
         let isa = if Isa::available().contains(&isa) { isa } else { Isa::Portable };
         Scratch {
@@ -57,12 +59,14 @@ impl Scratch {
         self.isa
     }
 
-    /// Returns how many frames took which decode path since the last call, and starts counting anew.
+    /// Returns how many frames took which decode path since the last call, and starts counting
+    /// anew.
     pub fn take_decode_paths(&mut self) -> DecodePathCounts {
         std::mem::take(&mut self.decode_paths)
     }
 
-    /// Returns how many frames are summed side by side. Batches of a multiple of it are the fastest.
+    /// Returns how many frames are summed side by side. Batches of a multiple of it are the
+    /// fastest.
     pub fn frames_per_batch(&self) -> usize {
         self.isa.lanes()
     }
@@ -70,9 +74,9 @@ impl Scratch {
 
 /// Decodes frames and sums their pixels by one plan. Returns one result per frame, in order.
 ///
-/// Each frame must decode to the plan's number of pixels, of the pipeline's type. The sums are equal to those of
-/// [`crate::accumulate_frame`] to the bit, whatever the number of frames. The result of a frame
-/// that can't be decoded is an error; the other frames are integrated.
+/// Each frame must decode to the plan's number of pixels, of the pipeline's type. The sums are
+/// equal to those of [`crate::accumulate_frame`] to the bit, whatever the number of frames. The
+/// result of a frame that can't be decoded is an error; the other frames are integrated.
 pub fn integrate_batch(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
@@ -81,11 +85,15 @@ pub fn integrate_batch(
     scratch: &mut Scratch,
 ) -> Vec<Result<Sums, DecodeError>> {
     let by_frame = integrate_batch_by_plans(pipeline, &[(plan, invalid)], frames, scratch);
-    by_frame.into_iter().map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan"))).collect()
+    by_frame
+        .into_iter()
+        .map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan")))
+        .collect()
 }
 
-/// Decodes frames and sums their pixels by several plans, each with its own rule for invalid pixels. Returns for each
-/// frame the sums by each plan, in order; otherwise like [`integrate_batch`].
+/// Decodes frames and sums their pixels by several plans, each with its own rule for invalid
+/// pixels. Returns for each frame the sums by each plan, in order; otherwise like
+/// [`integrate_batch`].
 ///
 /// Plans that share a rule share the decoding of each tile.
 ///
@@ -97,12 +105,16 @@ pub fn integrate_batch_by_plans(
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-    assert!(plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()), "plans for frames of one size");
+    assert!(
+        plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()),
+        "plans for frames of one size"
+    );
     with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch))
 }
 
 impl CsrMatrix {
-    /// Decodes frames and returns the sums of each. `plan` must be the plan that the matrix was made from.
+    /// Decodes frames and returns the sums of each. `plan` must be the plan that the matrix was
+    /// made from.
     ///
     /// A frame that can't be decoded gives an error; the other frames are not affected.
     pub fn integrate(
@@ -131,10 +143,13 @@ impl<'a, T: Pixel> SameMaskGroup<'a, T> {
         let mut groups: Vec<Self> = Vec::new();
         for (plan_index, (plan, invalid)) in plans.iter().enumerate() {
             let rules = InvalidRules::new(invalid);
-            let index = groups.iter().position(|group| group.rules.native == rules.native).unwrap_or_else(|| {
-                groups.push(Self { rules, plans: Vec::new(), plan_indices: Vec::new() });
-                groups.len() - 1
-            });
+            let index = groups
+                .iter()
+                .position(|group| group.rules.native == rules.native)
+                .unwrap_or_else(|| {
+                    groups.push(Self { rules, plans: Vec::new(), plan_indices: Vec::new() });
+                    groups.len() - 1
+                });
             groups[index].plans.push(plan);
             groups[index].plan_indices.push(plan_index);
         }
@@ -152,9 +167,12 @@ fn integrate<T: Pixel>(
     scratch: &mut Scratch,
 ) -> Vec<FrameResult> {
     let groups = SameMaskGroup::<T>::group_plans(plans);
-    let Some((plan, _)) = plans.first() else { return frames.iter().map(|_| Ok(Vec::new())).collect() };
+    let Some((plan, _)) = plans.first() else {
+        return frames.iter().map(|_| Ok(Vec::new())).collect();
+    };
     let frame_bytes = plan.pixels() * T::SIZE;
-    let mut rows: Vec<FrameResult> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
+    let mut rows: Vec<FrameResult> =
+        frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
     let (direct, decoded): (Vec<usize>, Vec<usize>) =
         (0..frames.len()).partition(|&i| PixelSource::can_open(pipeline, &frames[i]));
 
@@ -163,7 +181,10 @@ fn integrate<T: Pixel>(
             let open = |&i: &usize| PixelSource::open(pipeline, &frames[i], frame_bytes);
             let sources: Vec<_> = batch.iter().map(open).collect();
             if group_index == 0 {
-                sources.iter().flatten().for_each(|source| scratch.decode_paths += source.decode_path(&group.rules));
+                sources
+                    .iter()
+                    .flatten()
+                    .for_each(|source| scratch.decode_paths += source.decode_path(&group.rules));
             }
             scratch.integrate_into(&mut rows, batch, group, sources);
         }
@@ -176,13 +197,19 @@ fn integrate<T: Pixel>(
             frame.resize(frame_bytes + SLACK, 0);
             pipeline.decode_with_slack(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes)
         };
-        let results: Vec<Result<(), DecodeError>> = batch.iter().zip(&mut memory).map(decode).collect();
+        let results: Vec<Result<(), DecodeError>> =
+            batch.iter().zip(&mut memory).map(decode).collect();
         for group in &groups {
             let source = |(frame, result): (_, &Result<(), DecodeError>)| {
                 let frame: &Vec<u8> = frame;
                 result.clone().map(|()| PixelSource::Native(&frame[..frame_bytes]))
             };
-            scratch.integrate_into(&mut rows, batch, group, memory.iter().zip(&results).map(source).collect());
+            scratch.integrate_into(
+                &mut rows,
+                batch,
+                group,
+                memory.iter().zip(&results).map(source).collect(),
+            );
         }
         scratch.frames = memory;
     }
@@ -190,8 +217,8 @@ fn integrate<T: Pixel>(
 }
 
 impl Scratch {
-    /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`, and puts the sums
-    /// into `rows`.
+    /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`,
+    /// and puts the sums into `rows`.
     fn integrate_into<T: Pixel>(
         &mut self,
         rows: &mut [FrameResult],
@@ -200,10 +227,13 @@ impl Scratch {
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
     ) {
         let isa = self.isa;
-        let sums = isa.run(SumTiles { scratch: self, plans: &group.plans, rules: &group.rules, sources });
+        let sums =
+            isa.run(SumTiles { scratch: self, plans: &group.plans, rules: &group.rules, sources });
         for (&i, sums) in batch.iter().zip(sums) {
             match (sums, &mut rows[i]) {
-                (Ok(sums), Ok(row)) => group.plan_indices.iter().zip(sums).for_each(|(&plan, sums)| row[plan] = sums),
+                (Ok(sums), Ok(row)) => {
+                    group.plan_indices.iter().zip(sums).for_each(|(&plan, sums)| row[plan] = sums)
+                }
                 (Err(error), row) => *row = Err(error),
                 (Ok(_), Err(_)) => {}
             }

@@ -5,8 +5,8 @@ use crate::summation_order::{STREAM_PIXELS, STREAMS, TILE};
 /// How many 64-bit words a bitmap has.
 const WORDS_PER_TILE: usize = TILE / 64;
 
-/// A set of pixels of one tile, one bit per pixel. Bit `p % 64` of word `p / 64` is pixel `p`, as in a bit plane of the
-/// bitshuffle filter.
+/// A set of pixels of one tile, one bit per pixel. Bit `p % 64` of word `p / 64` is pixel `p`, as
+/// in a bit plane of the bitshuffle filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Bitmap(pub(crate) [u64; WORDS_PER_TILE]);
@@ -63,10 +63,14 @@ impl Bitmap {
 
     /// Iterates over the pixels in the set, in rising order.
     pub(crate) fn iter_ones(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(i, &word)| iter_bits(word).map(move |bit| i * 64 + bit))
+        self.0
+            .iter()
+            .enumerate()
+            .flat_map(|(i, &word)| iter_bits(word).map(move |bit| i * 64 + bit))
     }
 
-    /// Calls `visit` with the pixels in the set in the order of summation: one of each stream in turn.
+    /// Calls `visit` with the pixels in the set in the order of summation: one of each stream in
+    /// turn.
     #[inline(always)]
     pub(crate) fn for_each_in_order(&self, mut visit: impl FnMut(usize)) {
         for i in (0..STREAM_PIXELS).step_by(16) {
@@ -114,8 +118,14 @@ mod tests {
         let bits = Bitmap::from_fn(is_set);
         let mut summed = Vec::new();
         bits.for_each_in_order(|p| summed.push(p));
-        assert_eq!(summed, summation_order::pixels_of_tile(TILE).filter(|&p| is_set(p)).collect::<Vec<_>>());
-        assert_eq!(bits.iter_ones().collect::<Vec<_>>(), (0..TILE).filter(|&p| is_set(p)).collect::<Vec<_>>());
+        assert_eq!(
+            summed,
+            summation_order::pixels_of_tile(TILE).filter(|&p| is_set(p)).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            bits.iter_ones().collect::<Vec<_>>(),
+            (0..TILE).filter(|&p| is_set(p)).collect::<Vec<_>>()
+        );
         assert_eq!(bits.count() as usize, summed.len());
         assert!(bits.without(&Bitmap::FULL).is_empty() && !bits.is_empty());
     }

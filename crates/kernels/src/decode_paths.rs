@@ -1,17 +1,19 @@
 //! Counts how many frames took which decode path; result records report it as `decode_path`.
 //!
-//! The path explains the speed: a codec that must be decoded whole is slower than bitshuffled blocks.
+//! The path explains the speed: a codec that must be decoded whole is slower than bitshuffled
+//! blocks.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many frames took each decode path. `Display` gives a sentence with the paths that were taken.
+/// How many frames took each decode path. `Display` gives a sentence with the paths that were
+/// taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodePathCounts {
     /// Frames that were decompressed block by block and read from the bit planes: the fastest path.
     pub planes: u64,
-    /// Frames that were decompressed and unshuffled block by block, because the invalid values have no set bit in
-    /// common or because tiles cross the borders of blocks.
+    /// Frames that were decompressed and unshuffled block by block, because the invalid values have
+    /// no set bit in common or because tiles cross the borders of blocks.
     pub unshuffled: u64,
     /// Frames that are stored as uncompressed native pixels.
     pub native: u64,
@@ -41,11 +43,15 @@ impl fmt::Display for DecodePathCounts {
             ),
             (self.native, "as stored"),
             (self.decoded, "decoded whole (slower: the codec can't be decoded block by block)"),
-            (self.csr, "decoded for sums by bin (slower: the method needs all pixels of a bin at once)"),
+            (
+                self.csr,
+                "decoded for sums by bin (slower: the method needs all pixels of a bin at once)",
+            ),
         ];
         let taken = all.iter().filter(|(frames, _)| *frames > 0);
         let noun = |frames: u64| if frames == 1 { "frame" } else { "frames" };
-        let taken: Vec<String> = taken.map(|&(frames, path)| format!("{frames} {} {path}", noun(frames))).collect();
+        let taken: Vec<String> =
+            taken.map(|&(frames, path)| format!("{frames} {} {path}", noun(frames))).collect();
         f.write_str(if taken.is_empty() { "no frames" } else { "" })?;
         f.write_str(&taken.join(", "))
     }
@@ -60,7 +66,10 @@ mod tests {
         let mut counts = DecodePathCounts { planes: 30, ..DecodePathCounts::default() };
         counts += DecodePathCounts { planes: 2, decoded: 1, ..DecodePathCounts::default() };
         let shown = counts.to_string();
-        assert!(shown.starts_with("32 frames from bit planes, 1 frame decoded whole (slower: "), "{shown}");
+        assert!(
+            shown.starts_with("32 frames from bit planes, 1 frame decoded whole (slower: "),
+            "{shown}"
+        );
         assert_eq!(DecodePathCounts::default().to_string(), "no frames");
     }
 }

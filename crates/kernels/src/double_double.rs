@@ -1,12 +1,14 @@
-//! [`DoubleDouble`], a number of twice the precision of f64, for sums from which terms are subtracted again.
+//! [`DoubleDouble`], a number of twice the precision of f64, for sums from which terms are
+//! subtracted again.
 
 use std::ops::{AddAssign, Mul, SubAssign};
 
 /// An unevaluated sum `high + low` of two doubles, with some 106 bits of mantissa.
 ///
-/// The sums of a plan over all its pixels have this type. If a frame has invalid pixels, their terms are subtracted,
-/// and the result is as exact as a sum over the other pixels, even in a bin that loses nearly all of its pixels. Uses
-/// the error-free transformations of Dekker (1971) and Knuth (The Art of Computer Programming 2, 4.2.2).
+/// The sums of a plan over all its pixels have this type. If a frame has invalid pixels, their
+/// terms are subtracted, and the result is as exact as a sum over the other pixels, even in a bin
+/// that loses nearly all of its pixels. Uses the error-free transformations of Dekker (1971) and
+/// Knuth (The Art of Computer Programming 2, 4.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct DoubleDouble {
@@ -77,8 +79,9 @@ mod tests {
     fn terms_that_are_subtracted_again_leave_no_error() {
         let small = DoubleDouble::two_product(1e-7, 0.3);
         let mut sum = DoubleDouble::default();
-        let large: Vec<DoubleDouble> =
-            (1..10_000).map(|i| DoubleDouble::two_product(i as f64 * 0.1, 1.0 / i as f64 + 3.)).collect();
+        let large: Vec<DoubleDouble> = (1..10_000)
+            .map(|i| DoubleDouble::two_product(i as f64 * 0.1, 1.0 / i as f64 + 3.))
+            .collect();
         large.iter().for_each(|&t| sum += t);
         sum += small;
         large.iter().rev().for_each(|&t| sum -= t);

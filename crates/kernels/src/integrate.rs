@@ -1,7 +1,9 @@
 //! [`integrate_frames`], which integrates frames by any mix of methods.
 
 use crate::batch::integrate_batch_by_plans;
-use crate::{CsrMatrix, DecodeError, EncodedFrame, IntegrationPlan, InvalidValues, Pipeline, Scratch, Sums};
+use crate::{
+    CsrMatrix, DecodeError, EncodedFrame, IntegrationPlan, InvalidValues, Pipeline, Scratch, Sums,
+};
 
 /// The inputs of one integration: plan, rule for invalid pixels and method.
 #[derive(Clone, Copy)]
@@ -10,14 +12,16 @@ pub struct IntegrationSpec<'a> {
     pub plan: &'a IntegrationPlan,
     /// The pixel values that mean "no measurement".
     pub invalid: &'a InvalidValues,
-    /// The matrix by bin, made from `plan`, for methods that need all pixels of a bin; `None` for plain sums.
+    /// The matrix by bin, made from `plan`, for methods that need all pixels of a bin; `None` for
+    /// plain sums.
     pub csr: Option<&'a CsrMatrix>,
 }
 
-/// Decodes and integrates frames by each spec. Returns for each frame the sums by each spec, in order.
+/// Decodes and integrates frames by each spec. Returns for each frame the sums by each spec, in
+/// order.
 ///
-/// Plain sums go through [`integrate_batch_by_plans`], which decodes each frame once. Each spec with a [`CsrMatrix`] goes
-/// through [`CsrMatrix::integrate`], which decodes the frames again.
+/// Plain sums go through [`integrate_batch_by_plans`], which decodes each frame once. Each spec
+/// with a [`CsrMatrix`] goes through [`CsrMatrix::integrate`], which decodes the frames again.
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
@@ -28,8 +32,10 @@ pub fn integrate_frames(
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
     let mut results = FrameResults::new(frames.len(), specs.len());
-    let (plain, by_bin): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&index| specs[index].csr.is_none());
-    let plans: Vec<_> = plain.iter().map(|&index| (specs[index].plan, specs[index].invalid)).collect();
+    let (plain, by_bin): (Vec<usize>, Vec<usize>) =
+        (0..specs.len()).partition(|&index| specs[index].csr.is_none());
+    let plans: Vec<_> =
+        plain.iter().map(|&index| (specs[index].plan, specs[index].invalid)).collect();
     results.put(&plain, integrate_batch_by_plans(pipeline, &plans, frames, scratch));
     for index in by_bin {
         let IntegrationSpec { plan, invalid, csr } = specs[index];
@@ -40,8 +46,8 @@ pub fn integrate_frames(
     results.into_frames()
 }
 
-/// The results of several frames by several specs, of which some are integrated apart from others. The specs are known by
-/// their indices.
+/// The results of several frames by several specs, of which some are integrated apart from others.
+/// The specs are known by their indices.
 pub struct FrameResults {
     /// For each frame, its sums by each spec, or why it can't be decoded.
     frames: Vec<Result<Vec<Sums>, DecodeError>>,
@@ -53,12 +59,14 @@ impl FrameResults {
         Self { frames: (0..frames).map(|_| Ok(vec![Sums::default(); specs])).collect() }
     }
 
-    /// Puts in the results of the specs with these indices: for each frame, the sums by each of them. A frame keeps the
-    /// first error that it gets.
+    /// Puts in the results of the specs with these indices: for each frame, the sums by each of
+    /// them. A frame keeps the first error that it gets.
     pub fn put(&mut self, specs: &[usize], results: Vec<Result<Vec<Sums>, DecodeError>>) {
         for (frame, result) in self.frames.iter_mut().zip(results) {
             match (frame, result) {
-                (Ok(all), Ok(sums)) => specs.iter().zip(sums).for_each(|(&spec, sums)| all[spec] = sums),
+                (Ok(all), Ok(sums)) => {
+                    specs.iter().zip(sums).for_each(|(&spec, sums)| all[spec] = sums)
+                }
                 (frame @ Ok(_), Err(why)) => *frame = Err(why),
                 (Err(_), _) => {}
             }

@@ -1,24 +1,29 @@
-//! The inner loops of azimuthal integration: decodes stored frames and sums their pixels into bins, on the CPU or an
-//! OpenCL device. Crate `integrator` builds the inputs from a recipe and calls these functions.
+//! The inner loops of azimuthal integration: decodes stored frames and sums their pixels into bins,
+//! on the CPU or an OpenCL device. Crate `integrator` builds the inputs from a recipe and calls
+//! these functions.
 //!
-//! 1. A [`Pipeline`] describes how a chunk is stored: HDF5 filters (bitshuffle, LZ4, Zstd, ...), pixel type, byte
-//!    order.
-//! 2. A [`TiledCsc`] is the sparse matrix from pixels to bins. An [`IntegrationPlan`] adds the normalization, dark and
-//!    variance of each pixel, and all sums over the matrix that do not depend on the frame.
+//! 1. A [`Pipeline`] describes how a chunk is stored: HDF5 filters (bitshuffle, LZ4, Zstd, ...),
+//!    pixel type, byte order.
+//! 2. A [`TiledCsc`] is the sparse matrix from pixels to bins. An [`IntegrationPlan`] adds the
+//!    normalization, dark and variance of each pixel, and all sums over the matrix that do not
+//!    depend on the frame.
 //! 3. [`InvalidValues`] are the pixel values that mean "no measurement".
-//! 4. [`integrate_batch`] decodes a batch of [`EncodedFrame`]s and returns [`Sums`] per frame, on one thread, with
-//!    memory from a [`Scratch`]. [`integrate_frames`] applies several plans at once and includes the methods of
-//!    [`CsrMatrix`]: sigma clipping, means between quantiles, azimuthal variance. [`opencl`] does it on a device.
+//! 4. [`integrate_batch`] decodes a batch of [`EncodedFrame`]s and returns [`Sums`] per frame, on
+//!    one thread, with memory from a [`Scratch`]. [`integrate_frames`] applies several plans at
+//!    once and includes the methods of [`CsrMatrix`]: sigma clipping, means between quantiles,
+//!    azimuthal variance. [`opencl`] does it on a device.
 //!
 //! Intensities are left to the caller: `signal / norm`; see [`Sums`].
 //!
-//! [`accumulate_frame`] integrates one decoded frame in plain scalar code. It is the reference for plain sums: every
-//! faster path on the CPU gives the same bytes, because all keep the order that [`summation_order`] defines. Sums on an
-//! OpenCL device have another fixed order, and agree with the CPU's to rounding. The methods of [`CsrMatrix`] sum each bin
-//! in sixteen partial sums; those that a device computes, too, have the same bytes there.
+//! [`accumulate_frame`] integrates one decoded frame in plain scalar code. It is the reference for
+//! plain sums: every faster path on the CPU gives the same bytes, because all keep the order that
+//! [`summation_order`] defines. Sums on an OpenCL device have another fixed order, and agree with
+//! the CPU's to rounding. The methods of [`CsrMatrix`] sum each bin in sixteen partial sums; those
+//! that a device computes, too, have the same bytes there.
 //!
 //! # Example
-//! Two frames of four pixels, stored as they are, and a matrix that puts two pixels into each of two bins:
+//! Two frames of four pixels, stored as they are, and a matrix that puts two pixels into each of
+//! two bins:
 //! ```
 //! use kernels::{
 //!     IntegrationPlan, InvalidValues, PixelType, Pipeline, Scratch, EncodedFrame, TiledCsc, VarianceModel, integrate_batch,

@@ -1,13 +1,15 @@
-//! The pixel types that detectors write, and the conversion of a pixel to the number that is summed.
+//! The pixel types that detectors write, and the conversion of a pixel to the number that is
+//! summed.
 
 use std::fmt;
 use std::ops::BitOrAssign;
 use std::str::FromStr;
 
-/// The type of a frame's pixels. `Display` and `FromStr` use the names of the records: `u8`, `i32`, `f64`, ...
+/// The type of a frame's pixels. `Display` and `FromStr` use the names of the records: `u8`, `i32`,
+/// `f64`, ...
 ///
-/// Crate `frames` has its own list of types, `Dtype`, because the kernels don't depend on files and frames don't
-/// depend on the kernels; records connect the two by these names.
+/// Crate `frames` has its own list of types, `Dtype`, because the kernels don't depend on files and
+/// frames don't depend on the kernels; records connect the two by these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum PixelType {
@@ -72,7 +74,10 @@ impl FromStr for PixelType {
     type Err = UnknownPixelType;
 
     fn from_str(name: &str) -> Result<PixelType, UnknownPixelType> {
-        PixelType::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| UnknownPixelType(name.to_owned()))
+        PixelType::ALL
+            .into_iter()
+            .find(|t| t.name() == name)
+            .ok_or_else(|| UnknownPixelType(name.to_owned()))
     }
 }
 
@@ -131,8 +136,8 @@ pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
     /// Returns whether the pixel is neither NaN nor infinite.
     fn is_finite(self) -> bool;
 
-    /// Returns the part of an inclusive range that this type can hold; `None` if it is empty. Integer types use
-    /// `integers`, floating-point types `reals`.
+    /// Returns the part of an inclusive range that this type can hold; `None` if it is empty.
+    /// Integer types use `integers`, floating-point types `reals`.
     fn clip_range(integers: (i128, i128), reals: (f64, f64)) -> Option<(Self, Self)>;
 }
 
@@ -183,7 +188,9 @@ macro_rules! integer_pixel {
     )*};
 }
 
-integer_pixel!(u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64);
+integer_pixel!(
+    u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64
+);
 
 impl Pixel for f32 {
     type Bits = u32;
@@ -220,7 +227,8 @@ impl Pixel for f32 {
     }
 
     fn clip_range(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f32, f32)> {
-        // Limits are rounded inward: rounding to nearest could include an f32 that lies outside the range.
+        // Limits are rounded inward: rounding to nearest could include an f32 that lies outside the
+        // range.
         let (mut lowest, mut highest) = (low as f32, high as f32);
         if (lowest as f64) < low {
             lowest = lowest.next_up();

@@ -1,4 +1,5 @@
-//! [`IntegrationPlan`], the matrix of a recipe and all sums over it that do not depend on the frame.
+//! [`IntegrationPlan`], the matrix of a recipe and all sums over it that do not depend on the
+//! frame.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +20,12 @@ pub struct IntegrationPlanError {
     expected: usize,
 }
 
-/// A matrix, and the sums over its pixels that do not depend on the frame. With the weight w, the normalization n and
-/// the dark d of a pixel they are norm = Σ w n, norm_sq = Σ w² n², count = Σ w, and Σ w d, which is subtracted from the
-/// signal.
+/// A matrix, and the sums over its pixels that do not depend on the frame. With the weight w, the
+/// normalization n and the dark d of a pixel they are norm = Σ w n, norm_sq = Σ w² n², count = Σ w,
+/// and Σ w d, which is subtracted from the signal.
 ///
-/// The sums have twice the precision of a double, so that the invalid pixels of a frame can be subtracted exactly.
+/// The sums have twice the precision of a double, so that the invalid pixels of a frame can be
+/// subtracted exactly.
 #[derive(Clone, Debug)]
 pub struct IntegrationPlan {
     pub(crate) matrix: TiledCsc,
@@ -40,7 +42,8 @@ pub struct IntegrationPlan {
     static_sums: StaticSums,
 }
 
-/// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See [`BinStaticSums`].
+/// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See
+/// [`BinStaticSums`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaticSums {
     pub(crate) norm: Vec<f64>,
@@ -81,11 +84,12 @@ pub(crate) struct BinStaticSums {
 static NEXT_PLAN_ID: AtomicU64 = AtomicU64::new(1);
 
 impl IntegrationPlan {
-    /// Makes a plan for frames with as many pixels as the matrix. `normalization` has the product of the corrections of
-    /// each pixel (flat · solid angle · polarization · ..., without the monitor) and `dark` its dark in counts.
+    /// Makes a plan for frames with as many pixels as the matrix. `normalization` has the product
+    /// of the corrections of each pixel (flat · solid angle · polarization · ..., without the
+    /// monitor) and `dark` its dark in counts.
     ///
-    /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is removed from the matrix: as
-    /// in pyFAI, it counts as not measured.
+    /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is removed
+    /// from the matrix: as in pyFAI, it counts as not measured.
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
@@ -98,8 +102,9 @@ impl IntegrationPlan {
         IntegrationPlan::build(matrix, normalization, variance_model, dark, None)
     }
 
-    /// Makes a plan with the variance of each pixel given, equal in all frames, and the spread of pixels used where
-    /// `spread` says; otherwise like [`IntegrationPlan::new`]. A pixel whose variance is negative or not finite is removed from the matrix, too.
+    /// Makes a plan with the variance of each pixel given, equal in all frames, and the spread of
+    /// pixels used where `spread` says; otherwise like [`IntegrationPlan::new`]. A pixel whose
+    /// variance is negative or not finite is removed from the matrix, too.
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
@@ -127,7 +132,9 @@ impl IntegrationPlan {
         variance: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
         let expected = matrix.pixels();
-        for (what, array) in [("normalization", Some(normalization)), ("dark", dark), ("variance", variance)] {
+        for (what, array) in
+            [("normalization", Some(normalization)), ("dark", dark), ("variance", variance)]
+        {
             if let Some(found) = array.map(<[f64]>::len).filter(|&found| found != expected) {
                 return Err(IntegrationPlanError { what, found, expected });
             }
@@ -135,7 +142,11 @@ impl IntegrationPlan {
         matrix.drop_pixels(|p| {
             let n = normalization[p];
             let v = variance.map_or(0., |v| v[p]);
-            n == 0. || !n.is_finite() || dark.is_some_and(|d| !d[p].is_finite()) || !v.is_finite() || v < 0.
+            n == 0.
+                || !n.is_finite()
+                || dark.is_some_and(|d| !d[p].is_finite())
+                || !v.is_finite()
+                || v < 0.
         });
         let mut bin_sums = vec![BinStaticSums::default(); matrix.nbins()];
         let terms = StaticTerms { matrix: matrix.as_slices(), normalization, dark, variance };
@@ -169,10 +180,21 @@ impl IntegrationPlan {
     ) -> IntegrationPlan {
         let id = NEXT_PLAN_ID.fetch_add(1, Ordering::Relaxed);
         let static_sums = StaticSums::from_bins(&bin_sums);
-        IntegrationPlan { matrix, variance_model, id, unused, normalization, dark, variance, bin_sums, static_sums }
+        IntegrationPlan {
+            matrix,
+            variance_model,
+            id,
+            unused,
+            normalization,
+            dark,
+            variance,
+            bin_sums,
+            static_sums,
+        }
     }
 
-    /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] reads. The variance model is not written.
+    /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] reads. The variance
+    /// model is not written.
     ///
     /// # Errors
     /// An error of `out`.
@@ -185,10 +207,12 @@ impl IntegrationPlan {
         sections::write_section(out, &self.bin_sums)
     }
 
-    /// Reads a plan whose arrays stay in the mapped memory. If it holds a variance per pixel, that is the pixels' variance.
+    /// Reads a plan whose arrays stay in the mapped memory. If it holds a variance per pixel, that
+    /// is the pixels' variance.
     ///
     /// # Errors
-    /// Sections that are not a plan's, or have indices out of range. Values of weights and sums are not checked.
+    /// Sections that are not a plan's, or have indices out of range. Values of weights and sums are
+    /// not checked.
     pub fn from_sections(
         reader: &mut SectionReader,
         variance_model: VarianceModel,
@@ -207,15 +231,25 @@ impl IntegrationPlan {
         };
         let (dark, variance) = (optional()?, optional()?);
         let bin_sums = reader.read_section_of_len(matrix.nbins())?;
-        let pixel = if variance.is_some() { PixelVarianceModel::Given } else { variance_model.pixel };
+        let pixel =
+            if variance.is_some() { PixelVarianceModel::Given } else { variance_model.pixel };
         let variance_model = VarianceModel { pixel, ..variance_model };
-        Ok(IntegrationPlan::from_parts(matrix, variance_model, unused, normalization, dark, variance, bin_sums))
+        Ok(IntegrationPlan::from_parts(
+            matrix,
+            variance_model,
+            unused,
+            normalization,
+            dark,
+            variance,
+            bin_sums,
+        ))
     }
 
     /// Returns the bytes of all arrays, owned or shared.
     pub fn memory_bytes(&self) -> usize {
         let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
-        let by_pixel = size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
+        let by_pixel =
+            size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
         let by_bin = size_of_val(&*self.bin_sums) + 5 * size_of_val(self.norm());
         self.matrix.memory_bytes() + size_of_val(&*self.unused) + by_pixel + by_bin
     }
@@ -280,7 +314,8 @@ impl IntegrationPlan {
         self.matrix.has_entries(pixel)
     }
 
-    /// Returns the sums over all pixels except `invalid`: a frame's invalid pixels that have entries, in rising order.
+    /// Returns the sums over all pixels except `invalid`: a frame's invalid pixels that have
+    /// entries, in rising order.
     #[inline(always)]
     pub(crate) fn static_sums_without(&self, invalid: &[u32]) -> StaticSums {
         let mut bin_sums = self.bin_sums.to_vec();
@@ -344,8 +379,9 @@ impl StaticTerms<'_> {
                 norm,
                 norm_sq: norm * norm,
                 count: w.into(),
-                base_variance: variance
-                    .map_or(DoubleDouble::two_product(w, w), |v| DoubleDouble::two_product(w * w, v)),
+                base_variance: variance.map_or(DoubleDouble::two_product(w, w), |v| {
+                    DoubleDouble::two_product(w * w, v)
+                }),
                 dark: dark.map_or(DoubleDouble::default(), |d| DoubleDouble::two_product(w, d)),
                 entries: 1,
             };
@@ -364,7 +400,8 @@ impl BinStaticSums {
         self.entries += term.entries;
     }
 
-    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the rounding.
+    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
+    /// rounding.
     #[inline(always)]
     fn subtract(&mut self, term: BinStaticSums) {
         self.norm -= term.norm;

@@ -1,4 +1,5 @@
-//! [`accumulate_frame`], the scalar kernel: one frame and one pixel at a time. It is the reference of all others.
+//! [`accumulate_frame`], the scalar kernel: one frame and one pixel at a time. It is the reference
+//! of all others.
 
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::pixel::{Pixel, PixelType, with_pixel};
@@ -9,7 +10,8 @@ use crate::sums::Sums;
 /// Integrates a decoded frame of native-endian pixels, row-major, and overwrites `sums`.
 ///
 /// # Panics
-/// If the frame's length in bytes differs from the plan's number of pixels times the size of `dtype`.
+/// If the frame's length in bytes differs from the plan's number of pixels times the size of
+/// `dtype`.
 pub fn accumulate_frame(
     frame: &[u8],
     dtype: PixelType,
@@ -17,7 +19,12 @@ pub fn accumulate_frame(
     invalid: &InvalidValues,
     sums: &mut Sums,
 ) {
-    assert_eq!(frame.len(), plan.pixels() * dtype.size(), "bytes of a frame of {} {dtype}", plan.pixels());
+    assert_eq!(
+        frame.len(),
+        plan.pixels() * dtype.size(),
+        "bytes of a frame of {} {dtype}",
+        plan.pixels()
+    );
     *sums = with_pixel!(dtype, integrate(frame, plan, invalid));
 }
 
@@ -30,10 +37,17 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
     let rule = invalid.for_type::<T>();
     let mut invalid_pixels = Vec::new();
     for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
-        accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
+        accumulate_tile(
+            tile,
+            &TilePixels { bytes, rule: &rule },
+            plan,
+            &mut photons,
+            &mut invalid_pixels,
+        );
     }
     invalid_pixels.sort_unstable();
-    let without_masked = (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
+    let without_masked =
+        (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
     Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without_masked.as_ref())
 }
 
@@ -41,7 +55,8 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
 struct PhotonSums {
     /// Σ w raw.
     signal: Vec<f64>,
-    /// Σ w² (max(raw, 1) - 1): the variance in excess of the plan's base variance. Empty without Poisson variance.
+    /// Σ w² (max(raw, 1) - 1): the variance in excess of the plan's base variance. Empty without
+    /// Poisson variance.
     poisson_excess: Vec<f64>,
 }
 
@@ -75,7 +90,8 @@ impl<T: Pixel> TilePixels<'_, T> {
     }
 }
 
-/// Adds a tile in two rounds, as [`crate::summation_order`] defines them, and records its invalid pixels.
+/// Adds a tile in two rounds, as [`crate::summation_order`] defines them, and records its invalid
+/// pixels.
 fn accumulate_tile<T: Pixel>(
     tile_index: usize,
     pixels: &TilePixels<'_, T>,

@@ -1,8 +1,8 @@
-//! Writes arrays to a file so that they can be used in place when the file is memory-mapped: the format of cached
-//! matrices.
+//! Writes arrays to a file so that they can be used in place when the file is memory-mapped: the
+//! format of cached matrices.
 //!
-//! A section is a header of 64 bytes that begins with the payload's length in bytes, then the payload, padded to a
-//! multiple of 64. Numbers are in the native format of the machine.
+//! A section is a header of 64 bytes that begins with the payload's length in bytes, then the
+//! payload, padded to a multiple of 64. Numbers are in the native format of the machine.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -53,7 +53,9 @@ impl<T: AnyBitPattern> Deref for SharedArray<T> {
     fn deref(&self) -> &[T] {
         match self {
             SharedArray::Owned(items) => items,
-            SharedArray::Shared(section) => bytemuck::cast_slice(&(*section.memory).as_ref()[section.bytes.clone()]),
+            SharedArray::Shared(section) => {
+                bytemuck::cast_slice(&(*section.memory).as_ref()[section.bytes.clone()])
+            }
         }
     }
 }
@@ -116,7 +118,8 @@ pub struct SectionReader {
 }
 
 impl SectionReader {
-    /// Starts at byte `at` of the memory, which has to begin on a multiple of 64, as a mapped file does.
+    /// Starts at byte `at` of the memory, which has to begin on a multiple of 64, as a mapped file
+    /// does.
     pub fn new(memory: SharedBytes, at: usize) -> SectionReader {
         SectionReader { memory, at }
     }
@@ -124,8 +127,8 @@ impl SectionReader {
     /// Returns the next section as an array of `T`.
     ///
     /// # Errors
-    /// A section that reaches beyond the memory, whose length is not a multiple of the size of `T`, or that is not
-    /// aligned for `T`.
+    /// A section that reaches beyond the memory, whose length is not a multiple of the size of `T`,
+    /// or that is not aligned for `T`.
     pub fn read_section<T: AnyBitPattern>(&mut self) -> Result<SharedArray<T>, SectionError> {
         let (at, all) = (self.at, (*self.memory).as_ref());
         let beyond_end = SectionError { at, what: "a section reaches beyond the end of the file" };
@@ -135,7 +138,10 @@ impl SectionReader {
         let bytes = len.map(|len| start..start + len).filter(|bytes| bytes.end <= all.len());
         let bytes = bytes.ok_or(beyond_end)?;
         if bytemuck::try_cast_slice::<u8, T>(&all[bytes.clone()]).is_err() {
-            return Err(SectionError { at, what: "a section has items of another size, or is not aligned" });
+            return Err(SectionError {
+                at,
+                what: "a section has items of another size, or is not aligned",
+            });
         }
         self.at = bytes.end.next_multiple_of(SECTION_ALIGN);
         Ok(SharedArray::Shared(SharedSection {
@@ -149,10 +155,17 @@ impl SectionReader {
     ///
     /// # Errors
     /// As [`SectionReader::read_section`], and another number of items.
-    pub fn read_section_of_len<T: AnyBitPattern>(&mut self, items: usize) -> Result<SharedArray<T>, SectionError> {
+    pub fn read_section_of_len<T: AnyBitPattern>(
+        &mut self,
+        items: usize,
+    ) -> Result<SharedArray<T>, SectionError> {
         let at = self.at;
         let array = self.read_section()?;
-        if array.len() == items { Ok(array) } else { Err(SectionError { at, what: "a section has another length" }) }
+        if array.len() == items {
+            Ok(array)
+        } else {
+            Err(SectionError { at, what: "a section has another length" })
+        }
     }
 
     /// Returns the byte at which the next section begins.
@@ -199,10 +212,17 @@ mod tests {
     fn damaged_sections_are_errors() {
         let mut bytes = Vec::new();
         write_section(&mut bytes, &[1u8; 9]).unwrap();
-        let error_at =
-            |bytes: &[u8], at| SectionReader::new(memory(bytes), at).read_section::<u32>().unwrap_err().to_string();
-        assert_eq!(error_at(&bytes, 0), "byte 0: a section has items of another size, or is not aligned");
-        assert_eq!(error_at(&bytes, 1024), "byte 1024: a section reaches beyond the end of the file");
+        let error_at = |bytes: &[u8], at| {
+            SectionReader::new(memory(bytes), at).read_section::<u32>().unwrap_err().to_string()
+        };
+        assert_eq!(
+            error_at(&bytes, 0),
+            "byte 0: a section has items of another size, or is not aligned"
+        );
+        assert_eq!(
+            error_at(&bytes, 1024),
+            "byte 1024: a section reaches beyond the end of the file"
+        );
         bytes[..8].fill(0xff);
         assert_eq!(error_at(&bytes, 0), "byte 0: a section reaches beyond the end of the file");
         assert!(SectionReader::new(memory(&bytes), 64).read_section_of_len::<u8>(3).is_err());

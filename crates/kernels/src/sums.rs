@@ -3,24 +3,26 @@
 use crate::plan::{IntegrationPlan, StaticSums};
 use crate::variance_model::PixelVarianceModel;
 
-/// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it is set:
-/// intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
+/// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it
+/// is set: intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Σ w (raw - dark) over the valid pixels, in counts, where w is a pixel's weight in the bin. One value per bin; a cake's
-    /// bins are in the order (chi, radial).
+    /// Σ w (raw - dark) over the valid pixels, in counts, where w is a pixel's weight in the bin.
+    /// One value per bin; a cake's bins are in the order (chi, radial).
     pub signal: Vec<f64>,
-    /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1) or given; `None` without a variance model.
+    /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1) or given; `None` without a
+    /// variance model.
     pub variance: Option<Vec<f64>>,
     /// The frame's own weights, if pixels that the plan uses are invalid in this frame.
     pub weight_override: Option<WeightOverride>,
 }
 
-/// A frame's own norm, norm_sq and count, which take the place of the plan's because pixels that the plan uses are invalid in
-/// this frame. Exactly zero in a bin without valid pixels.
+/// A frame's own norm, norm_sq and count, which take the place of the plan's because pixels that
+/// the plan uses are invalid in this frame. Exactly zero in a bin without valid pixels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WeightOverride {
-    /// Σ w n, where n is the pixel's normalization (solid angle, polarization, flat field, absorption).
+    /// Σ w n, where n is the pixel's normalization (solid angle, polarization, flat field,
+    /// absorption).
     pub norm: Vec<f64>,
     /// Σ w² n².
     pub norm_sq: Vec<f64>,
@@ -29,9 +31,9 @@ pub struct WeightOverride {
 }
 
 impl Sums {
-    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1), with the
-    /// plan's sums. All kernels end with this function. `without_masked` are the plan's sums without the frame's invalid
-    /// pixels, if it has any.
+    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1),
+    /// with the plan's sums. All kernels end with this function. `without_masked` are the plan's
+    /// sums without the frame's invalid pixels, if it has any.
     pub(crate) fn from_photon_sums(
         plan: &IntegrationPlan,
         mut signal: Vec<f64>,

@@ -1,5 +1,5 @@
-//! [`TiledCsc`], the sparse matrix from pixels to bins, in tiled CSC form: for each pixel the first bin and the weights
-//! of that bin and the next, and for each tile a list of extra entries.
+//! [`TiledCsc`], the sparse matrix from pixels to bins, in tiled CSC form: for each pixel the first
+//! bin and the weights of that bin and the next, and for each tile a list of extra entries.
 
 use std::io::{self, Write};
 
@@ -17,24 +17,30 @@ pub enum MatrixError {
     Shape { starts: usize, bins: usize, weights: usize },
     #[error("matrix: pixel {pixel} has an entry in bin {bin}; expected rising bins below {nbins}")]
     Bin { pixel: usize, bin: u32, nbins: usize },
-    #[error("matrix: pixel {pixel} has the weight {weight}; expected a finite number, not negative")]
+    #[error(
+        "matrix: pixel {pixel} has the weight {weight}; expected a finite number, not negative"
+    )]
     Weight { pixel: usize, weight: f32 },
-    #[error("matrix: {nbins} bins for {pixels} pixels; expected 1 to 2^31 bins and fewer than 2^32 pixels")]
+    #[error(
+        "matrix: {nbins} bins for {pixels} pixels; expected 1 to 2^31 bins and fewer than 2^32 pixels"
+    )]
     Size { nbins: usize, pixels: usize },
 }
 
 /// The sparse matrix from pixels to bins, by pixel, in 12 bytes per pixel and 12 per extra entry.
 ///
-/// A pixel's *pair* is its first bin and the weights of that bin and the next. The few other entries (of large pixels,
-/// narrow bins, two-dimensional bins) are in one list per tile. Entries are in the order of [`crate::summation_order`].
+/// A pixel's *pair* is its first bin and the weights of that bin and the next. The few other
+/// entries (of large pixels, narrow bins, two-dimensional bins) are in one list per tile. Entries
+/// are in the order of [`crate::summation_order`].
 #[derive(Clone, Debug)]
 pub struct TiledCsc {
     nbins: usize,
     pixels: usize,
-    /// The first bin of each pixel, below `nbins`. A pixel without entries has the first bin of the previous pixel, whose
-    /// accumulators are in the cache. Padded to whole tiles.
+    /// The first bin of each pixel, below `nbins`. A pixel without entries has the first bin of the
+    /// previous pixel, whose accumulators are in the cache. Padded to whole tiles.
     first_bin: SharedArray<u32>,
-    /// The weights of each pixel in bins `first_bin` and `first_bin + 1`; 0 if it has no entry. Padded to whole tiles.
+    /// The weights of each pixel in bins `first_bin` and `first_bin + 1`; 0 if it has no entry.
+    /// Padded to whole tiles.
     pair_weights: SharedArray<[f32; 2]>,
     /// All other entries, tile by tile, each tile in the order of summation.
     extra: SharedArray<ExtraEntry>,
@@ -106,30 +112,49 @@ impl TiledCscBuilder {
 }
 
 impl TiledCsc {
-    /// Converts a matrix in CSC form. The entries of pixel `p` are `starts[p]..starts[p + 1]`; their `bins` rise and
-    /// are below `nbins`; a weight is the fraction of the pixel in the bin. Entries of weight zero are dropped.
+    /// Converts a matrix in CSC form. The entries of pixel `p` are `starts[p]..starts[p + 1]`;
+    /// their `bins` rise and are below `nbins`; a weight is the fraction of the pixel in the bin.
+    /// Entries of weight zero are dropped.
     ///
     /// # Errors
-    /// Arrays that are not of this form, a weight that is negative or not finite, or too many bins or pixels.
-    pub fn new(starts: &[u64], bins: &[u32], weights: &[f32], nbins: usize) -> Result<TiledCsc, MatrixError> {
+    /// Arrays that are not of this form, a weight that is negative or not finite, or too many bins
+    /// or pixels.
+    pub fn new(
+        starts: &[u64],
+        bins: &[u32],
+        weights: &[f32],
+        nbins: usize,
+    ) -> Result<TiledCsc, MatrixError> {
         let pixels = starts.len().saturating_sub(1);
         if nbins == 0 || nbins > 1 << 31 || u32::try_from(pixels).is_err() {
             return Err(MatrixError::Size { nbins, pixels });
         }
         let covers_all = starts.first() == Some(&0) && starts.last() == Some(&(bins.len() as u64));
         if !covers_all || !starts.is_sorted() || bins.len() != weights.len() {
-            return Err(MatrixError::Shape { starts: starts.len(), bins: bins.len(), weights: weights.len() });
+            return Err(MatrixError::Shape {
+                starts: starts.len(),
+                bins: bins.len(),
+                weights: weights.len(),
+            });
         }
         let padded = pixels.next_multiple_of(TILE);
-        let mut pairs =
-            TiledCscBuilder { nbins, first_bin: Vec::with_capacity(padded), pair_weights: Vec::with_capacity(padded) };
+        let mut pairs = TiledCscBuilder {
+            nbins,
+            first_bin: Vec::with_capacity(padded),
+            pair_weights: Vec::with_capacity(padded),
+        };
         let (mut extra, mut extra_starts) = (Vec::new(), vec![0]);
         let mut extra_by_pixel: Vec<Vec<ExtraEntry>> = vec![Vec::new(); TILE];
         for tile in (0..pixels).step_by(TILE) {
             let len = TILE.min(pixels - tile);
             for in_tile in 0..len {
                 let range = starts[tile + in_tile] as usize..starts[tile + in_tile + 1] as usize;
-                pairs.push(in_tile, &bins[range.clone()], &weights[range], &mut extra_by_pixel[in_tile])?;
+                pairs.push(
+                    in_tile,
+                    &bins[range.clone()],
+                    &weights[range],
+                    &mut extra_by_pixel[in_tile],
+                )?;
             }
             for in_tile in summation_order::pixels_of_tile(len) {
                 extra.append(&mut extra_by_pixel[in_tile]);
@@ -169,8 +194,12 @@ impl TiledCsc {
     pub(crate) fn tile(&self, tile: usize) -> CscTile<'_> {
         let start = tile * TILE;
         CscTile {
-            first_bin: self.first_bin[start..].first_chunk().expect("arrays are padded to whole tiles"),
-            pair_weights: self.pair_weights[start..].first_chunk().expect("arrays are padded to whole tiles"),
+            first_bin: self.first_bin[start..]
+                .first_chunk()
+                .expect("arrays are padded to whole tiles"),
+            pair_weights: self.pair_weights[start..]
+                .first_chunk()
+                .expect("arrays are padded to whole tiles"),
             extra: self.extra_of_tile(tile),
         }
     }
@@ -209,7 +238,11 @@ impl TiledCsc {
         let mut extra = Vec::with_capacity(self.extra.len());
         let mut extra_starts = vec![0];
         for tile in 0..self.tile_count() {
-            extra.extend(self.extra_of_tile(tile).iter().filter(|e| !is_dropped(tile * TILE + e.pixel as usize)));
+            extra.extend(
+                self.extra_of_tile(tile)
+                    .iter()
+                    .filter(|e| !is_dropped(tile * TILE + e.pixel as usize)),
+            );
             extra_starts.push(extra.len());
         }
         (self.extra, self.extra_starts) = (extra.into(), extra_starts.into());
@@ -235,7 +268,8 @@ impl TiledCsc {
     /// Sections that are not a matrix, or that have bins or pixels out of range.
     pub(crate) fn from_sections(reader: &mut SectionReader) -> Result<TiledCsc, SectionError> {
         let at = reader.offset();
-        let ensure = |is_valid: bool, what| if is_valid { Ok(()) } else { Err(SectionError::new(at, what)) };
+        let ensure =
+            |is_valid: bool, what| if is_valid { Ok(()) } else { Err(SectionError::new(at, what)) };
         let size = reader.read_section_of_len::<u64>(2)?;
         let (nbins, pixels) = (size[0] as usize, size[1] as usize);
         let is_size = (1..=1 << 31).contains(&size[0]) && u32::try_from(size[1]).is_ok();
@@ -245,18 +279,28 @@ impl TiledCsc {
         let pair_weights = reader.read_section_of_len(padded)?;
         let extra = reader.read_section::<ExtraEntry>()?;
         let extra_starts = reader.read_section_of_len::<usize>(padded / TILE + 1)?;
-        let covers_all = extra_starts.first() == Some(&0) && extra_starts.last() == Some(&extra.len());
-        ensure(covers_all && extra_starts.is_sorted(), "the matrix has entries that belong to no tile")?;
-        // A maximum over all bins is several times as fast as a search that ends at the first invalid bin.
+        let covers_all =
+            extra_starts.first() == Some(&0) && extra_starts.last() == Some(&extra.len());
+        ensure(
+            covers_all && extra_starts.is_sorted(),
+            "the matrix has entries that belong to no tile",
+        )?;
+        // A maximum over all bins is several times as fast as a search that ends at the first
+        // invalid bin.
         let last = first_bin.iter().fold(0, |last, &bin| last.max(bin));
         ensure((last as usize) < nbins, "the matrix has a bin beyond the last")?;
-        let [bin, pixel] = extra.iter().fold([0; 2], |[bin, pixel], e| [bin.max(e.bin), pixel.max(e.pixel)]);
-        ensure((bin as usize) < nbins && (pixel as usize) < TILE, "the matrix has a bin or pixel beyond the last")?;
+        let [bin, pixel] =
+            extra.iter().fold([0; 2], |[bin, pixel], e| [bin.max(e.bin), pixel.max(e.pixel)]);
+        ensure(
+            (bin as usize) < nbins && (pixel as usize) < TILE,
+            "the matrix has a bin or pixel beyond the last",
+        )?;
         Ok(TiledCsc { nbins, pixels, first_bin, pair_weights, extra, extra_starts })
     }
 }
 
-/// The arrays of a [`TiledCsc`] as slices, which is faster than the shared arrays for looking up many pixels.
+/// The arrays of a [`TiledCsc`] as slices, which is faster than the shared arrays for looking up
+/// many pixels.
 #[derive(Clone, Copy)]
 pub(crate) struct TiledCscRef<'a> {
     first_bin: &'a [u32],
@@ -278,7 +322,8 @@ impl<'a> TiledCscRef<'a> {
         let (tile, in_tile) = (pixel / TILE, pixel % TILE);
         let extra = &self.extra[self.extra_starts[tile]..self.extra_starts[tile + 1]];
         let start = extra.partition_point(|e| {
-            summation_order::position_in_order(e.pixel as usize) < summation_order::position_in_order(in_tile)
+            summation_order::position_in_order(e.pixel as usize)
+                < summation_order::position_in_order(in_tile)
         });
         let extra = extra[start..].iter().take_while(move |e| e.pixel as usize == in_tile);
         pair.chain(extra.map(|e| (e.bin as usize, e.weight)))

@@ -1,7 +1,8 @@
 //! [`VarianceModel`], the two choices from which the errors of bins follow.
 
-/// The variance of the sums of a bin: where the variance of a pixel comes from, and where the spread of the pixels in a bin
-/// takes the place of their variances. The choices are independent: the loops over pixels match on one or the other.
+/// The variance of the sums of a bin: where the variance of a pixel comes from, and where the
+/// spread of the pixels in a bin takes the place of their variances. The choices are independent:
+/// the loops over pixels match on one or the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VarianceModel {
     /// The variance that a pixel has by itself.
@@ -36,11 +37,14 @@ impl VarianceModel {
     /// No errors; [`crate::Sums::variance`] is `None`.
     pub const NONE: Self = Self { pixel: PixelVarianceModel::None, spread: SpreadRole::Unused };
     /// Counting statistics.
-    pub const POISSON: Self = Self { pixel: PixelVarianceModel::Counts, spread: SpreadRole::Unused };
+    pub const POISSON: Self =
+        Self { pixel: PixelVarianceModel::Counts, spread: SpreadRole::Unused };
     /// The spread of the pixels in a bin.
-    pub const AZIMUTHAL: Self = Self { pixel: PixelVarianceModel::None, spread: SpreadRole::ClippingAndResult };
+    pub const AZIMUTHAL: Self =
+        Self { pixel: PixelVarianceModel::None, spread: SpreadRole::ClippingAndResult };
     /// Sigma clipping by the spread, and counting statistics of the pixels that remain.
-    pub const HYBRID: Self = Self { pixel: PixelVarianceModel::Counts, spread: SpreadRole::Clipping };
+    pub const HYBRID: Self =
+        Self { pixel: PixelVarianceModel::Counts, spread: SpreadRole::Clipping };
     /// A given variance of each pixel.
     pub const GIVEN: Self = Self { pixel: PixelVarianceModel::Given, spread: SpreadRole::Unused };
 

@@ -1,10 +1,11 @@
-//! Compares batches of stored frames with the scalar kernel: the sums of a frame are the same bytes in any batch.
+//! Compares batches of stored frames with the scalar kernel: the sums of a frame are the same bytes
+//! in any batch.
 
 mod support;
 
 use kernels::{
-    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Sums, VarianceModel,
-    accumulate_frame, integrate_batch, integrate_batch_by_plans,
+    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Sums,
+    VarianceModel, accumulate_frame, integrate_batch, integrate_batch_by_plans,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -76,7 +77,10 @@ fn cases() -> impl Strategy<Value = Case> {
         1 => Just(Photons::Noise),
     ];
     let frames = prop_oneof![
-        prop::collection::vec((photons.clone(), prop_oneof![3 => Just(0u64), 1 => Just(2), 1 => Just(1000)]), 1..20),
+        prop::collection::vec(
+            (photons.clone(), prop_oneof![3 => Just(0u64), 1 => Just(2), 1 => Just(1000)]),
+            1..20
+        ),
         (photons, 1usize..20).prop_map(|(photons, n)| vec![(photons, 0); n]),
     ];
     (
@@ -115,10 +119,12 @@ fn cases() -> impl Strategy<Value = Case> {
 impl Case {
     fn plan(&self, random: &mut Random) -> IntegrationPlan {
         let n: Vec<f64> = (0..self.pixels).map(|_| random.below(20) as f64 / 16.).collect();
-        let dark: Option<Vec<f64>> = self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
+        let dark: Option<Vec<f64>> =
+            self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
         let errors = if self.errors { VarianceModel::POISSON } else { VarianceModel::NONE };
         let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
-        IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
+        IntegrationPlan::new(matrix, &n, errors, dark.as_deref())
+            .expect("arrays of the matrix's size")
     }
 
     fn pipeline(&self) -> Pipeline {
@@ -129,7 +135,8 @@ impl Case {
         InvalidValues::from_integers(self.rule.ranges(self.dtype))
     }
 
-    /// Returns more plans for the same frames, with other bins and pixels; the third one has its own invalid values.
+    /// Returns more plans for the same frames, with other bins and pixels; the third one has its
+    /// own invalid values.
     fn check_together(
         &self,
         scratch: &mut Scratch,
@@ -138,11 +145,13 @@ impl Case {
         stored: &[EncodedFrame<'_>],
     ) {
         let random = &mut Random::new(self.seed + 1);
-        let finer = Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
+        let finer =
+            Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
         let weights = Csc::random(self.pixels, self.nbins, random).matrix();
         // A sector, in which most pixels have no entries.
         let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
-        let sector = IntegrationPlan::new(weights, &norms, VarianceModel::POISSON, None).expect("a norm a pixel");
+        let sector = IntegrationPlan::new(weights, &norms, VarianceModel::POISSON, None)
+            .expect("a norm a pixel");
         let (invalid, others) = (self.invalid(), InvalidValues::from_integers([7..=7]));
         let plans = [(plan, &invalid), (&finer, &invalid), (&sector, &others), (&sector, &invalid)];
         let found = integrate_batch_by_plans(&self.pipeline(), &plans, stored, scratch);
@@ -151,7 +160,11 @@ impl Case {
             assert_eq!(found.len(), plans.len());
             for (which, (found, (plan, invalid))) in found.iter().zip(plans).enumerate() {
                 let same = bits(found) == bits(&scalar(frame, plan, invalid));
-                assert!(same, "{:?}: frame {i}: not the bytes of plan {which} alone", scratch.isa());
+                assert!(
+                    same,
+                    "{:?}: frame {i}: not the bytes of plan {which} alone",
+                    scratch.isa()
+                );
             }
         }
     }
@@ -160,8 +173,11 @@ impl Case {
         let random = &mut Random::new(self.seed);
         let plan = self.plan(random);
         let rule = self.rule.ranges(self.dtype);
-        let frames: Vec<Frame> =
-            self.frames.iter().map(|&(p, i)| Frame::random(self.dtype, self.pixels, p, i, &rule, random)).collect();
+        let frames: Vec<Frame> = self
+            .frames
+            .iter()
+            .map(|&(p, i)| Frame::random(self.dtype, self.pixels, p, i, &rule, random))
+            .collect();
         let chunks: Vec<(Vec<u8>, u32)> = frames
             .iter()
             .map(|frame| match random.below(8) {
@@ -180,7 +196,13 @@ impl Case {
         }
     }
 
-    fn check_on(&self, scratch: &mut Scratch, plan: &IntegrationPlan, frames: &[Frame], stored: &[EncodedFrame<'_>]) {
+    fn check_on(
+        &self,
+        scratch: &mut Scratch,
+        plan: &IntegrationPlan,
+        frames: &[Frame],
+        stored: &[EncodedFrame<'_>],
+    ) {
         let (pipeline, invalid) = (self.pipeline(), self.invalid());
         let found = integrate_batch(&pipeline, plan, &invalid, stored, scratch);
         assert_eq!(found.len(), frames.len());
@@ -216,7 +238,14 @@ fn a_damaged_frame_fails_alone() {
     };
     let plan = case.plan(random);
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
-    let frame = Frame::random(PixelType::U32, 9000, Photons::Below(9), 500, &support::gaps(PixelType::U32), random);
+    let frame = Frame::random(
+        PixelType::U32,
+        9000,
+        Photons::Below(9),
+        500,
+        &support::gaps(PixelType::U32),
+        random,
+    );
     let invalid = case.invalid();
     let good = support::bslz4(&frame.bytes, 4, 2048);
     let expected = bits(&scalar(&frame, &plan, &invalid));
@@ -231,14 +260,17 @@ fn a_damaged_frame_fails_alone() {
             }
         }
         let at = random.below(12) as usize;
-        let stored: Vec<EncodedFrame<'_>> =
-            (0..12).map(|i| EncodedFrame { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
+        let stored: Vec<EncodedFrame<'_>> = (0..12)
+            .map(|i| EncodedFrame { bytes: if i == at { &bad } else { &good }, filter_mask: 0 })
+            .collect();
         let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
         let mut pixels = vec![0; 9000 * 4];
         let decoded = pipeline.decode(0, &bad, &mut pixels);
         for (i, found) in found.iter().enumerate() {
             match (found, i == at) {
-                (Ok(found), false) => assert!(bits(found) == expected, "another frame's damage was felt"),
+                (Ok(found), false) => {
+                    assert!(bits(found) == expected, "another frame's damage was felt")
+                }
                 (Ok(found), true) => {
                     assert_eq!(decoded, Ok(()));
                     let mut sums = Sums::default();
@@ -256,12 +288,14 @@ fn a_damaged_frame_fails_alone() {
 fn a_frame_of_another_size_is_an_error() {
     let random = &mut Random::new(6);
     let matrix = Csc::random(100, 30, random).matrix();
-    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::NONE, None).expect("a hundred norms");
+    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::NONE, None)
+        .expect("a hundred norms");
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
     let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);
     let stored = support::bslz4(&frame.bytes, 2, 4096);
     let stored = [EncodedFrame { bytes: &stored, filter_mask: 0 }];
-    let found = integrate_batch(&pipeline, &plan, &InvalidValues::none(), &stored, &mut Scratch::default());
+    let found =
+        integrate_batch(&pipeline, &plan, &InvalidValues::none(), &stored, &mut Scratch::default());
     let error = found[0].as_ref().expect_err("99 pixels for 100").to_string();
     assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced; expected 200");
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use kernels::{Pipeline, PixelType};
 
-/// Returns the Python interpreter that has h5py: that of `AZPIPE_PEERS`, or `.venv` in the root. Returns `None` if
-/// there is none.
+/// Returns the Python interpreter that has h5py: that of `AZPIPE_PEERS`, or `.venv` in the root.
+/// Returns `None` if there is none.
 fn python() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
@@ -47,7 +47,8 @@ fn what_the_library_refuses_is_refused() {
     let text = String::from_utf8(ran.stdout).expect("ASCII");
     let (mut chunks, mut refused) = (0, 0);
     for line in text.lines() {
-        let [dtype, filters, pixels, stored, verdicts] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [dtype, filters, pixels, stored, verdicts] = line.split(' ').collect::<Vec<_>>()[..]
+        else {
             panic!("{line}")
         };
         let about = format!("{dtype} {filters}, {} bytes", pixels.len() / 2);
@@ -65,11 +66,18 @@ fn what_the_library_refuses_is_refused() {
         };
         let filter = |text: &str| {
             let (id, values) = text.split_once(':').expect("a filter");
-            let values = values.split(',').filter(|value| !value.is_empty()).map(|value| value.parse::<u32>());
-            (id.parse::<u32>().expect("a number"), values.collect::<Result<Vec<_>, _>>().expect("numbers"))
+            let values = values
+                .split(',')
+                .filter(|value| !value.is_empty())
+                .map(|value| value.parse::<u32>());
+            (
+                id.parse::<u32>().expect("a number"),
+                values.collect::<Result<Vec<_>, _>>().expect("numbers"),
+            )
         };
         let filters: Vec<(u32, Vec<u32>)> = filters.split(';').map(filter).collect();
-        let filters: Vec<(u32, &[u32])> = filters.iter().map(|(id, values)| (*id, &values[..])).collect();
+        let filters: Vec<(u32, &[u32])> =
+            filters.iter().map(|(id, values)| (*id, &values[..])).collect();
         let pipeline = Pipeline::from_hdf5(&filters, dtype, false).expect("filters that are known");
         let (pixels, stored) = (bytes(pixels), bytes(stored));
         let decode = |stored: &[u8]| {

@@ -1,4 +1,5 @@
-//! Decodes chunks that the filters' own libraries have written (`golden.py`: h5py 3 with hdf5plugin, 61 × 43 pixels).
+//! Decodes chunks that the filters' own libraries have written (`golden.py`: h5py 3 with
+//! hdf5plugin, 61 × 43 pixels).
 
 use kernels::{DecodeError, Pipeline, PixelType};
 
@@ -74,7 +75,8 @@ impl Golden {
     }
 
     fn pipeline(&self) -> Pipeline {
-        Pipeline::from_hdf5(self.filters, self.dtype, self.name.contains("_be_")).expect("known filters")
+        Pipeline::from_hdf5(self.filters, self.dtype, self.name.contains("_be_"))
+            .expect("known filters")
     }
 
     fn decode(&self, stored: &[u8]) -> Result<Vec<u8>, DecodeError> {
@@ -86,7 +88,8 @@ impl Golden {
 #[test]
 fn chunks_of_the_reference_libraries_decode() {
     for golden in GOLDEN {
-        let decoded = golden.decode(golden.stored).unwrap_or_else(|e| panic!("{}: {e}", golden.name));
+        let decoded =
+            golden.decode(golden.stored).unwrap_or_else(|e| panic!("{}: {e}", golden.name));
         assert!(decoded == native(golden.dtype, golden.pixels()), "{}", golden.name);
     }
 }
@@ -95,7 +98,11 @@ fn chunks_of_the_reference_libraries_decode() {
 fn a_truncated_chunk_is_an_error_at_every_length() {
     for golden in GOLDEN {
         for len in (0..golden.stored.len()).step_by(7) {
-            assert!(golden.decode(&golden.stored[..len]).is_err(), "{} cut to {len} bytes", golden.name);
+            assert!(
+                golden.decode(&golden.stored[..len]).is_err(),
+                "{} cut to {len} bytes",
+                golden.name
+            );
         }
     }
 }
@@ -125,12 +132,19 @@ fn a_damaged_chunk_decodes_or_is_refused_but_never_harms() {
 
 #[test]
 fn hostile_lengths_are_refused_before_anything_is_allocated() {
-    for golden in GOLDEN.iter().filter(|g| matches!(g.filters, [(32004 | 32008, v)] if v.get(4) != Some(&0))) {
-        for (range, what) in [(0..8, "total"), (8..12, "block size"), (12..16, "first block's length")] {
+    for golden in
+        GOLDEN.iter().filter(|g| matches!(g.filters, [(32004 | 32008, v)] if v.get(4) != Some(&0)))
+    {
+        for (range, what) in
+            [(0..8, "total"), (8..12, "block size"), (12..16, "first block's length")]
+        {
             let mut stored = golden.stored.to_vec();
             stored[range].fill(0xff);
             match golden.decode(&stored) {
-                Err(DecodeError::Header { offset: 0, .. } | DecodeError::Block { block: 0, offset: 12, .. }) => {}
+                Err(
+                    DecodeError::Header { offset: 0, .. }
+                    | DecodeError::Block { block: 0, offset: 12, .. },
+                ) => {}
                 // A single block may have any size that is enough for the frame.
                 Ok(_) if golden.name == "lz4_u8" && what == "block size" => {}
                 other => panic!("{}: {what}: {:?}", golden.name, other.err()),
@@ -148,18 +162,25 @@ fn errors_say_which_block_and_where() {
     let error = golden.decode(&stored).expect_err("a block of no bytes").to_string();
     assert_eq!(
         error,
-        format!("bitshuffle: block 1 at byte {}: corrupt LZ4 data; expected 2272 decoded bytes", 16 + first)
+        format!(
+            "bitshuffle: block 1 at byte {}: corrupt LZ4 data; expected 2272 decoded bytes",
+            16 + first
+        )
     );
     stored.truncate(18 + first);
     let error = golden.decode(&stored).expect_err("half a length").to_string();
-    assert_eq!(error, format!("bitshuffle: block 1 at byte {}: truncated: 4 bytes needed, 2 left", 16 + first));
+    assert_eq!(
+        error,
+        format!("bitshuffle: block 1 at byte {}: truncated: 4 bytes needed, 2 left", 16 + first)
+    );
 }
 
 #[test]
 fn client_values_may_lack_the_element_size() {
     let golden = GOLDEN.iter().find(|g| g.name == "bslz4_u32").expect("golden");
     for values in [&[0, 2][..], &[0, 4, 0, 0, 2]] {
-        let pipeline = Pipeline::from_hdf5(&[(32008, values)], PixelType::U32, false).expect("known filter");
+        let pipeline =
+            Pipeline::from_hdf5(&[(32008, values)], PixelType::U32, false).expect("known filter");
         let mut out = vec![0; PIXELS as usize * 4];
         assert_eq!(pipeline.decode(0, golden.stored, &mut out), Ok(()));
         assert!(out == native(PixelType::U32, PIXELS));
@@ -169,7 +190,8 @@ fn client_values_may_lack_the_element_size() {
 #[test]
 fn skipped_filters_are_not_undone() {
     let raw = native(PixelType::U32, PIXELS);
-    let pipeline = Pipeline::from_hdf5(&[(2, &[4]), (1, &[6])], PixelType::U32, false).expect("known filters");
+    let pipeline =
+        Pipeline::from_hdf5(&[(2, &[4]), (1, &[6])], PixelType::U32, false).expect("known filters");
     let mut out = vec![0; raw.len()];
     assert_eq!(pipeline.decode(0b11, &raw, &mut out), Ok(()));
     assert!(out == raw);
@@ -187,8 +209,16 @@ fn a_flipped_bit_does_not_pass_fletcher32() {
 
 #[test]
 fn unknown_filters_are_named() {
-    let refused = |filters| Pipeline::from_hdf5(filters, PixelType::U32, false).expect_err("refused").to_string();
-    assert!(refused(&[(32026, &[])]).starts_with("HDF5 filter 32026 (blosc2) is not supported; expected "));
-    assert!(refused(&[(32008, &[0, 4, 4, 0, 9])]).contains("expected codec 0 (none), 2 (LZ4) or 3 (Zstd)"));
+    let refused = |filters| {
+        Pipeline::from_hdf5(filters, PixelType::U32, false).expect_err("refused").to_string()
+    };
+    assert!(
+        refused(&[(32026, &[])])
+            .starts_with("HDF5 filter 32026 (blosc2) is not supported; expected ")
+    );
+    assert!(
+        refused(&[(32008, &[0, 4, 4, 0, 9])])
+            .contains("expected codec 0 (none), 2 (LZ4) or 3 (Zstd)")
+    );
     assert!(refused(&[(32008, &[0, 4, 4, 12, 2])]).contains("multiple of 8"));
 }

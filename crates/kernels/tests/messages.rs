@@ -1,10 +1,12 @@
-//! Lists all errors and notes of the crate's decoders, matrix and plan, so that they can be read side by side.
+//! Lists all errors and notes of the crate's decoders, matrix and plan, so that they can be read
+//! side by side.
 
 use std::sync::Arc;
 
 use kernels::sections::{SectionReader, SharedBytes, write_section};
 use kernels::{
-    DecodeError, DecodePathCounts, IntegrationPlan, MatrixError, PixelType, StreamFault, TiledCsc, VarianceModel,
+    DecodeError, DecodePathCounts, IntegrationPlan, MatrixError, PixelType, StreamFault, TiledCsc,
+    VarianceModel,
 };
 
 #[test]
@@ -67,7 +69,8 @@ fn errors_of_a_matrix_and_a_plan() {
     assert_eq!(errors.map(|error| error.to_string()), messages);
 
     let matrix = || TiledCsc::new(&[0, 1], &[0], &[1.0], 1).expect("a matrix of one pixel");
-    let dark = IntegrationPlan::new(matrix(), &[1.0], VarianceModel::NONE, Some(&[0.0; 3])).expect_err("3 darks");
+    let dark = IntegrationPlan::new(matrix(), &[1.0], VarianceModel::NONE, Some(&[0.0; 3]))
+        .expect_err("3 darks");
     assert_eq!(dark.to_string(), "dark has 3 pixels; expected 1, as many as the matrix");
     let name = "f16".parse::<PixelType>().expect_err("no pixel type");
     assert_eq!(

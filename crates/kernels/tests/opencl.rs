@@ -8,8 +8,8 @@ mod support;
 
 use kernels::opencl::{DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
-    EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Sums, VarianceModel,
-    accumulate_frame,
+    EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Sums,
+    VarianceModel, accumulate_frame,
 };
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
@@ -17,8 +17,8 @@ use support::{Csc, Frame, Photons, Random};
 /// Bitshuffle with LZ4 and elements of the size of a pixel: HDF5 filter and options.
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
 
-/// Returns settings for work-groups of one lane, as on CPUs, and of many, as on GPUs, with sums in doubles and in pairs
-/// of floats.
+/// Returns settings for work-groups of one lane, as on CPUs, and of many, as on GPUs, with sums in
+/// doubles and in pairs of floats.
 fn all_settings() -> [DeviceSettings; 3] {
     let settings = |group, force_float_pairs| DeviceSettings {
         work_group_size: Some(group),
@@ -38,9 +38,16 @@ struct Case {
 }
 
 impl Case {
-    /// Creates random frames and a plan. Errors are Poisson's except for types of one byte, so that each type needs
-    /// only one compilation.
-    fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
+    /// Creates random frames and a plan. Errors are Poisson's except for types of one byte, so that
+    /// each type needs only one compilation.
+    fn random(
+        dtype: PixelType,
+        pixels: usize,
+        nbins: usize,
+        block: usize,
+        count: usize,
+        random: &mut Random,
+    ) -> Case {
         let errors = if dtype.size() == 1 { VarianceModel::NONE } else { VarianceModel::POISSON };
         let plan = plan(pixels, nbins, errors, random);
         let rule = match random.below(5) {
@@ -50,9 +57,21 @@ impl Case {
         };
         let frames: Vec<Frame> = (0..count)
             .map(|_| {
-                let photons = [Photons::Sparse(500), Photons::Below(6), Photons::Below(70000), Photons::Noise];
+                let photons = [
+                    Photons::Sparse(500),
+                    Photons::Below(6),
+                    Photons::Below(70000),
+                    Photons::Noise,
+                ];
                 let one_in = [0, 0, 1000, 2][random.below(4) as usize];
-                Frame::random(dtype, pixels, photons[random.below(4) as usize], one_in, &rule, random)
+                Frame::random(
+                    dtype,
+                    pixels,
+                    photons[random.below(4) as usize],
+                    one_in,
+                    &rule,
+                    random,
+                )
             })
             .collect();
         let chunks = frames
@@ -76,7 +95,9 @@ impl Case {
     }
 
     fn some_sums(&self, queues: &mut DeviceQueues, stored: &[EncodedFrame<'_>]) -> Vec<Sums> {
-        let found = queues.integrate(&self.pipeline, &self.plan, &self.invalid, stored).expect("a device that works");
+        let found = queues
+            .integrate(&self.pipeline, &self.plan, &self.invalid, stored)
+            .expect("a device that works");
         found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
 
@@ -88,7 +109,8 @@ impl Case {
             accumulate_frame(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
             let scale = |values: &[f64]| values.iter().map(|v| v.abs()).fold(0., f64::max) * 1e-15;
             // If the dark cancels the counts, only their rounding error remains.
-            let raw = scale(&expected.signal) + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
+            let raw = scale(&expected.signal)
+                + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
             let close = |found: &[f64], expected: &[f64]| {
                 let pairs = found.iter().zip(expected);
                 found.len() == expected.len()
@@ -103,22 +125,36 @@ impl Case {
                     "{what}: frame {i}: variance of bin {bin}: {f}, expected {e}"
                 );
             }
-            assert_eq!(found.weight_override, expected.weight_override, "{what}: frame {i}: exception");
+            assert_eq!(
+                found.weight_override, expected.weight_override,
+                "{what}: frame {i}: exception"
+            );
         }
     }
 }
 
 /// Returns a plan that masks some pixels, with or without dark.
-fn plan(pixels: usize, nbins: usize, errors: VarianceModel, random: &mut Random) -> IntegrationPlan {
+fn plan(
+    pixels: usize,
+    nbins: usize,
+    errors: VarianceModel,
+    random: &mut Random,
+) -> IntegrationPlan {
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-    let dark: Option<Vec<f64>> = (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
+    let dark: Option<Vec<f64>> =
+        (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
     let matrix = Csc::random(pixels, nbins, random).matrix();
     IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
 }
 
 fn bits(sums: &[Sums]) -> Vec<u64> {
-    let all =
-        |sums: &Sums| sums.signal.iter().chain(sums.variance.iter().flatten()).map(|v| v.to_bits()).collect::<Vec<_>>();
+    let all = |sums: &Sums| {
+        sums.signal
+            .iter()
+            .chain(sums.variance.iter().flatten())
+            .map(|v| v.to_bits())
+            .collect::<Vec<_>>()
+    };
     sums.iter().flat_map(all).collect()
 }
 
@@ -129,21 +165,30 @@ fn sums_are_those_of_the_scalar_kernel() {
         let Some(device) = device(settings.clone()) else { return };
         for dtype in PixelType::ALL {
             use PixelType::{F32, I32, U16, U32, U64};
-            // Compiling takes most of the time, so only one type of each kind is tested with all settings.
+            // Compiling takes most of the time, so only one type of each kind is tested with all
+            // settings.
             let is_plain = settings.work_group_size == Some(1);
             if !is_plain && ![U16, U32, I32, U64, F32].contains(&dtype) {
                 continue;
             }
             let default = 8192 / dtype.size();
-            // Less than a column, one short block, blocks that end with the frame, odd lengths, and another block size.
-            let mut shapes = vec![(5, default), (40, default), (2 * default, default), (9003, default)];
+            // Less than a column, one short block, blocks that end with the frame, odd lengths, and
+            // another block size.
+            let mut shapes =
+                vec![(5, default), (40, default), (2 * default, default), (9003, default)];
             // The smallest and the largest blocks are out of the range that the device decodes.
-            shapes.extend([256, 64, 4096].into_iter().filter(|_| is_plain && dtype == U32).map(|block| (9003, block)));
+            shapes.extend(
+                [256, 64, 4096]
+                    .into_iter()
+                    .filter(|_| is_plain && dtype == U32)
+                    .map(|block| (9003, block)),
+            );
             for (pixels, block) in shapes {
                 let nbins = [1, 3, 400][random.below(3) as usize];
                 let case = Case::random(dtype, pixels, nbins, block, 4, random);
                 let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
-                let what = format!("{dtype}, {pixels} pixels in {block}, {nbins} bins, {settings:?}");
+                let what =
+                    format!("{dtype}, {pixels} pixels in {block}, {nbins} bins, {settings:?}");
                 case.check(&case.sums(&mut queues), &what);
                 assert_eq!(queues.disputed(), 0, "{what}");
             }
@@ -167,27 +212,33 @@ fn a_pilatus_2m_whose_chunks_end_in_odd_pixels_is_integrated_whole() {
     assert!(sent < 1.1, "{sent}: not decoded by the device");
 }
 
-/// A small case for [`kernels_are_sound_to_a_simulator`]: work-groups of many lanes, valid and damaged blocks, two
-/// plans.
+/// A small case for [`kernels_are_sound_to_a_simulator`]: work-groups of many lanes, valid and
+/// damaged blocks, two plans.
 #[test]
 fn few_frames_that_a_simulator_has_time_for() {
     let random = &mut Random::new(19);
     let (dtype, pixels) = (PixelType::U32, 4213);
     let mut case = Case::random(dtype, pixels, 40, 2048, 3, random);
-    for (frame, photons) in [Photons::Below(6), Photons::Sparse(40), Photons::Noise].into_iter().enumerate() {
+    for (frame, photons) in
+        [Photons::Below(6), Photons::Sparse(40), Photons::Noise].into_iter().enumerate()
+    {
         case.frames[frame] = Frame::random(dtype, pixels, photons, 50, &vec![], random);
         case.chunks[frame] = (support::bslz4(&case.frames[frame].bytes, 4, 2048), 0);
     }
     // The first sequence of the first block.
     case.chunks[0].0[16..56].fill(0xff);
-    let (other, invalid) =
-        (plan(pixels, 9, VarianceModel::NONE, random), InvalidValues::from_integers(support::gaps(dtype)));
+    let (other, invalid) = (
+        plan(pixels, 9, VarianceModel::NONE, random),
+        InvalidValues::from_integers(support::gaps(dtype)),
+    );
     for settings in &all_settings()[1..] {
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
         let specs = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
-        let found = queues.integrate_batch_by_plans(&case.pipeline, &specs, &case.stored()).expect("it works");
+        let found = queues
+            .integrate_batch_by_plans(&case.pipeline, &specs, &case.stored())
+            .expect("it works");
         assert_eq!((found[0].is_ok(), queues.disputed()), (false, 0));
         for (frame, row) in found.iter().enumerate().skip(1) {
             let row = row.as_ref().expect("a good chunk");
@@ -213,11 +264,16 @@ fn neither_batch_nor_queues_nor_memory_change_a_byte() {
     let case = Case::random(PixelType::U32, 1679 * 49, 300, 2048, 11, random);
     for settings in all_settings() {
         let Some(device) = device(settings.clone()) else { return };
-        let expected = bits(&case.sums(&mut DeviceQueues::new(device.clone(), 1).expect("a queue")));
+        let expected =
+            bits(&case.sums(&mut DeviceQueues::new(device.clone(), 1).expect("a queue")));
         let mut queues = DeviceQueues::new(device.clone(), 3).expect("queues");
         assert!(bits(&case.sums(&mut queues)) == expected, "another number of queues");
         assert!(bits(&case.sums(&mut queues)) == expected, "another time");
-        let one_by_one = case.stored().iter().flat_map(|one| case.some_sums(&mut queues, &[*one])).collect::<Vec<_>>();
+        let one_by_one = case
+            .stored()
+            .iter()
+            .flat_map(|one| case.some_sums(&mut queues, &[*one]))
+            .collect::<Vec<_>>();
         assert!(bits(&one_by_one) == expected, "one by one");
         let little = DeviceSettings { queue_memory: 1 << 20, ..settings };
         let Some(device) = self::device(little) else { return };
@@ -236,15 +292,18 @@ fn plans_together_give_the_bytes_of_each_alone() {
     case.frames[1] = Frame::random(dtype, pixels, Photons::Below(6), 300, &vec![], random);
     case.chunks[1] = (support::bslz4(&case.frames[1].bytes, 4, 2048), 0);
     case.chunks[5] = (vec![0; 30], 0);
-    // More plans than the number of idle matrices that a device keeps, with and without errors, and with different
-    // invalid values.
+    // More plans than the number of idle matrices that a device keeps, with and without errors, and
+    // with different invalid values.
     let rules = [vec![], vec![0..=0, 3..=7], support::gaps(dtype)];
     let plans: Vec<(IntegrationPlan, InvalidValues)> = [1, 300, 40, 700, 9, 90]
         .into_iter()
         .enumerate()
         .map(|(at, nbins)| {
             let errors = if at % 2 == 0 { VarianceModel::POISSON } else { VarianceModel::NONE };
-            (plan(pixels, nbins, errors, random), InvalidValues::from_integers(rules[at % 3].clone()))
+            (
+                plan(pixels, nbins, errors, random),
+                InvalidValues::from_integers(rules[at % 3].clone()),
+            )
         })
         .collect();
     let mut all: Vec<(&IntegrationPlan, &InvalidValues)> =
@@ -262,11 +321,13 @@ fn plans_together_give_the_bytes_of_each_alone() {
             let mut queues = DeviceQueues::new(device, 2).expect("queues");
             for _ in 0..2 {
                 let before = queues.sent_bytes();
-                let found =
-                    queues.integrate_batch_by_plans(&case.pipeline, &specs(&all), &case.stored()).expect("it works");
+                let found = queues
+                    .integrate_batch_by_plans(&case.pipeline, &specs(&all), &case.stored())
+                    .expect("it works");
                 assert_eq!(found.len(), case.frames.len());
                 for (frame, row) in found.iter().enumerate() {
-                    let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
+                    let expected: Result<Vec<Sums>, _> =
+                        expected.iter().map(|sums| sums[frame].clone()).collect();
                     assert!(*row == expected, "frame {frame}");
                 }
                 let stored: usize = case.chunks.iter().map(|(bytes, _)| bytes.len()).sum();
@@ -284,19 +345,34 @@ fn specs<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<Integrat
 }
 
 /// Returns for each plan whether frame 1 has weights that differ from the plan's.
-fn found_exceptions(queues: &mut DeviceQueues, case: &Case, plans: &[(&IntegrationPlan, &InvalidValues)]) -> Vec<bool> {
-    let rows = queues.integrate_batch_by_plans(&case.pipeline, &specs(plans), &case.stored()[1..2]).expect("it works");
-    rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.weight_override.is_some()).collect()
+fn found_exceptions(
+    queues: &mut DeviceQueues,
+    case: &Case,
+    plans: &[(&IntegrationPlan, &InvalidValues)],
+) -> Vec<bool> {
+    let rows = queues
+        .integrate_batch_by_plans(&case.pipeline, &specs(plans), &case.stored()[1..2])
+        .expect("it works");
+    rows[0]
+        .as_ref()
+        .expect("a good chunk")
+        .iter()
+        .map(|sums| sums.weight_override.is_some())
+        .collect()
 }
 
 #[test]
 fn a_device_without_memory_for_one_frame_says_so_and_is_kept() {
     let random = &mut Random::new(13);
     let case = Case::random(PixelType::U16, 9000, 30, 4096, 3, random);
-    let Some(device) = device(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() }) else { return };
+    let Some(device) = device(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() })
+    else {
+        return;
+    };
     let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
-    let why =
-        queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored()).expect_err("too little memory");
+    let why = queues
+        .integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored())
+        .expect_err("too little memory");
     assert!(matches!(why, DeviceError::OutOfMemory(_)), "{why}");
     assert_eq!(device.failure(), None);
 }
@@ -306,10 +382,13 @@ fn a_device_that_does_not_answer_is_disabled() {
     let random = &mut Random::new(16);
     let case = Case::random(PixelType::U16, 300_000, 30, 4096, 3, random);
     let timeout = std::time::Duration::ZERO;
-    let Some(device) = device(DeviceSettings { timeout, ..DeviceSettings::default() }) else { return };
+    let Some(device) = device(DeviceSettings { timeout, ..DeviceSettings::default() }) else {
+        return;
+    };
     let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
-    let integrate =
-        |queues: &mut DeviceQueues| queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored());
+    let integrate = |queues: &mut DeviceQueues| {
+        queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored())
+    };
     let why = integrate(&mut queues).expect_err("no time to answer");
     assert!(why.to_string().contains("did not answer"), "{why}");
     assert_eq!((integrate(&mut queues).err(), device.failure()), (Some(why.clone()), Some(&why)));
@@ -321,7 +400,8 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
     let random = &mut Random::new(14);
     let (dtype, pixels) = (PixelType::U32, 6003);
     let mut case = Case::random(dtype, pixels, 200, 2048, 24, random);
-    case.chunks = case.frames.iter().map(|frame| (support::bslz4(&frame.bytes, 4, 2048), 0)).collect();
+    case.chunks =
+        case.frames.iter().map(|frame| (support::bslz4(&frame.bytes, 4, 2048), 0)).collect();
     for settings in all_settings() {
         let Some(device) = device(settings) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
@@ -338,9 +418,13 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     }
                 }
             }
-            let stored: Vec<EncodedFrame<'_>> =
-                chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect();
-            let found = queues.integrate(&case.pipeline, &case.plan, &case.invalid, &stored).expect("it goes on");
+            let stored: Vec<EncodedFrame<'_>> = chunks
+                .iter()
+                .map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask })
+                .collect();
+            let found = queues
+                .integrate(&case.pipeline, &case.plan, &case.invalid, &stored)
+                .expect("it goes on");
             for (i, (found, stored)) in found.into_iter().zip(&stored).enumerate() {
                 let mut pixels = vec![0; 4 * pixels];
                 match case.pipeline.decode(0, stored.bytes, &mut pixels) {
@@ -367,13 +451,15 @@ fn little_more_than_the_chunks_is_sent() {
     for photons in [Photons::Below(2), Photons::Below(40), Photons::Sparse(100_000)] {
         let pixels = 1 << 20;
         let matrix = Csc::random(pixels, 1000, random).matrix();
-        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None).expect("norms");
+        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None)
+            .expect("norms");
         let frame = Frame::random(PixelType::U32, pixels, photons, 0, &vec![], random);
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
         let bytes = support::bslz4(&frame.bytes, 4, 2048);
         let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
         let stored = [EncodedFrame { bytes: &bytes, filter_mask: 0 }; 3];
-        let found = queues.integrate(&pipeline, &plan, &InvalidValues::none(), &stored).expect("it works");
+        let found =
+            queues.integrate(&pipeline, &plan, &InvalidValues::none(), &stored).expect("it works");
         assert!(found.iter().all(Result::is_ok));
         let ratio = queues.sent_bytes() as f64 / (3 * bytes.len()) as f64;
         assert!((1.0..1.1).contains(&ratio), "{photons:?}: {ratio}");

@@ -1,4 +1,5 @@
-//! Tests that sigma clipping and azimuthal errors on an OpenCL device give the same bytes as on the CPU.
+//! Tests that sigma clipping and azimuthal errors on an OpenCL device give the same bytes as on the
+//! CPU.
 //!
 //! They need an OpenCL driver, such as PoCL. Without one they are skipped, and fail in CI.
 
@@ -10,8 +11,8 @@ use std::sync::Arc;
 
 use kernels::opencl::{Device, DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, PixelVarianceModel,
-    Scratch, SpreadRole, Statistic, Sums, VarianceModel, integrate_frames,
+    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType,
+    PixelVarianceModel, Scratch, SpreadRole, Statistic, Sums, VarianceModel, integrate_frames,
 };
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
@@ -23,7 +24,8 @@ const CLIP: Statistic = Statistic::SigmaClip { threshold: 1.5, max_iter: 5 };
 
 /// Returns settings for one frame per work-group, and for four.
 fn all_settings() -> [DeviceSettings; 2] {
-    [1, 64].map(|group| DeviceSettings { work_group_size: Some(group), ..DeviceSettings::default() })
+    [1, 64]
+        .map(|group| DeviceSettings { work_group_size: Some(group), ..DeviceSettings::default() })
 }
 
 /// All statistics and variance models that a device can compute.
@@ -57,8 +59,8 @@ impl Case {
     ) -> Case {
         let pixels = csc.starts.len() - 1;
         let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-        let dark: Option<Vec<f64>> =
-            (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(100) as f64 / 7.).collect());
+        let dark: Option<Vec<f64>> = (random.below(2) == 0)
+            .then(|| (0..pixels).map(|_| random.below(100) as f64 / 7.).collect());
         let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 3.).collect();
         let plan = match variance_model {
             VarianceModel { pixel: PixelVarianceModel::Given, spread } => {
@@ -69,9 +71,11 @@ impl Case {
         let plan = plan.expect("arrays of the matrix's size");
         let (csr, rule) = (CsrMatrix::new(&plan, statistic), support::gaps(dtype));
         let frame = |random: &mut Random| {
-            let photons = [Photons::Sparse(50), Photons::Below(6), Photons::Below(70000), Photons::Noise];
+            let photons =
+                [Photons::Sparse(50), Photons::Below(6), Photons::Below(70000), Photons::Noise];
             let one_in = [0, 0, 1000, 2][random.below(4) as usize];
-            Frame::random(dtype, pixels, photons[random.below(4) as usize], one_in, &rule, random).bytes
+            Frame::random(dtype, pixels, photons[random.below(4) as usize], one_in, &rule, random)
+                .bytes
         };
         let chunk = |frame: Vec<u8>, random: &mut Random| match random.below(6) {
             0 => (frame, 1),
@@ -92,14 +96,20 @@ impl Case {
 
     /// Returns the CPU's sums.
     fn expected(&self) -> Vec<Sums> {
-        let rows =
-            self.csr.integrate(&self.pipeline, &self.plan, &self.invalid, &self.stored(), &mut Scratch::default());
+        let rows = self.csr.integrate(
+            &self.pipeline,
+            &self.plan,
+            &self.invalid,
+            &self.stored(),
+            &mut Scratch::default(),
+        );
         rows.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
 
     fn found(&self, queues: &mut DeviceQueues, frames: &[EncodedFrame<'_>]) -> Vec<Sums> {
-        let rows =
-            queues.integrate_batch_by_plans(&self.pipeline, &[self.spec()], frames).expect("a device that works");
+        let rows = queues
+            .integrate_batch_by_plans(&self.pipeline, &[self.spec()], frames)
+            .expect("a device that works");
         rows.into_iter().map(|row| row.expect("a good chunk").remove(0)).collect()
     }
 
@@ -117,21 +127,31 @@ fn assert_same(found: &[Sums], expected: &[Sums], what: &str) {
     for (frame, (found, expected)) in found.iter().zip(expected).enumerate() {
         let lists = |sums: &Sums| {
             let own = sums.weight_override.clone().unwrap_or_default();
-            [sums.signal.clone(), sums.variance.clone().unwrap_or_default(), own.norm, own.norm_sq, own.count]
+            [
+                sums.signal.clone(),
+                sums.variance.clone().unwrap_or_default(),
+                own.norm,
+                own.norm_sq,
+                own.count,
+            ]
         };
-        for (name, (found, expected)) in
-            ["signal", "variance", "norm", "norm²", "count"].iter().zip(lists(found).iter().zip(lists(expected)))
+        for (name, (found, expected)) in ["signal", "variance", "norm", "norm²", "count"]
+            .iter()
+            .zip(lists(found).iter().zip(lists(expected)))
         {
             assert_eq!(found.len(), expected.len(), "{what}: frame {frame}: {name}");
             for (bin, (f, e)) in found.iter().zip(expected).enumerate() {
-                assert!(f.to_bits() == e.to_bits(), "{what}: frame {frame}, bin {bin}: {name} {f:e}, expected {e:e}");
+                assert!(
+                    f.to_bits() == e.to_bits(),
+                    "{what}: frame {frame}, bin {bin}: {name} {f:e}, expected {e:e}"
+                );
             }
         }
     }
 }
 
-/// Returns a matrix of pixels that are not split. `bin` gives the bin of a pixel; from `nbins` on, the pixel has no
-/// bin.
+/// Returns a matrix of pixels that are not split. `bin` gives the bin of a pixel; from `nbins` on,
+/// the pixel has no bin.
 fn unsplit(pixels: usize, nbins: usize, bin: impl Fn(usize) -> usize) -> Csc {
     let mut csc = Csc { starts: vec![0], nbins, ..Csc::default() };
     for bin in (0..pixels).map(bin) {
@@ -151,8 +171,8 @@ fn sums_are_the_processor_s_to_the_bit() {
         let Some(device) = device(settings.clone()) else { return };
         for dtype in PixelType::ALL {
             use PixelType::{F32, I32, U16};
-            // Compiling takes most of the time, so only one type of each kind is tested with four frames per
-            // work-group.
+            // Compiling takes most of the time, so only one type of each kind is tested with four
+            // frames per work-group.
             if settings.work_group_size != Some(1) && ![U16, I32, F32].contains(&dtype) {
                 continue;
             }
@@ -163,8 +183,10 @@ fn sums_are_the_processor_s_to_the_bit() {
                     0 => Csc::random(pixels, nbins, random),
                     _ => unsplit(pixels, nbins, |pixel| pixel / 3 % (nbins + nbins / 4)),
                 };
-                let what =
-                    format!("{dtype}, {pixels} pixels, {nbins} bins, {method:?}, {:?}", settings.work_group_size);
+                let what = format!(
+                    "{dtype}, {pixels} pixels, {nbins} bins, {method:?}, {:?}",
+                    settings.work_group_size
+                );
                 Case::new(&csc, dtype, method, random).check(&device, &what);
             }
         }
@@ -177,7 +199,8 @@ fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
     for settings in all_settings() {
         let Some(device) = device(settings) else { return };
         // Every other one of bins 0 to 99 has one pixel. Bins 100 and 101 share all other pixels.
-        let csc = unsplit(205_003, 103, |pixel| if pixel < 50 { 2 * pixel } else { 100 + pixel % 2 });
+        let csc =
+            unsplit(205_003, 103, |pixel| if pixel < 50 { 2 * pixel } else { 100 + pixel % 2 });
         for method in METHODS {
             Case::new(&csc, PixelType::I32, method, random).check(&device, &format!("{method:?}"));
         }
@@ -186,8 +209,8 @@ fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
 
 #[test]
 fn the_last_place_of_a_limit_decides_as_on_the_processor() {
-    // Bins of 3 to 300 pixels of variance 1, all 0 except for x and -x. Their mean is 0, and x is an outlier if it is
-    // beyond Chauvenet's criterion for the number of pixels.
+    // Bins of 3 to 300 pixels of variance 1, all 0 except for x and -x. Their mean is 0, and x is
+    // an outlier if it is beyond Chauvenet's criterion for the number of pixels.
     let sizes = 3..=300;
     let bins: Vec<usize> = sizes.clone().flat_map(|size| vec![size - 3; size]).collect();
     let csc = unsplit(bins.len(), sizes.clone().count(), |pixel| bins[pixel]);
@@ -228,22 +251,30 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device.clone(), 3).expect("queues");
         assert_same(&case.found(&mut queues, &case.stored()), &expected, "three queues");
-        let one_by_one: Vec<Sums> = case.stored().iter().flat_map(|one| case.found(&mut queues, &[*one])).collect();
+        let one_by_one: Vec<Sums> =
+            case.stored().iter().flat_map(|one| case.found(&mut queues, &[*one])).collect();
         assert_same(&one_by_one, &expected, "one by one");
         let plan =
-            IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::POISSON, None).expect("norms");
+            IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::POISSON, None)
+                .expect("norms");
         let none = InvalidValues::none();
         let specs = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.spec()];
-        let rows =
-            queues.integrate_batch_by_plans(&case.pipeline, &specs, &case.stored()).expect("a device that works");
+        let rows = queues
+            .integrate_batch_by_plans(&case.pipeline, &specs, &case.stored())
+            .expect("a device that works");
         let rows: Vec<Vec<Sums>> = rows.into_iter().map(|row| row.expect("a good chunk")).collect();
-        let summed = queues.integrate(&case.pipeline, &plan, &none, &case.stored()).expect("a device that works");
+        let summed = queues
+            .integrate(&case.pipeline, &plan, &none, &case.stored())
+            .expect("a device that works");
         for (row, alone) in rows.iter().zip(summed) {
             assert_eq!(row[0], alone.expect("a good chunk"), "beside another recipe");
         }
         let found: Vec<Sums> = rows.into_iter().map(|mut row| row.remove(1)).collect();
         assert_same(&found, &expected, "beside another recipe");
-        let Some(device) = self::device(DeviceSettings { queue_memory: 3 << 20, ..settings }) else { return };
+        let Some(device) = self::device(DeviceSettings { queue_memory: 3 << 20, ..settings })
+        else {
+            return;
+        };
         let mut queues = DeviceQueues::new(device, 1).expect("queues");
         assert_same(&case.found(&mut queues, &case.stored()), &expected, "little memory");
         assert!(queues.frames_per_launch() < 6, "{} frames a launch", queues.frames_per_launch());
@@ -268,14 +299,21 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     _ => chunk[at] ^= [0xff, 1 << random.below(8)][i % 2],
                 }
             }
-            let stored: Vec<_> =
-                chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect();
+            let stored: Vec<_> = chunks
+                .iter()
+                .map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask })
+                .collect();
             let specs = [case.spec()];
-            let found = queues.integrate_batch_by_plans(&case.pipeline, &specs, &stored).expect("it goes on");
-            let expected = integrate_frames(&case.pipeline, &specs, &stored, &mut Scratch::default());
+            let found = queues
+                .integrate_batch_by_plans(&case.pipeline, &specs, &stored)
+                .expect("it goes on");
+            let expected =
+                integrate_frames(&case.pipeline, &specs, &stored, &mut Scratch::default());
             for (frame, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 match (found, expected) {
-                    (Ok(found), Ok(expected)) => assert_same(&found, &expected, &format!("frame {frame}")),
+                    (Ok(found), Ok(expected)) => {
+                        assert_same(&found, &expected, &format!("frame {frame}"))
+                    }
                     (found, expected) => assert_eq!(found, expected, "frame {frame}"),
                 }
             }
@@ -295,13 +333,19 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
         let why = queues.integrate_batch_by_plans(&case.pipeline, &[case.spec()], &case.stored());
         Some((why.expect_err("it can't"), device.failure().cloned()))
     };
-    let Some((why, failure)) = fail_with(DeviceSettings { force_float_pairs: true, ..DeviceSettings::default() })
+    let Some((why, failure)) =
+        fail_with(DeviceSettings { force_float_pairs: true, ..DeviceSettings::default() })
     else {
         return;
     };
-    assert!(matches!(why, DeviceError::Unsupported(_)) && why.to_string().contains("doubles"), "{why}");
+    assert!(
+        matches!(why, DeviceError::Unsupported(_)) && why.to_string().contains("doubles"),
+        "{why}"
+    );
     assert_eq!(failure, None);
-    let Some((why, failure)) = fail_with(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() }) else {
+    let Some((why, failure)) =
+        fail_with(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() })
+    else {
         return;
     };
     assert!(matches!(why, DeviceError::OutOfMemory(_)), "{why}");
@@ -311,11 +355,25 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
 #[test]
 fn plans_and_matrices_that_do_not_belong_together_are_refused() {
     let random = &mut Random::new(36);
-    let case = Case::new(&Csc::random(9000, 30, random), PixelType::U16, (CLIP, VarianceModel::AZIMUTHAL), random);
-    let larger = Case::new(&Csc::random(9008, 30, random), PixelType::U16, (CLIP, VarianceModel::AZIMUTHAL), random);
+    let case = Case::new(
+        &Csc::random(9000, 30, random),
+        PixelType::U16,
+        (CLIP, VarianceModel::AZIMUTHAL),
+        random,
+    );
+    let larger = Case::new(
+        &Csc::random(9008, 30, random),
+        PixelType::U16,
+        (CLIP, VarianceModel::AZIMUTHAL),
+        random,
+    );
     let Some(device) = device(DeviceSettings::default()) else { return };
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
-    let why = queues.integrate_batch_by_plans(&case.pipeline, &[case.spec(), larger.spec()], &case.stored());
+    let why = queues.integrate_batch_by_plans(
+        &case.pipeline,
+        &[case.spec(), larger.spec()],
+        &case.stored(),
+    );
     let expected = "expected plans for frames of the same size".to_owned();
     assert_eq!(why, Err(DeviceError::Unsupported(expected)));
     let mixed = IntegrationSpec { csr: Some(&larger.csr), ..case.spec() };

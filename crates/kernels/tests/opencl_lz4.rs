@@ -1,7 +1,8 @@
-//! Checks the LZ4 decoder of the OpenCL kernels, compiled as C with the address sanitizer. No OpenCL driver for CPUs
-//! runs under the sanitizer.
+//! Checks the LZ4 decoder of the OpenCL kernels, compiled as C with the address sanitizer. No
+//! OpenCL driver for CPUs runs under the sanitizer.
 //!
-//! On valid and damaged blocks it must give the bytes or the refusal of `lz4_flex`, and stay within its memory.
+//! On valid and damaged blocks it must give the bytes or the refusal of `lz4_flex`, and stay within
+//! its memory.
 
 mod support;
 
@@ -43,12 +44,15 @@ impl Case {
         // Some blocks are said to have another decoded length than they have.
         let len = if below(10) == 0 { 1 + below(8192) } else { len };
         let mut decoded = vec![0; len];
-        let sound = lz4_flex::block::decompress_into(&block, &mut decoded).is_ok_and(|written| written == len);
+        let sound = lz4_flex::block::decompress_into(&block, &mut decoded)
+            .is_ok_and(|written| written == len);
         Self { block, len, expected: sound.then_some(decoded) }
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        out.extend([self.block.len(), self.len].map(|length| (length as u32).to_ne_bytes()).as_flattened());
+        out.extend(
+            [self.block.len(), self.len].map(|length| (length as u32).to_ne_bytes()).as_flattened(),
+        );
         out.extend(&self.block);
     }
 }
@@ -57,10 +61,21 @@ impl Case {
 fn compile(to: &Path) -> bool {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opencl_lz4.c");
-    let flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-o"];
+    let flags = [
+        "-std=c11",
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-o",
+    ];
     let flags = flags.into_iter().map(OsStr::new).chain([to.as_os_str(), source.as_os_str()]);
-    let compiled = Command::new(compiler).args(flags).output().is_ok_and(|output| output.status.success());
-    assert!(compiled || std::env::var_os("CI").is_none(), "the C compiler has no address sanitizer");
+    let compiled =
+        Command::new(compiler).args(flags).output().is_ok_and(|output| output.status.success());
+    assert!(
+        compiled || std::env::var_os("CI").is_none(),
+        "the C compiler has no address sanitizer"
+    );
     compiled
 }
 
@@ -98,5 +113,9 @@ fn the_decoder_of_devices_stays_within_its_memory_and_decodes_what_lz4_flex_does
             None => refused += 1,
         }
     }
-    assert!(found.is_empty() && (4_000..16_000).contains(&refused), "{refused} of {} refused", cases.len());
+    assert!(
+        found.is_empty() && (4_000..16_000).contains(&refused),
+        "{refused} of {} refused",
+        cases.len()
+    );
 }

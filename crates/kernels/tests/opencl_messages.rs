@@ -6,16 +6,23 @@ use kernels::opencl::{DeviceError, OpenClUnavailable};
 fn messages_read_as_listed() {
     let messages = [
         (
-            DeviceError::OutOfMemory("5000 bytes for a launch of 1 frames, but a queue may use 1000".to_owned())
-                .to_string(),
+            DeviceError::OutOfMemory(
+                "5000 bytes for a launch of 1 frames, but a queue may use 1000".to_owned(),
+            )
+            .to_string(),
             "out of memory: 5000 bytes for a launch of 1 frames, but a queue may use 1000",
         ),
         (
-            DeviceError::Unsupported("float64 pixels: expected a device with doubles (cl_khr_fp64)".to_owned())
-                .to_string(),
+            DeviceError::Unsupported(
+                "float64 pixels: expected a device with doubles (cl_khr_fp64)".to_owned(),
+            )
+            .to_string(),
             "float64 pixels: expected a device with doubles (cl_khr_fp64)",
         ),
-        (DeviceError::WrongSums(7).to_string(), "wrong sums of frame 7: they differ from the CPU's"),
+        (
+            DeviceError::WrongSums(7).to_string(),
+            "wrong sums of frame 7: they differ from the CPU's",
+        ),
         (
             DeviceError::Failed("the device did not answer for 120 s".to_owned()).to_string(),
             "the device did not answer for 120 s",

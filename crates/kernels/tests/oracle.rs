@@ -11,7 +11,12 @@ fn gaps(dtype: PixelType) -> InvalidValues {
 }
 
 /// Returns Σ w x in the order of summation.
-fn ordered(order: &[(usize, usize, f64)], nbins: usize, x: impl Fn(usize) -> f64, square: bool) -> Vec<f64> {
+fn ordered(
+    order: &[(usize, usize, f64)],
+    nbins: usize,
+    x: impl Fn(usize) -> f64,
+    square: bool,
+) -> Vec<f64> {
     let mut sums = vec![0.; nbins];
     for &(pixel, bin, w) in order {
         sums[bin] += if square { w * w } else { w } * x(pixel);
@@ -21,17 +26,29 @@ fn ordered(order: &[(usize, usize, f64)], nbins: usize, x: impl Fn(usize) -> f64
 
 fn close(found: &[f64], expected: &[f64]) -> bool {
     found.len() == expected.len()
-        && found.iter().zip(expected).all(|(f, e)| (f - e).abs() <= 1e-13 * e.abs() && (*e != 0. || *f == 0.))
+        && found
+            .iter()
+            .zip(expected)
+            .all(|(f, e)| (f - e).abs() <= 1e-13 * e.abs() && (*e != 0. || *f == 0.))
 }
 
 /// Creates a case from its seed.
-fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invalid: u64, dark: bool, seed: u64) {
+fn check(
+    dtype: PixelType,
+    pixels: usize,
+    nbins: usize,
+    photons: Photons,
+    invalid: u64,
+    dark: bool,
+    seed: u64,
+) {
     let random = &mut Random::new(seed);
     let csc = Csc::random(pixels, nbins, random);
     let rule = support::gaps(dtype);
     let frame = Frame::random(dtype, pixels, photons, invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-    let dark: Option<Vec<f64>> = dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
+    let dark: Option<Vec<f64>> =
+        dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, dark.as_deref())
         .expect("arrays of the matrix's size");
     let mut sums = Sums::default();
@@ -60,7 +77,13 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
             );
         }
     }
-    assert!(variance.iter().zip(&excess).zip(&floor).all(|((v, e), f)| (v - (e + f)).abs() <= 1e-13 * (e + f)));
+    assert!(
+        variance
+            .iter()
+            .zip(&excess)
+            .zip(&floor)
+            .all(|((v, e), f)| (v - (e + f)).abs() <= 1e-13 * (e + f))
+    );
 
     let all: Vec<_> = order.iter().copied().filter(|(p, ..)| usable(*p)).collect();
     let norms = |of: &[(usize, usize, f64)]| {
@@ -71,14 +94,19 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
         ]
     };
     let [norm, norm_sq, count] = norms(&all);
-    assert!(close(plan.norm(), &norm) && close(plan.norm_sq(), &norm_sq) && close(plan.count(), &count));
-    let entries: Vec<u32> = (0..nbins).map(|b| all.iter().filter(|e| e.1 == b).count() as u32).collect();
+    assert!(
+        close(plan.norm(), &norm) && close(plan.norm_sq(), &norm_sq) && close(plan.count(), &count)
+    );
+    let entries: Vec<u32> =
+        (0..nbins).map(|b| all.iter().filter(|e| e.1 == b).count() as u32).collect();
     assert_eq!(plan.entry_counts().collect::<Vec<_>>(), entries);
     assert_eq!(sums.weight_override.is_some(), photons.len() < all.len());
     if let Some(exception) = &sums.weight_override {
         let [norm, norm_sq, count] = norms(&photons);
         assert!(
-            close(&exception.norm, &norm) && close(&exception.norm_sq, &norm_sq) && close(&exception.count, &count)
+            close(&exception.norm, &norm)
+                && close(&exception.norm_sq, &norm_sq)
+                && close(&exception.count, &count)
         );
     }
 }
@@ -101,10 +129,21 @@ proptest! {
 
 #[test]
 fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
-    let csc = Csc { starts: vec![0, 2, 3, 4], bins: vec![0, 1, 1, 2], weights: vec![0.1, 0.9, 0.3, 1.], nbins: 3 };
-    let plan = IntegrationPlan::new(csc.matrix(), &[0.7, 1.3, 0.9], VarianceModel::POISSON, Some(&[5., 5., 5.]))
-        .expect("three pixels");
-    let frame: Vec<u8> = [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
+    let csc = Csc {
+        starts: vec![0, 2, 3, 4],
+        bins: vec![0, 1, 1, 2],
+        weights: vec![0.1, 0.9, 0.3, 1.],
+        nbins: 3,
+    };
+    let plan = IntegrationPlan::new(
+        csc.matrix(),
+        &[0.7, 1.3, 0.9],
+        VarianceModel::POISSON,
+        Some(&[5., 5., 5.]),
+    )
+    .expect("three pixels");
+    let frame: Vec<u8> =
+        [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut sums = Sums::default();
     accumulate_frame(&frame, PixelType::U32, &plan, &gaps(PixelType::U32), &mut sums);
     let exception = sums.weight_override.expect("two pixels are invalid");
@@ -117,7 +156,8 @@ fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
 #[test]
 fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
     let csc = Csc { starts: vec![0, 0, 1], bins: vec![0], weights: vec![1.], nbins: 1 };
-    let plan = IntegrationPlan::new(csc.matrix(), &[1., 1.], VarianceModel::NONE, None).expect("two pixels");
+    let plan = IntegrationPlan::new(csc.matrix(), &[1., 1.], VarianceModel::NONE, None)
+        .expect("two pixels");
     let mut sums = Sums::default();
     accumulate_frame(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
     assert_eq!(sums, Sums { signal: vec![3.], variance: None, weight_override: None });
@@ -136,7 +176,7 @@ fn a_wrong_matrix_is_refused_with_its_place() {
     assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 column starts, 1 bin indices"));
     assert!(refused(&[], &[], &[]).contains("0 column starts"));
     let matrix = kernels::TiledCsc::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
-    let error =
-        IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::NONE, None).expect_err("two norms for one pixel");
+    let error = IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::NONE, None)
+        .expect_err("two norms for one pixel");
     assert_eq!(error.to_string(), "normalization has 2 pixels; expected 1, as many as the matrix");
 }

@@ -1,10 +1,11 @@
-//! Compares sigma clipping, quantile means and azimuthal errors with their definitions, written as plain loops.
+//! Compares sigma clipping, quantile means and azimuthal errors with their definitions, written as
+//! plain loops.
 
 mod support;
 
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, PixelVarianceModel, Scratch,
-    SpreadRole, Statistic, Sums, VarianceModel,
+    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType,
+    PixelVarianceModel, Scratch, SpreadRole, Statistic, Sums, VarianceModel,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -23,7 +24,13 @@ type Five = [f64; 5];
 
 fn sums_of(shares: &[Share]) -> Five {
     let sum = |term: fn(&Share) -> f64| shares.iter().map(term).sum();
-    [sum(|p| p.w * p.s), sum(|p| p.w * p.w * p.v), sum(|p| p.w * p.n), sum(|p| (p.w * p.n).powi(2)), sum(|p| p.w)]
+    [
+        sum(|p| p.w * p.s),
+        sum(|p| p.w * p.w * p.v),
+        sum(|p| p.w * p.n),
+        sum(|p| (p.w * p.n).powi(2)),
+        sum(|p| p.w),
+    ]
 }
 
 fn mean(shares: &[Share]) -> f64 {
@@ -36,7 +43,12 @@ fn spread(shares: &[Share]) -> f64 {
     shares.iter().map(|p| (p.w * p.n * (p.s / p.n - mean)).powi(2)).sum()
 }
 
-fn clipped(mut shares: Vec<Share>, errors: VarianceModel, threshold: f64, rounds: u32) -> Vec<Share> {
+fn clipped(
+    mut shares: Vec<Share>,
+    errors: VarianceModel,
+    threshold: f64,
+    rounds: u32,
+) -> Vec<Share> {
     for _ in 0..rounds {
         let [_, variance, _, norm_sq, count] = sums_of(&shares);
         let from_spread = errors.spread != SpreadRole::Unused;
@@ -66,7 +78,9 @@ fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
 fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> Five {
     let chosen = match statistic {
         Statistic::Mean => shares,
-        Statistic::SigmaClip { threshold, max_iter: rounds } => clipped(shares, errors, threshold, rounds),
+        Statistic::SigmaClip { threshold, max_iter: rounds } => {
+            clipped(shares, errors, threshold, rounds)
+        }
         Statistic::QuantileMean { low, high } => between(shares, low, high),
     };
     let mut sums = sums_of(&chosen);
@@ -97,7 +111,8 @@ fn check(case: &Case) {
     let frame = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
     let other = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-    let dark: Option<Vec<f64>> = case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
+    let dark: Option<Vec<f64>> =
+        case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
     let plan = match errors.pixel {
         PixelVarianceModel::Given => {
@@ -107,8 +122,10 @@ fn check(case: &Case) {
     };
     let plan = plan.expect("arrays of the matrix's size");
     let matrix = CsrMatrix::new(&plan, statistic);
-    let (invalid, raw) =
-        (InvalidValues::from_integers(rule), Pipeline::from_hdf5(&[], dtype, false).expect("no filters"));
+    let (invalid, raw) = (
+        InvalidValues::from_integers(rule),
+        Pipeline::from_hdf5(&[], dtype, false).expect("no filters"),
+    );
     let found: Vec<Sums> = Isa::available()
         .into_iter()
         .flat_map(|isa| {
@@ -116,14 +133,26 @@ fn check(case: &Case) {
             let stored = EncodedFrame { bytes: &frame.bytes, filter_mask: 0 };
             let other = EncodedFrame { bytes: &other.bytes, filter_mask: 0 };
             let short = EncodedFrame { bytes: &frame.bytes[1..], filter_mask: 0 };
-            // The sums of a frame are the same in a group, with frames that can't be decoded, and alone.
-            let several =
-                matrix.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
-            assert_eq!(several.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true, true, true]);
+            // The sums of a frame are the same in a group, with frames that can't be decoded, and
+            // alone.
+            let several = matrix.integrate(
+                &raw,
+                &plan,
+                &invalid,
+                &[stored, short, stored, stored, stored, stored],
+                scratch,
+            );
+            assert_eq!(
+                several.iter().map(Result::is_ok).collect::<Vec<_>>(),
+                [true, false, true, true, true, true]
+            );
             let alone = matrix.integrate(&raw, &plan, &invalid, &[stored], scratch);
             // Some pixels are invalid in all frames of a group, and some in this frame only.
             let alike = matrix.integrate(&raw, &plan, &invalid, &[stored; 2], scratch);
-            let among = matrix.integrate(&raw, &plan, &invalid, &[other, stored, other], scratch).into_iter().nth(1);
+            let among = matrix
+                .integrate(&raw, &plan, &invalid, &[other, stored, other], scratch)
+                .into_iter()
+                .nth(1);
             several.into_iter().chain(alone).chain(alike).chain(among).filter_map(Result::ok)
         })
         .collect();
@@ -155,15 +184,23 @@ fn check(case: &Case) {
         for ((found, expected), scale) in
             [sums.signal[bin], variance, norm, norm_sq, count].iter().zip(expected).zip(scales)
         {
-            assert!((found - expected).abs() <= 1e-11 * scale, "bin {bin}: {found:e} for {expected:e}, {sums:?}");
+            assert!(
+                (found - expected).abs() <= 1e-11 * scale,
+                "bin {bin}: {found:e} for {expected:e}, {sums:?}"
+            );
         }
     }
 }
 
 fn statistics() -> impl Strategy<Value = Statistic> {
     let clip = (prop_oneof![Just(0.), 0.5..6.], 1u32..8);
-    let quantiles =
-        prop_oneof![Just((0.5, 0.5)), Just((0., 1.)), Just((0., 0.3)), Just((0.7, 1.)), (0.0..0.5, 0.5..1.0)];
+    let quantiles = prop_oneof![
+        Just((0.5, 0.5)),
+        Just((0., 1.)),
+        Just((0., 0.3)),
+        Just((0.7, 1.)),
+        (0.0..0.5, 0.5..1.0)
+    ];
     prop_oneof![
         Just(Statistic::Mean),
         clip.prop_map(|(threshold, rounds)| Statistic::SigmaClip { threshold, max_iter: rounds }),
@@ -213,8 +250,14 @@ proptest! {
 /// Returns a bin of pixels of weight and norm 1.
 fn one_bin(values: &[u32], statistic: Statistic, errors: VarianceModel) -> Sums {
     let pixels = values.len();
-    let csc = Csc { starts: (0..=pixels as u64).collect(), bins: vec![0; pixels], weights: vec![1.; pixels], nbins: 1 };
-    let plan = IntegrationPlan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
+    let csc = Csc {
+        starts: (0..=pixels as u64).collect(),
+        bins: vec![0; pixels],
+        weights: vec![1.; pixels],
+        nbins: 1,
+    };
+    let plan = IntegrationPlan::new(csc.matrix(), &vec![1.; pixels], errors, None)
+        .expect("as many norms as pixels");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let raw = Pipeline::from_hdf5(&[], PixelType::U32, false).expect("no filters");
     let stored = EncodedFrame { bytes: &bytes, filter_mask: 0 };
@@ -233,13 +276,21 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
     let mut values = vec![10; 100];
     values.extend([12, 8, 1000, 4_000_000_000]);
     let clipped = |rounds| {
-        one_bin(&values, Statistic::SigmaClip { threshold: 5., max_iter: rounds }, VarianceModel::AZIMUTHAL)
-            .weight_override
-            .expect("one is out")
-            .count
+        one_bin(
+            &values,
+            Statistic::SigmaClip { threshold: 5., max_iter: rounds },
+            VarianceModel::AZIMUTHAL,
+        )
+        .weight_override
+        .expect("one is out")
+        .count
     };
     assert_eq!((clipped(1), clipped(2)), (vec![103.], vec![102.]));
-    let all = one_bin(&values, Statistic::SigmaClip { threshold: 1e9, max_iter: 5 }, VarianceModel::AZIMUTHAL);
+    let all = one_bin(
+        &values,
+        Statistic::SigmaClip { threshold: 1e9, max_iter: 5 },
+        VarianceModel::AZIMUTHAL,
+    );
     assert_eq!((all.signal, all.weight_override), (vec![4_000_002_020.], None));
 }
 
@@ -247,8 +298,8 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
 fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
     let values = [3, 5, 4, 6, 5, 4, 90];
     let clip = Statistic::SigmaClip { threshold: 2., max_iter: 5 };
-    let [azimuthal, hybrid] =
-        [VarianceModel::AZIMUTHAL, VarianceModel::HYBRID].map(|errors| one_bin(&values, clip, errors));
+    let [azimuthal, hybrid] = [VarianceModel::AZIMUTHAL, VarianceModel::HYBRID]
+        .map(|errors| one_bin(&values, clip, errors));
     assert_eq!(azimuthal.signal, hybrid.signal);
     assert_eq!((azimuthal.variance, hybrid.variance), (Some(vec![5.5]), Some(vec![27.])));
 }
@@ -256,7 +307,11 @@ fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
 #[test]
 fn the_median_is_of_one_pixel_or_of_the_middle_two() {
     let median = |values: &[u32]| {
-        let sums = one_bin(values, Statistic::QuantileMean { low: 0.5, high: 0.5 }, VarianceModel::POISSON);
+        let sums = one_bin(
+            values,
+            Statistic::QuantileMean { low: 0.5, high: 0.5 },
+            VarianceModel::POISSON,
+        );
         let norm = sums.weight_override.map_or(values.len() as f64, |own| own.norm[0]);
         (sums.signal[0] / norm, norm)
     };
@@ -270,8 +325,8 @@ fn the_median_is_of_one_pixel_or_of_the_middle_two() {
 
 #[test]
 fn equal_pixels_are_no_outliers_of_each_other() {
-    // Σ x / 3 of three equal numbers may round to another number. Then the distance of all from the mean is the
-    // standard deviation.
+    // Σ x / 3 of three equal numbers may round to another number. Then the distance of all from the
+    // mean is the standard deviation.
     let clip = Statistic::SigmaClip { threshold: 0., max_iter: 5 };
     for value in [0, 1, 49, 123_457] {
         for errors in [VarianceModel::AZIMUTHAL, VarianceModel::POISSON] {

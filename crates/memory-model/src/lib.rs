@@ -1,5 +1,5 @@
-//! The memory that ai-integrate needs, and the limits of its pipeline from which the memory follows. ai-integrate keeps
-//! these limits; slurm-emit requests the memory for its jobs.
+//! The memory that ai-integrate needs, and the limits of its pipeline from which the memory
+//! follows. ai-integrate keeps these limits; slurm-emit requests the memory for its jobs.
 
 use records::Acquisition;
 
@@ -9,7 +9,8 @@ pub const BASE_BYTES: u64 = 64 << 20;
 /// The frames of a batch, by default.
 pub const DEFAULT_BATCH_FRAMES: u16 = 16;
 
-/// How many times its nominal size a batch may reach in order to end at the end of a chunk that holds several frames.
+/// How many times its nominal size a batch may reach in order to end at the end of a chunk that
+/// holds several frames.
 pub const MAX_BATCH_STRETCH: usize = 8;
 
 /// The largest number of interleaved sources that one batch spans, so that its rows fit in memory.
@@ -44,36 +45,42 @@ pub struct EngineSizes {
 }
 
 impl EngineSizes {
-    /// Returns the memory of an engine in bytes, without its matrices: for each prefetch thread and each worker thread the
-    /// stored bytes of a batch; for each worker thread the accumulators, the sums of a batch and its decoded frames; and the
-    /// rows that wait to be written.
+    /// Returns the memory of an engine in bytes, without its matrices: for each prefetch thread and
+    /// each worker thread the stored bytes of a batch; for each worker thread the accumulators, the
+    /// sums of a batch and its decoded frames; and the rows that wait to be written.
     pub fn bytes(&self) -> u64 {
         let sums = 2 * size_of::<f64>() as u64 * self.bins as u64;
         let (batch, longest) = (self.batch_frames as u64, self.longest_batch as u64);
         let least = batch * self.stored_bytes;
         let batch_bytes = (longest * self.stored_bytes).clamp(least, MAX_PREFETCH_BYTES.max(least));
-        let thread =
-            BYTES_PER_THREAD + batch_bytes + 2 * batch.clamp(8, 16) * sums + self.decoded_bytes + self.kernel_bytes;
+        let thread = BYTES_PER_THREAD
+            + batch_bytes
+            + 2 * batch.clamp(8, 16) * sums
+            + self.decoded_bytes
+            + self.kernel_bytes;
         let in_flight = max_batches_in_flight(self.threads, self.bins, self.longest_batch);
         let waiting = in_flight as u64 * longest * sums;
-        let prefetched = prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
+        let prefetched =
+            prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
         prefetched + self.threads as u64 * thread + waiting
     }
 }
 
-/// Returns the number of prefetch threads of a task, which is how many files or offsets can be waited for at once.
+/// Returns the number of prefetch threads of a task, which is how many files or offsets can be
+/// waited for at once.
 pub fn prefetch_threads(threads: usize) -> usize {
     threads.clamp(4, 32)
 }
 
-/// Returns how many frames are assembled before they are integrated together; memory per thread limits it.
+/// Returns how many frames are assembled before they are integrated together; memory per thread
+/// limits it.
 pub fn frames_assembled_at_once(frame_bytes: usize, batch: usize) -> usize {
     const MAX_ASSEMBLED_BYTES: usize = 64 << 20;
     (MAX_ASSEMBLED_BYTES / frame_bytes.max(1)).clamp(1, batch)
 }
 
-/// Returns how many batches may be in progress, or finished and waiting for an earlier one. The limit keeps the rows of
-/// fast files from piling up behind a slow file.
+/// Returns how many batches may be in progress, or finished and waiting for an earlier one. The
+/// limit keeps the rows of fast files from piling up behind a slow file.
 pub fn max_batches_in_flight(threads: usize, bins: usize, longest_batch: usize) -> usize {
     // A row has signal and variance, and three weights if the frame has invalid pixels.
     let row = 5 * size_of::<f64>() * bins;
@@ -81,40 +88,53 @@ pub fn max_batches_in_flight(threads: usize, bins: usize, longest_batch: usize) 
     batches.clamp(threads + 1, 4 * threads + 4)
 }
 
-/// Returns how many sources take turns in consecutive frames, as far as a batch spans them all: as Lima 2's receivers write
-/// frames.
+/// Returns how many sources take turns in consecutive frames, as far as a batch spans them all: as
+/// Lima 2's receivers write frames.
 pub fn interleaved_sources(scan: &Acquisition) -> usize {
-    let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
-    steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES) as usize
+    let steps =
+        scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
+    steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES)
+        as usize
 }
 
-/// Returns the most frames of a batch, if `batch` are asked for: one chunk more than was asked for, less a frame.
+/// Returns the most frames of a batch, if `batch` are asked for: one chunk more than was asked for,
+/// less a frame.
 pub fn longest_batch(scan: &Acquisition, batch: usize) -> usize {
     let size = batch * interleaved_sources(scan);
-    let chunk = scan.chunk.first().map_or(1, |&frames| usize::try_from(frames.max(1)).unwrap_or(usize::MAX));
+    let chunk = scan
+        .chunk
+        .first()
+        .map_or(1, |&frames| usize::try_from(frames.max(1)).unwrap_or(usize::MAX));
     size.saturating_add(chunk - 1).min(MAX_BATCH_STRETCH * size)
 }
 
-/// Returns the bytes that a thread needs for decoded data. If each chunk is one frame, that is one frame.
+/// Returns the bytes that a thread needs for decoded data. If each chunk is one frame, that is one
+/// frame.
 ///
-/// Otherwise frames are assembled from chunks, and the thread holds a group of frames and all chunks that cover one
-/// frame. A chunk of `depth` frames has the size of `depth` frames. It is counted twice decoded, as input and output of
-/// the last HDF5 filter, and once as stored, with `stored` bytes per frame.
+/// Otherwise frames are assembled from chunks, and the thread holds a group of frames and all
+/// chunks that cover one frame. A chunk of `depth` frames has the size of `depth` frames. It is
+/// counted twice decoded, as input and output of the last HDF5 filter, and once as stored, with
+/// `stored` bytes per frame.
 pub fn decoded_bytes_per_thread(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     let [rows, columns] = scan.shape;
     let size = pixel_bytes(&scan.dtype);
     let frame = rows.saturating_mul(columns).saturating_mul(size);
     let [depth, height, width] = match scan.chunk[..] {
-        [depth, height, width] if scan.chunk != [1, rows, columns] => [depth, height.max(1), width.max(1)],
+        [depth, height, width] if scan.chunk != [1, rows, columns] => {
+            [depth, height.max(1), width.max(1)]
+        }
         _ => return frame,
     };
     let covered = rows.next_multiple_of(height).saturating_mul(columns.next_multiple_of(width));
     let chunks = covered.saturating_mul(size).saturating_mul(depth);
     let side_by_side = frame.saturating_mul(frames_assembled_at_once(frame as usize, batch) as u64);
-    side_by_side.saturating_add(chunks.saturating_mul(2)).saturating_add(stored.saturating_mul(depth))
+    side_by_side
+        .saturating_add(chunks.saturating_mul(2))
+        .saturating_add(stored.saturating_mul(depth))
 }
 
-/// Returns the bytes of a pixel: `u32` has 32 bits. Types of unknown names count as the largest, of 8 bytes.
+/// Returns the bytes of a pixel: `u32` has 32 bits. Types of unknown names count as the largest, of
+/// 8 bytes.
 fn pixel_bytes(dtype: &str) -> u64 {
     let bits = dtype.trim_start_matches(|char: char| char.is_ascii_alphabetic());
     bits.parse().map_or(8, |bits: u64| bits / 8).clamp(1, 8)
@@ -125,7 +145,12 @@ mod tests {
     use super::*;
 
     fn scan(chunk: &[u64]) -> Acquisition {
-        Acquisition { shape: [10, 20], dtype: "u16".to_owned(), chunk: chunk.to_vec(), ..Acquisition::default() }
+        Acquisition {
+            shape: [10, 20],
+            dtype: "u16".to_owned(),
+            chunk: chunk.to_vec(),
+            ..Acquisition::default()
+        }
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Loads `libOpenCL` at run time, so that one binary runs on nodes with and without OpenCL.
 //!
-//! Crate `ocl` links with `libOpenCL.so.1`, and a program linked with a library does not even start where the library is
-//! not installed. This crate therefore defines every OpenCL function that `ocl` imports:
+//! Crate `ocl` links with `libOpenCL.so.1`, and a program linked with a library does not even start
+//! where the library is not installed. This crate therefore defines every OpenCL function that
+//! `ocl` imports:
 //!
-//! 1. [`load`] opens the library with `dlopen`: the one that `AZPIPE_OPENCL_LIBRARY` names, or the system's.
-//! 2. Each function passes its arguments to the function of the same name in that library. Without a library it returns
-//!    `CL_PLATFORM_NOT_FOUND_KHR`.
-//! 3. `build.rs` gives the linker an empty `libOpenCL.a`, so that a build needs no OpenCL either. A shared library of
-//!    stubs would not do, because the program would then depend on a library of that name.
+//! 1. [`load`] opens the library with `dlopen`: the one that `AZPIPE_OPENCL_LIBRARY` names, or the
+//!    system's.
+//! 2. Each function passes its arguments to the function of the same name in that library. Without
+//!    a library it returns `CL_PLATFORM_NOT_FOUND_KHR`.
+//! 3. `build.rs` gives the linker an empty `libOpenCL.a`, so that a build needs no OpenCL either. A
+//!    shared library of stubs would not do, because the program would then depend on a library of
+//!    that name.
 //!
 //! ```
 //! match opencl_loader::load() {
@@ -16,10 +19,10 @@
 //! }
 //! ```
 //!
-//! The forwarding functions are untyped. All arguments and results of OpenCL's host functions are integers and pointers.
-//! The calling conventions of 64-bit Linux (x86-64, AArch64, POWER) pass each of them in a register or an eight-byte slot
-//! of the stack, so a word is passed on unchanged. Only the number of arguments, and the way to report an error,
-//! distinguish the functions.
+//! The forwarding functions are untyped. All arguments and results of OpenCL's host functions are
+//! integers and pointers. The calling conventions of 64-bit Linux (x86-64, AArch64, POWER) pass
+//! each of them in a register or an eight-byte slot of the stack, so a word is passed on unchanged.
+//! Only the number of arguments, and the way to report an error, distinguish the functions.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("the forwarders rely on the calling conventions of 64-bit Linux");
@@ -37,8 +40,8 @@ type CWord = usize;
 /// Status that OpenCL's loaders (ICD loaders) return if there is no driver.
 const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
 
-/// Returns the address of a function in the library, or 0 if there is none, and keeps it in `cache`. `name` ends with a
-/// NUL byte.
+/// Returns the address of a function in the library, or 0 if there is none, and keeps it in
+/// `cache`. `name` ends with a NUL byte.
 fn cached_address(cache: &AtomicUsize, name: &'static str) -> usize {
     match cache.load(Relaxed) {
         0 => {
@@ -55,14 +58,14 @@ fn return_status(_: &[CWord]) -> CWord {
     CL_PLATFORM_NOT_FOUND_KHR as CWord
 }
 
-/// Stands in for a missing function that creates an object: writes the status to the last argument, a pointer that may
-/// be null, and returns null.
+/// Stands in for a missing function that creates an object: writes the status to the last argument,
+/// a pointer that may be null, and returns null.
 fn return_errcode(arguments: &[CWord]) -> CWord {
     let status = arguments.last().copied().unwrap_or(0) as *mut i32;
     if !status.is_null() {
-        // SAFETY: this stands in only for functions whose last argument is `errcode_ret` (the lines of `forward!` that name
-        // `return_errcode`). By OpenCL's specification it is null, which was compared, or points to a `cl_int` that the caller
-        // owns and lets the function write.
+        // SAFETY: this stands in only for functions whose last argument is `errcode_ret` (the lines
+        // of `forward!` that name `return_errcode`). By OpenCL's specification it is null, which
+        // was compared, or points to a `cl_int` that the caller owns and lets the function write.
         unsafe { status.write(CL_PLATFORM_NOT_FOUND_KHR) };
     }
     0
@@ -77,8 +80,9 @@ fn return_null(_: &[CWord]) -> CWord {
 macro_rules! forward {
     ($($arguments:tt $stand_in:ident => $($name:ident)*;)*) => { $($(forward!(@ $name $arguments $stand_in);)*)* };
     (@ $name:ident ($($argument:ident)*) $stand_in:ident) => {
-        // SAFETY: the program has no other symbol of this name: nothing else that is linked defines OpenCL's functions
-        // (`build.rs` gives the linker an empty library), and the one that is loaded is opened with RTLD_LOCAL.
+        // SAFETY: the program has no other symbol of this name: nothing else that is linked defines
+        // OpenCL's functions (`build.rs` gives the linker an empty library), and the one that is
+        // loaded is opened with RTLD_LOCAL.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         unsafe extern "C" fn $name($($argument: CWord),*) -> CWord {
@@ -86,13 +90,14 @@ macro_rules! forward {
             match cached_address(&ADDRESS, concat!(stringify!($name), "\0")) {
                 0 => $stand_in(&[$($argument),*]),
                 address => {
-                    // SAFETY: `address` is not 0 and is that of the function of this name in the library, which is never closed.
-                    // A function pointer has the size of a word. The function takes as many integers and pointers as there are
-                    // names here, and returns one: in the calling conventions of 64-bit Linux each is a word (see the
-                    // module's documentation).
+                    // SAFETY: `address` is not 0 and is that of the function of this name in the
+                    // library, which is never closed. A function pointer has the size of a word.
+                    // The function takes as many integers and pointers as there are names here, and
+                    // returns one: in the calling conventions of 64-bit Linux each is a word (see
+                    // the module's documentation).
                     let function: unsafe extern "C" fn($($argument: CWord),*) -> CWord = unsafe { transmute(address) };
-                    // SAFETY: all arguments are passed on as they are, so the function's own conditions are those that the
-                    // caller, who calls it by this name, has to meet.
+                    // SAFETY: all arguments are passed on as they are, so the function's own
+                    // conditions are those that the caller, who calls it by this name, has to meet.
                     unsafe { function($($argument),*) }
                 }
             }

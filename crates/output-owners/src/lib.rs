@@ -1,16 +1,19 @@
-//! Records which scan and recipe each final file belongs to, so that no result overwrites another one.
+//! Records which scan and recipe each final file belongs to, so that no result overwrites another
+//! one.
 //!
-//! A *final* is the HDF5 file with all patterns of one scan by one recipe. Its *owner* is this scan and recipe, and the raw
-//! file of the scan. plan-split chooses the path of a final before the final exists, from the names of scan and recipe, so
-//! two scans or two recipes may get the same path.
+//! A *final* is the HDF5 file with all patterns of one scan by one recipe. Its *owner* is this scan
+//! and recipe, and the raw file of the scan. plan-split chooses the path of a final before the
+//! final exists, from the names of scan and recipe, so two scans or two recipes may get the same
+//! path.
 //!
-//! A *note* is a small JSON file in `OUT/.azpipe/finals` that names the owner of one final ([`OutputOwner`]). gather
-//! writes it with the final. plan-split, which doesn't open results, reads it and refuses a plan that would overwrite
-//! the final of another owner; with `--replace`, it records the new owner. If a final has no note, gather
-//! determines the owner from the final itself.
+//! A *note* is a small JSON file in `OUT/.azpipe/finals` that names the owner of one final
+//! ([`OutputOwner`]). gather writes it with the final. plan-split, which doesn't open results,
+//! reads it and refuses a plan that would overwrite the final of another owner; with `--replace`,
+//! it records the new owner. If a final has no note, gather determines the owner from the final
+//! itself.
 //!
-//! [`OutputOwner::read`] reads the note of one final, [`read_all`] reads all notes, and [`compare_files`] determines
-//! whether two scans with the same id are the same scan.
+//! [`OutputOwner::read`] reads the note of one final, [`read_all`] reads all notes, and
+//! [`compare_files`] determines whether two scans with the same id are the same scan.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -54,7 +57,12 @@ impl OutputOwner {
     }
 
     /// Creates the owner that a scan and a recipe form for a final.
-    pub fn new(scan: &str, acquisition: &Acquisition, recipe_digest: &str, final_file: &RawPath) -> Self {
+    pub fn new(
+        scan: &str,
+        acquisition: &Acquisition,
+        recipe_digest: &str,
+        final_file: &RawPath,
+    ) -> Self {
         Self {
             final_file: final_file.clone(),
             scan: scan.to_owned(),
@@ -100,9 +108,11 @@ impl OutputOwner {
             return Ok(());
         }
         let path = self.path(out);
-        ownership::create_directories(&out.join(NOTES_DIR)).map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
+        ownership::create_directories(&out.join(NOTES_DIR))
+            .map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
         let text = serde_json::to_string(self).expect("texts and paths always serialize");
-        atomic::write(&path, format!("{text}\n"), &OwnershipRule::in_azpipe_dir()).map_err(|why| with_path(&path, &why))
+        atomic::write(&path, format!("{text}\n"), &OwnershipRule::in_azpipe_dir())
+            .map_err(|why| with_path(&path, &why))
     }
 
     /// Returns whether both owners are the same recipe of the same scan.
@@ -112,7 +122,8 @@ impl OutputOwner {
 
     /// Returns whether both owners name the same detector of the same entry in their files.
     pub fn is_same_dataset(&self, other: &Self) -> bool {
-        (&self.entry, &self.detector, &self.dataset) == (&other.entry, &other.detector, &other.dataset)
+        (&self.entry, &self.detector, &self.dataset)
+            == (&other.entry, &other.detector, &other.dataset)
     }
 }
 
@@ -132,8 +143,9 @@ pub fn read_all(out: &Path) -> io::Result<Vec<OutputOwner>> {
         let path = entry.map_err(|why| with_path(&directory, &why))?.path();
         if path.extension().is_some_and(|end| end == "json") {
             let text = untrusted_file::read_text(&path).map_err(|why| with_path(&path, &why))?;
-            let wrong =
-                |why: serde_json::Error| with_path(&path, &io::Error::new(ErrorKind::InvalidData, invalid_note(&why)));
+            let wrong = |why: serde_json::Error| {
+                with_path(&path, &io::Error::new(ErrorKind::InvalidData, invalid_note(&why)))
+            };
             owners.push(serde_json::from_str(&text).map_err(wrong)?);
         }
     }
@@ -151,7 +163,8 @@ pub enum FileRelation {
     DifferentFiles,
 }
 
-/// Compares the raw file that an existing final names, `of_final`, with the one that a new record names, `of_record`.
+/// Compares the raw file that an existing final names, `of_final`, with the one that a new record
+/// names, `of_record`.
 ///
 /// # Errors
 /// Fails if one of them can't be examined.
@@ -196,8 +209,12 @@ mod tests {
 
     fn owner(final_file: &str) -> OutputOwner {
         let odd = OsStr::from_bytes(b"/raw/caf\xe9 \"1\".h5");
-        let scan =
-            Acquisition { file: odd.into(), entry: "1.1".into(), detector: "p3".into(), ..Acquisition::default() };
+        let scan = Acquisition {
+            file: odd.into(),
+            entry: "1.1".into(),
+            detector: "p3".into(),
+            ..Acquisition::default()
+        };
         OutputOwner::new("5c", &scan, "00", &final_file.into())
     }
 
@@ -221,7 +238,10 @@ mod tests {
         assert_eq!(error.to_string(), message("a note about another final"));
         fs::write(&path, "{").unwrap();
         let why = "not a note about the owner of a final (EOF while parsing an object at line 1 column 1)";
-        assert_eq!(OutputOwner::read(out.path(), &"a.h5".into()).unwrap_err().to_string(), message(why));
+        assert_eq!(
+            OutputOwner::read(out.path(), &"a.h5".into()).unwrap_err().to_string(),
+            message(why)
+        );
         assert_eq!(read_all(out.path()).unwrap_err().to_string(), message(why));
     }
 
@@ -234,9 +254,14 @@ mod tests {
         }
         std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
         fs::hard_link(path("a"), path("hard")).unwrap();
-        let relation = |of_final: &str, of_record: &str| compare_files(&path(of_final), &path(of_record)).unwrap();
+        let relation = |of_final: &str, of_record: &str| {
+            compare_files(&path(of_final), &path(of_record)).unwrap()
+        };
         assert_eq!(relation("a", "a"), FileRelation::SameFile);
-        assert_eq!([relation("a", "link"), relation("link", "a"), relation("a", "hard")], [FileRelation::SameFile; 3]);
+        assert_eq!(
+            [relation("a", "link"), relation("link", "a"), relation("a", "hard")],
+            [FileRelation::SameFile; 3]
+        );
         assert_eq!(relation("a", "b"), FileRelation::DifferentFiles);
         assert_eq!([relation("gone", "b"), relation("a/below", "b")], [FileRelation::Moved; 2]);
         assert_eq!(relation("a", "gone"), FileRelation::DifferentFiles);

@@ -29,9 +29,10 @@ impl PatternAxis {
         }
     }
 
-    /// Returns the edges of the bins, one more than there are bins. `asked` are the edges that the recipe gives; without them,
-    /// all bins have the same width. The edges can't be derived from the centres alone: the centres of alternately
-    /// narrow and wide bins may be equally spaced, too.
+    /// Returns the edges of the bins, one more than there are bins. `asked` are the edges that the
+    /// recipe gives; without them, all bins have the same width. The edges can't be derived from
+    /// the centres alone: the centres of alternately narrow and wide bins may be equally spaced,
+    /// too.
     fn edges(&self, asked: Option<&[f64]>) -> Vec<f64> {
         if let Some(asked) = asked {
             return asked.to_vec();
@@ -57,8 +58,9 @@ pub(crate) fn ends(edges: &[f64]) -> (f64, f64) {
     (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN))
 }
 
-/// Axes of a pattern: the radial one, and the azimuthal one if the pattern is a cake. The bins of a cake are stored
-/// azimuth-major: all radial bins of the first chi, then all radial bins of the second.
+/// Axes of a pattern: the radial one, and the azimuthal one if the pattern is a cake. The bins of a
+/// cake are stored azimuth-major: all radial bins of the first chi, then all radial bins of the
+/// second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternAxes {
     /// Radial axis.
@@ -80,7 +82,8 @@ impl PatternAxes {
 
     /// Returns the number of bins of one pattern.
     pub fn bins(&self) -> usize {
-        // Both axes are in memory, and so is any pattern that is read, so the product does not saturate.
+        // Both axes are in memory, and so is any pattern that is read, so the product does not
+        // saturate.
         self.iter().fold(1_usize, |bins, axis| bins.saturating_mul(axis.centers.len()))
     }
 
@@ -111,16 +114,24 @@ mod tests {
             PatternAxis { name: name.into(), units: units.into(), centers: Vec::new() }.plot_label()
         };
         assert_eq!((axis("q", "A^-1"), axis("2th", "deg")), ("q (Å⁻¹)".into(), "2θ (°)".into()));
-        assert_eq!((axis("chi", "deg"), axis("d*2", "nm^-2")), ("χ (°)".into(), "d*² (nm⁻²)".into()));
+        assert_eq!(
+            (axis("chi", "deg"), axis("d*2", "nm^-2")),
+            ("χ (°)".into(), "d*² (nm⁻²)".into())
+        );
     }
 
     #[test]
     fn edges_are_those_that_were_asked_for_or_of_bins_of_one_width() {
-        let axis = |centers: &[f64]| PatternAxis { centers: centers.to_vec(), ..PatternAxis::default() };
+        let axis =
+            |centers: &[f64]| PatternAxis { centers: centers.to_vec(), ..PatternAxis::default() };
         assert_eq!(axis(&[1.0, 2.0, 3.0]).edges(None), [0.5, 1.5, 2.5, 3.5]);
         assert_eq!(axis(&[2.0]).edges(None), [1.5, 2.5]);
         assert_eq!(axis(&[]).edges(None).len(), 1);
         let in_turn = [0.0, 1.0, 4.0, 5.0];
-        assert_eq!(axis(&[0.5, 2.5, 4.5]).edges(Some(&in_turn)), in_turn, "though centres are equally far apart");
+        assert_eq!(
+            axis(&[0.5, 2.5, 4.5]).edges(Some(&in_turn)),
+            in_turn,
+            "though centres are equally far apart"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Compresses cakes with shuffle and deflate, which every HDF5 reader supports without a plugin.
 //!
-//! Each chunk holds whole chi bins of one frame and is smaller than the 1 MiB that readers cache, so that a frame or a
-//! sector can be read without its neighbours. The chunks are compressed in parallel on all CPUs, outside of the
-//! HDF5 library, and then written through it.
+//! Each chunk holds whole chi bins of one frame and is smaller than the 1 MiB that readers cache,
+//! so that a frame or a sector can be read without its neighbours. The chunks are compressed in
+//! parallel on all CPUs, outside of the HDF5 library, and then written through it.
 
 use std::io::Write as _;
 
@@ -33,7 +33,8 @@ macro_rules! impl_shuffle_element {
 }
 impl_shuffle_element!(f32, f64, u32, u64);
 
-/// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is `[chi, radial]`.
+/// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is
+/// `[chi, radial]`.
 fn rows_per_chunk<T>([lines, width]: [usize; 2]) -> usize {
     let most = crate::row_blocks::rows_in::<T>(MAX_CHUNK_BYTES, width).min(lines.max(1));
     lines.max(1).div_ceil(lines.max(1).div_ceil(most))
@@ -60,14 +61,20 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
 ) -> Result<()> {
     let ([lines, width], lines_of_chunk) = (cake, rows_per_chunk::<T>(cake));
     // A cake is in memory, and a chunk is no larger than a cake, so the products do not saturate.
-    let (of_cake, size) = (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
+    let (of_cake, size) =
+        (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
     let pieces: Vec<&[T]> = values.chunks(of_cake).flat_map(|frame| frame.chunks(size)).collect();
     let threads = system::cpu::available_cpus().min(pieces.len()).max(1);
     let compressed: Vec<Vec<u8>> = std::thread::scope(|scope| {
-        let share = |pieces: &[&[T]]| pieces.iter().map(|piece| compress_chunk(piece, size)).collect::<Vec<_>>();
+        let share = |pieces: &[&[T]]| {
+            pieces.iter().map(|piece| compress_chunk(piece, size)).collect::<Vec<_>>()
+        };
         let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));
         let workers: Vec<_> = shares.map(|pieces| scope.spawn(move || share(pieces))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("compression does not panic")).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("compression does not panic"))
+            .collect()
     });
     let chunks_of_frame = lines.div_ceil(lines_of_chunk).max(1);
     for (frame, chunks) in (first..).zip(compressed.chunks(chunks_of_frame)) {
@@ -78,7 +85,8 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
     Ok(())
 }
 
-/// Returns the stored bytes of a chunk of `size` numbers. A chunk that extends beyond the cake is filled with 0.
+/// Returns the stored bytes of a chunk of `size` numbers. A chunk that extends beyond the cake is
+/// filled with 0.
 fn compress_chunk<T: ShuffleElement>(values: &[T], size: usize) -> Vec<u8> {
     let mut shuffled = Vec::with_capacity(size.saturating_mul(size_of::<T>()));
     let rest = size.saturating_sub(values.len());
@@ -112,8 +120,10 @@ mod tests {
         let (frames, [lines, width]) = (3, [8, 87_000]);
         let value = |index: usize| (index as f32).sqrt();
         let file =
-            h5::NewHdf5File::create_in(std::fs::File::create_new(&path).expect("a file"), &path, 0).expect("a file");
-        let mut table = RowWriter::<f32>::with_rows(&file, "x", frames, &[lines, width]).expect("a dataset");
+            h5::NewHdf5File::create_in(std::fs::File::create_new(&path).expect("a file"), &path, 0)
+                .expect("a file");
+        let mut table =
+            RowWriter::<f32>::with_rows(&file, "x", frames, &[lines, width]).expect("a dataset");
         for frame in 0..frames {
             let row = frame * lines * width..(frame + 1) * lines * width;
             table.push(row.map(value)).expect("it is written");

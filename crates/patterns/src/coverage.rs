@@ -1,10 +1,12 @@
 //! Coverage: which frames of a task have a result already, in parts or in the final file.
 //!
-//! A part covers a frame if the part's checksum is right, the frame's [status](crate::Status::is_settled) is settled, and the
-//! frame's source has the same fingerprint (path, size, modification time, row) as in the task. A source file that was changed makes its own frames stale,
-//! and no others. Frames whose file had vanished or whose bytes did not decode are not covered, so a
-//! rerun tries again. A final file that holds its patterns covers frames by the same rules, row by row, each row with a
-//! separate checksum. A virtual final file covers nothing that its parts do not cover.
+//! A part covers a frame if the part's checksum is right, the frame's
+//! [status](crate::Status::is_settled) is settled, and the frame's source has the same fingerprint
+//! (path, size, modification time, row) as in the task. A source file that was changed makes its
+//! own frames stale, and no others. Frames whose file had vanished or whose bytes did not decode
+//! are not covered, so a rerun tries again. A final file that holds its patterns covers frames by
+//! the same rules, row by row, each row with a separate checksum. A virtual final file covers
+//! nothing that its parts do not cover.
 //!
 //! # Example
 //! ```no_run
@@ -86,7 +88,8 @@ impl Coverage {
         union(self.files().map(|covered| &covered.all))
     }
 
-    /// Returns the frames that are done and have no pattern in any file, by their status. Each has one status.
+    /// Returns the frames that are done and have no pattern in any file, by their status. Each has
+    /// one status.
     pub fn without_pattern(&self) -> BTreeMap<Status, Spans> {
         let mut found: BTreeMap<Status, Spans> = BTreeMap::new();
         for (status, frames) in self.files().flat_map(|covered| &covered.without_pattern) {
@@ -97,7 +100,8 @@ impl Coverage {
             return found;
         }
         let lacking = |covered: &CoveredFrames| union(covered.without_pattern.values());
-        let patterns: Vec<Spans> = self.files().map(|covered| covered.all.difference(&lacking(covered))).collect();
+        let patterns: Vec<Spans> =
+            self.files().map(|covered| covered.all.difference(&lacking(covered))).collect();
         let mut reported = union(&patterns);
         for frames in found.values_mut() {
             *frames = frames.difference(&reported);
@@ -113,25 +117,29 @@ impl Coverage {
 }
 
 fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
-    all.into_iter().flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().to_sorted()
+    all.into_iter()
+        .flat_map(|frames| frames.as_slice().iter().copied())
+        .collect::<Spans>()
+        .to_sorted()
 }
 
-/// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the task's frames. For several
-/// tasks, [`CoverageIndex::find_coverage`] is faster.
+/// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the
+/// task's frames. For several tasks, [`CoverageIndex::find_coverage`] is faster.
 pub fn find_coverage(out_root: &Path, task: &Task) -> Coverage {
     CoverageIndex::default().find_coverage(out_root, task)
 }
 
-/// Number of scans and recipes that an index remembers: more than one process works on at a time, and few enough
-/// to keep all their final files open.
+/// Number of scans and recipes that an index remembers: more than one process works on at a time,
+/// and few enough to keep all their final files open.
 const MAX_CACHED_SCANS: usize = 64;
 
-/// Finds the covered frames of all tasks of a run. The parts of each scan and recipe are listed once, and their final
-/// file is opened once.
+/// Finds the covered frames of all tasks of a run. The parts of each scan and recipe are listed
+/// once, and their final file is opened once.
 ///
-/// The parts that this run writes are added with [`CoverageIndex::add`]. Of the files that other runs write meanwhile, the index
-/// notices a part that has the same name as the task's own, and a new final file. It overlooks all other parts:
-/// a frame may then be integrated twice, but none is skipped by mistake.
+/// The parts that this run writes are added with [`CoverageIndex::add`]. Of the files that other
+/// runs write meanwhile, the index notices a part that has the same name as the task's own, and a
+/// new final file. It overlooks all other parts: a frame may then be integrated twice, but none is
+/// skipped by mistake.
 #[derive(Default)]
 pub struct CoverageIndex(Mutex<Vec<ScanCoverage>>);
 
@@ -140,70 +148,87 @@ struct ScanCoverage {
     directory: PathBuf,
     listing: PartListing,
     output: OutputCoverage,
-    /// Owner of the results in the directory, once it was looked up; the inner `None` means that there are no results.
+    /// Owner of the results in the directory, once it was looked up; the inner `None` means that
+    /// there are no results.
     owner: Option<Option<OutputOwner>>,
-    /// Files that could not be read when the directory was listed, until [`CoverageIndex::find_coverage`] returns them.
+    /// Files that could not be read when the directory was listed, until
+    /// [`CoverageIndex::find_coverage`] returns them.
     unreported: Vec<UnusableFile>,
 }
 
 impl CoverageIndex {
-    /// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the task's frames. Parts
-    /// without any of these frames are not opened.
+    /// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for
+    /// the task's frames. Parts without any of these frames are not opened.
     pub fn find_coverage(&self, out_root: &Path, task: &Task) -> Coverage {
         let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
-        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return coverage };
+        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else {
+            return coverage;
+        };
         let stamps = SourceFingerprints::new(&task.acquisition);
         let listed = self.with_scan(&directory, |known| {
             coverage.unusable.append(&mut known.unreported);
             known.listing.parts_between(first, last)
         });
         add_parts_coverage(&listed, task, &wanted, &stamps, &mut coverage);
-        let same_name = out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
+        let same_name =
+            out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
         // A part that may be there is looked at, which tells why it can't be read.
         let may_be_there = || same_name.try_exists().unwrap_or(true);
-        if !listed.contains(&same_name) && coverage.covered_frames().count() < wanted.len() as u64 && may_be_there() {
+        if !listed.contains(&same_name)
+            && coverage.covered_frames().count() < wanted.len() as u64
+            && may_be_there()
+        {
             self.add(&same_name);
             add_parts_coverage(&[same_name], task, &wanted, &stamps, &mut coverage);
         }
-        // The final file is searched after the parts: gather removes parts only once the final file is in place.
+        // The final file is searched after the parts: gather removes parts only once the final file
+        // is in place.
         let left: Vec<u64> = task.range.difference(&coverage.covered_frames()).iter().collect();
         if !left.is_empty() && task.final_file.is_contained() {
             let path = out_root.join(task.final_file.as_path());
-            match self.with_scan(&directory, |known| known.output.covered_frames(&path, task, &stamps, &left)) {
+            match self.with_scan(&directory, |known| {
+                known.output.covered_frames(&path, task, &stamps, &left)
+            }) {
                 Ok(covered) => coverage.in_output = covered,
-                Err(output::OutputError::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
+                Err(error) if error.is_not_found() => (),
                 Err(error) => coverage.unusable.push(error.into()),
             }
         }
         coverage
     }
 
-    /// Checks that the existing results at the places of the task's part and final file belong to the same scan, recipe
-    /// and file.
+    /// Checks that the existing results at the places of the task's part and final file belong to
+    /// the same scan, recipe and file.
     ///
     /// # Errors
-    /// Fails if the results belong to another file or recipe, or if a file or directory can't be read.
+    /// Fails if the results belong to another file or recipe, or if a file or directory can't be
+    /// read.
     pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), OwnerError> {
-        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
+        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else {
+            return Ok(());
+        };
         let final_file = out_root.join(task.final_file.as_path());
         let of_task = OutputOwner::from_task(task);
         let owner = self.with_scan(&directory, |known| match &known.owner {
             Some(owner) => Ok(owner.clone()),
             None => {
-                let noted = OutputOwner::read(out_root, &task.final_file).map_err(unreadable_error)?;
-                let is_there = final_file
-                    .try_exists()
-                    .map_err(|why| OwnerError::Unreadable(format!("{}: {why}", final_file.display())))?;
+                let noted =
+                    OutputOwner::read(out_root, &task.final_file).map_err(unreadable_error)?;
+                let is_there = final_file.try_exists().map_err(|why| {
+                    OwnerError::Unreadable(format!("{}: {why}", final_file.display()))
+                })?;
                 let noted = noted.filter(|_| is_there);
-                let owner = noted.map_or_else(|| read_owner(&directory, &final_file), |owner| Ok(Some(owner)))?;
+                let owner = noted
+                    .map_or_else(|| read_owner(&directory, &final_file), |owner| Ok(Some(owner)))?;
                 Ok::<_, OwnerError>(known.owner.insert(owner).clone())
             }
         })?;
         let Some(owner) = owner else { return Ok(()) };
         let about = final_file.display();
-        let relation = output_owners::compare_files(&owner.file, &of_task.file).map_err(unreadable_error)?;
+        let relation =
+            output_owners::compare_files(&owner.file, &of_task.file).map_err(unreadable_error)?;
         if owner.recipe_digest != of_task.recipe_digest {
             return Err(OwnerError::Other(format!(
                 "{about}: the result of another recipe; run plan-split with --replace to replace it, or with --recipe-name to \
@@ -211,7 +236,11 @@ impl CoverageIndex {
             )));
         }
         match relation {
-            FileRelation::SameFile if owner.is_same_result(&of_task) || owner.is_same_dataset(&of_task) => Ok(()),
+            FileRelation::SameFile
+                if owner.is_same_result(&of_task) || owner.is_same_dataset(&of_task) =>
+            {
+                Ok(())
+            }
             FileRelation::Moved if owner.is_same_result(&of_task) => Ok(()),
             FileRelation::SameFile | FileRelation::Moved | FileRelation::DifferentFiles => {
                 Err(OwnerError::Other(format!(
@@ -225,7 +254,8 @@ impl CoverageIndex {
     /// Adds a part that this run has written, so that later tasks find it.
     pub fn add(&self, part: &Path) {
         let mut known = self.lock();
-        if let Some(known) = known.iter_mut().find(|known| part.parent() == Some(&known.directory)) {
+        if let Some(known) = known.iter_mut().find(|known| part.parent() == Some(&known.directory))
+        {
             // A failure to read the part is reported when one of its frames is looked for.
             known.listing.add(part, &mut Vec::new());
         }
@@ -271,14 +301,16 @@ fn unreadable_error(why: io::Error) -> OwnerError {
     OwnerError::Unreadable(why.to_string())
 }
 
-/// Returns the owner of the parts in a directory, or of the final file if there are no readable parts.
+/// Returns the owner of the parts in a directory, or of the final file if there are no readable
+/// parts.
 ///
 /// # Errors
 /// Fails if the directory, a part or the final file can't be read.
 fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>, OwnerError> {
     let parts = match part::list_files(directory) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        parts => parts.map_err(|why| OwnerError::Unreadable(format!("{}: {why}", directory.display())))?,
+        parts => parts
+            .map_err(|why| OwnerError::Unreadable(format!("{}: {why}", directory.display())))?,
     };
     let mut of_parts = None;
     for path in &parts {
@@ -296,8 +328,10 @@ fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>
         Some(task) => Some(task),
         None => match output::OutputFile::open(final_file) {
             Ok(there) => Some(there.task),
-            Err(output::OutputError::Io { why, .. }) if why.kind() == io::ErrorKind::NotFound => None,
-            Err(why @ output::OutputError::Io { .. }) => return Err(OwnerError::Unreadable(why.to_string())),
+            Err(error) if error.is_not_found() => None,
+            Err(why @ output::OutputError::Io { .. }) => {
+                return Err(OwnerError::Unreadable(why.to_string()));
+            }
             // A damaged final file is renamed when a new one takes its place.
             Err(_) => None,
         },
@@ -317,7 +351,8 @@ fn add_parts_coverage(
         match frames_covered_by_part(path, task, wanted, stamps) {
             Ok(covered) if covered.all.is_empty() => (),
             Ok(covered) => coverage.parts.push((path.clone(), covered)),
-            // Gather may have merged the part into the final file and removed it since it was listed.
+            // Gather may have merged the part into the final file and removed it since it was
+            // listed.
             Err(error) if error.was_removed() => (),
             Err(error) => coverage.unusable.push(error.into()),
         }
@@ -333,7 +368,10 @@ fn frames_covered_by_part(
 ) -> Result<CoveredFrames, part::PartError> {
     let (head, mut rest) = part::open_part(path)?;
     if head.scan != task.scan || head.recipe != task.recipe_digest {
-        return Err(part::PartError::content(path, "damaged: its first line is about another scan or recipe"));
+        return Err(part::PartError::content(
+            path,
+            "damaged: its first line is about another scan or recipe",
+        ));
     }
     if head.count == 0 {
         return Ok(CoveredFrames::default());
@@ -343,14 +381,17 @@ fn frames_covered_by_part(
     if meant.is_empty() {
         return Ok(CoveredFrames::default());
     }
-    // Equal digests mean that the part has all these frames and no others, each with a pattern and the same source
-    // fingerprint. The part need not be opened as HDF5.
+    // Equal digests mean that the part has all these frames and no others, each with a pattern and
+    // the same source fingerprint. The part need not be opened as HDF5.
     if head.sources_of_patterns().is_some_and(|sources| sources == stamps.digest(meant)) {
-        return rest.verify().map(|()| CoveredFrames::with_patterns(meant.iter().copied().collect()));
+        return rest
+            .verify()
+            .map(|()| CoveredFrames::with_patterns(meant.iter().copied().collect()));
     }
     let part = part::read_part(path)?;
     let then = SourceFingerprints::new(&part.metadata.task.acquisition);
-    let same = |frame: u64| wanted.binary_search(&frame).is_ok() && then.is_same_data(stamps, frame);
+    let same =
+        |frame: u64| wanted.binary_search(&frame).is_ok() && then.is_same_data(stamps, frame);
     let rows = part.frames.iter().copied().zip(part.status.iter().copied());
     Ok(rows.filter(|(frame, status)| status.is_settled() && same(*frame)).collect())
 }

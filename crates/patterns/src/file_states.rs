@@ -1,5 +1,5 @@
-//! [`LatestFileStates`]: the latest known state of each source file, by which frames of a file that was written again are
-//! recognized as stale.
+//! [`LatestFileStates`]: the latest known state of each source file, by which frames of a file that
+//! was written again are recognized as stale.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -19,14 +19,16 @@ impl FileStates {
     /// Lists the files of a scan's sources.
     pub fn new(scan: &Acquisition) -> Self {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
-        let named =
-            |source: &Source| (name_digest(&relative_path(directory, &source.file), source), file_state(source));
+        let named = |source: &Source| {
+            (name_digest(&relative_path(directory, &source.file), source), file_state(source))
+        };
         Self(scan.sources.iter().map(named).collect())
     }
 }
 
-/// Latest known state (size and time of last change) of each file that several scans' records name. All frames of a file that has
-/// changed since are stale, because a file that was written again may have fewer frames.
+/// Latest known state (size and time of last change) of each file that several scans' records name.
+/// All frames of a file that has changed since are stale, because a file that was written again may
+/// have fewer frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LatestFileStates {
     files: HashMap<u64, FingerprintedSource>,
@@ -39,11 +41,13 @@ pub(crate) struct LatestFileStates {
 }
 
 impl LatestFileStates {
-    /// Adds the files of these fingerprints. Returns whether the latest state of any file was replaced.
+    /// Adds the files of these fingerprints. Returns whether the latest state of any file was
+    /// replaced.
     ///
-    /// If a file is added in two states (size and time of last change), its state on disk decides: the state that equals it is
-    /// the latest. If neither does, the one with the later time of change is the latest, or if the times are equal, too, the
-    /// one that was added first. If the file can't be examined, [`Self::check_all_seen`] fails.
+    /// If a file is added in two states (size and time of last change), its state on disk decides:
+    /// the state that equals it is the latest. If neither does, the one with the later time of
+    /// change is the latest, or if the times are equal, too, the one that was added first. If the
+    /// file can't be examined, [`Self::check_all_seen`] fails.
     pub fn add(&mut self, stamps: &SourceFingerprints) -> bool {
         let mut is_news = false;
         for known in stamps.files() {
@@ -63,8 +67,9 @@ impl LatestFileStates {
         is_news
     }
 
-    /// Finds files that no longer exist in the master's directory, and marks their frames as stale, if some file of the scan was written
-    /// again: a series that was taken again may have fewer images. Files that `current` names are not looked for.
+    /// Finds files that no longer exist in the master's directory, and marks their frames as stale,
+    /// if some file of the scan was written again: a series that was taken again may have fewer
+    /// images. Files that `current` names are not looked for.
     pub fn find_removed(&mut self, directory: &Path, current: &SourceFingerprints) {
         if !self.has_changes {
             return;
@@ -87,15 +92,17 @@ impl LatestFileStates {
         }
     }
 
-    /// Checks that every file that had to be looked at could be. Otherwise it is not known which frames are stale.
+    /// Checks that every file that had to be looked at could be. Otherwise it is not known which
+    /// frames are stale.
     ///
     /// # Errors
     /// The first file that could not be looked at.
     pub fn check_all_seen(&self) -> Result<(), (PathBuf, io::Error)> {
         self.unseen.as_ref().map_or(Ok(()), |(path, why)| {
-            let why = why
-                .raw_os_error()
-                .map_or_else(|| io::Error::new(why.kind(), why.to_string()), io::Error::from_raw_os_error);
+            let why = why.raw_os_error().map_or_else(
+                || io::Error::new(why.kind(), why.to_string()),
+                io::Error::from_raw_os_error,
+            );
             Err((path.clone(), why))
         })
     }
@@ -107,7 +114,8 @@ impl LatestFileStates {
 
     /// Returns whether any of these files is in an outdated state.
     pub fn are_outdated(&self, files: &FileStates) -> bool {
-        let has_changed = |name, then| self.files.get(name).is_some_and(|last| file_state(&last.source) != then);
+        let has_changed =
+            |name, then| self.files.get(name).is_some_and(|last| file_state(&last.source) != then);
         files.0.iter().any(|(name, then)| self.removed.contains(name) || has_changed(name, *then))
     }
 
@@ -117,7 +125,8 @@ impl LatestFileStates {
     }
 
     fn is_file_outdated(&self, known: &FingerprintedSource) -> bool {
-        let has_changed = |last: &FingerprintedSource| file_state(&last.source) != file_state(&known.source);
+        let has_changed =
+            |last: &FingerprintedSource| file_state(&last.source) != file_state(&known.source);
         self.removed.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)
     }
 }
@@ -129,8 +138,8 @@ fn file_state(source: &Source) -> (u64, i64) {
 /// A file that could not be looked at, and why.
 type SourceStateUnknown = (PathBuf, Arc<io::Error>);
 
-/// Returns whether a file's state in `one` is a later one than that in `other`: the state that the file is in now, or
-/// else the one that was changed last.
+/// Returns whether a file's state in `one` is a later one than that in `other`: the state that the
+/// file is in now, or else the one that was changed last.
 fn is_newer(one: &Source, other: &Source) -> Result<bool, SourceStateUnknown> {
     let is_now = |source: &Source| Ok(read_state(&source.file)? == Some(file_state(source)));
     Ok(match (is_now(one)?, is_now(other)?) {
@@ -143,7 +152,9 @@ fn is_newer(one: &Source, other: &Source) -> Result<bool, SourceStateUnknown> {
 /// Returns the size and the time of last change of a file; `None` where there is no such file.
 fn read_state(path: &Path) -> Result<Option<(u64, i64)>, SourceStateUnknown> {
     match path.metadata() {
-        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(why) => Err((path.to_owned(), Arc::new(why))),
         Ok(found) => Ok(Some(FileVersion::new(&found).size_and_mtime())),
     }
@@ -172,9 +183,17 @@ mod tests {
     #[test]
     fn all_frames_of_a_file_that_has_changed_are_stale() {
         let long = Source { frames: Spans::first_n(20), rows: Spans::first_n(20), ..source(5, 0) };
-        let short = Source { size: 8, frames: Spans::first_n(8), rows: Spans::first_n(8), ..source(6, 0) };
-        let other = Source { file: "/raw/p3_0001.h5".into(), frames: Span::new(20, 22).into(), ..source(1, 0) };
-        let (old, new) = (SourceFingerprints::new(&scan([long, other])), SourceFingerprints::new(&scan([short])));
+        let short =
+            Source { size: 8, frames: Spans::first_n(8), rows: Spans::first_n(8), ..source(6, 0) };
+        let other = Source {
+            file: "/raw/p3_0001.h5".into(),
+            frames: Span::new(20, 22).into(),
+            ..source(1, 0)
+        };
+        let (old, new) = (
+            SourceFingerprints::new(&scan([long, other])),
+            SourceFingerprints::new(&scan([short])),
+        );
         for order in [[&old, &new], [&new, &old]] {
             let mut last = LatestFileStates::default();
             let _ = order.map(|stamps| last.add(stamps));
@@ -191,7 +210,8 @@ mod tests {
     #[test]
     fn a_file_that_can_not_be_looked_at_has_no_last_state() {
         let dir = tempfile::tempdir().unwrap();
-        // The system refuses to look at a name of this length, as it does at any file on a disk that fails.
+        // The system refuses to look at a name of this length, as it does at any file on a disk
+        // that fails.
         let (raw, master) = (dir.path().join("n".repeat(300)), dir.path().join("s.h5"));
         let at = |file: &Path, mtime| {
             let source = Source { file: file.into(), ..source(mtime, 0) };
@@ -211,9 +231,13 @@ mod tests {
         assert!(seen(&dir.path().join("file/below a file")).is_ok());
         let mut last = LatestFileStates::default();
         let two = |mtime| Source { file: dir.path().join("gone").into(), ..source(mtime, 0) };
-        let beside = Source { file: raw.into(), frames: records::Span::new(2, 4).into(), ..source(1, 0) };
+        let beside =
+            Source { file: raw.into(), frames: records::Span::new(2, 4).into(), ..source(1, 0) };
         for sources in [vec![two(5), beside], vec![two(6)]] {
-            last.add(&SourceFingerprints::new(&Acquisition { file: master.clone().into(), ..scan(sources) }));
+            last.add(&SourceFingerprints::new(&Acquisition {
+                file: master.clone().into(),
+                ..scan(sources)
+            }));
         }
         assert!(last.check_all_seen().is_ok());
         last.find_removed(dir.path(), &SourceFingerprints::default());
@@ -229,7 +253,10 @@ mod tests {
         let (_, mtime) = FileVersion::new(&metadata).size_and_mtime();
         let known = |size, mtime| {
             let source = Source { file: file.clone().into(), size, ..source(mtime, 0) };
-            SourceFingerprints::new(&Acquisition { file: dir.path().join("s.h5").into(), ..scan([source]) })
+            SourceFingerprints::new(&Acquisition {
+                file: dir.path().join("s.h5").into(),
+                ..scan([source])
+            })
         };
         let (there, newer) = (known(8, mtime), known(8, mtime + 1));
         for order in [[&there, &newer], [&newer, &there]] {

@@ -1,9 +1,11 @@
-//! The results of an integration: the sums of a frame, and the bins and weights that all frames share.
+//! The results of an integration: the sums of a frame, and the bins and weights that all frames
+//! share.
 
 use crate::{PatternAxes, Status};
 
-/// Weights of the bins: sums over the pixels of a bin, with one value per bin (azimuth-major for a cake). `w` is the
-/// fraction of a pixel that falls in the bin, and `n` the pixel's normalization (solid angle, polarization, flat).
+/// Weights of the bins: sums over the pixels of a bin, with one value per bin (azimuth-major for a
+/// cake). `w` is the fraction of a pixel that falls in the bin, and `n` the pixel's normalization
+/// (solid angle, polarization, flat).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BinWeights {
     /// `W`, the sum of `w n`; zero for a bin without pixels.
@@ -23,8 +25,8 @@ pub struct SharedBins {
     pub weights: BinWeights,
 }
 
-/// Sums of one frame, as a part stores them. ai-integrate makes it from `kernels::Sums`, and adds the frame's number, status,
-/// monitor and digest.
+/// Sums of one frame, as a part stores them. ai-integrate makes it from `kernels::Sums`, and adds
+/// the frame's number, status, monitor and digest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameRow {
     /// Number of the frame in its scan.
@@ -39,8 +41,8 @@ pub struct FrameRow {
     pub signal: Vec<f64>,
     /// `V`, the sum of `w² σ²`, one value per bin; `None` without an error model.
     pub variance: Option<Vec<f64>>,
-    /// Weights of this frame, if it has invalid pixels that other frames don't have; `kernels::WeightOverride`. Files store it
-    /// in the group `exceptions`.
+    /// Weights of this frame, if it has invalid pixels that other frames don't have;
+    /// `kernels::WeightOverride`. Files store it in the group `exceptions`.
     pub weight_override: Option<BinWeights>,
 }
 
@@ -50,12 +52,14 @@ impl FrameRow {
         Self { frame, status, monitor, ..Self::default() }
     }
 
-    /// Returns whether the frame has sums. A frame with an unusable monitor has sums and no pattern.
+    /// Returns whether the frame has sums. A frame with an unusable monitor has sums and no
+    /// pattern.
     pub fn has_sums(&self) -> bool {
         !self.signal.is_empty()
     }
 
-    /// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest` is not compared.
+    /// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest`
+    /// is not compared.
     pub fn is_bit_identical(&self, other: &Self) -> bool {
         let equal_weights = match (&self.weight_override, &other.weight_override) {
             (Some(one), Some(two)) => {
@@ -79,5 +83,9 @@ impl FrameRow {
 
 /// Returns whether two lists are equal to the bit. Any NaN equals any other NaN.
 fn equal_bits(one: &[f64], two: &[f64]) -> bool {
-    one.len() == two.len() && one.iter().zip(two).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
+    one.len() == two.len()
+        && one
+            .iter()
+            .zip(two)
+            .all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
 }

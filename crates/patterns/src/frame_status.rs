@@ -4,11 +4,12 @@ use records::{Absent, AbsentKind, Spans};
 
 /// Status of a frame, with its number in the dataset `frame_status` of a final file.
 ///
-/// Frames that scan-find lists as missing, not written or corrupt are all [`Absent`](Self::Absent) (2), as are frames for
-/// which ai-integrate found no data in the file that scan-find recorded; integrating the same task again can't change
-/// that. [`FileMissing`](Self::FileMissing) (3), [`Corrupt`](Self::Corrupt) (4) and
-/// [`SourceChanged`](Self::SourceChanged) (6) are what only ai-integrate finds, after scan-find saw the file; a rerun
-/// tries such frames again. [`Unreadable`](Self::Unreadable) (8) and [`NeverTaken`](Self::NeverTaken) (9) have one number,
+/// Frames that scan-find lists as missing, not written or corrupt are all [`Absent`](Self::Absent)
+/// (2), as are frames for which ai-integrate found no data in the file that scan-find recorded;
+/// integrating the same task again can't change that. [`FileMissing`](Self::FileMissing) (3),
+/// [`Corrupt`](Self::Corrupt) (4) and [`SourceChanged`](Self::SourceChanged) (6) are what only
+/// ai-integrate finds, after scan-find saw the file; a rerun tries such frames again.
+/// [`Unreadable`](Self::Unreadable) (8) and [`NeverTaken`](Self::NeverTaken) (9) have one number,
 /// whichever of the two found it out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -18,8 +19,8 @@ pub enum Status {
     Ok = 0,
     /// The frame has not been integrated: no part has it.
     NotIntegrated = 1,
-    /// The frame has no usable data: when scan-find looked, its file was missing or damaged, or the file doesn't hold the
-    /// frame.
+    /// The frame has no usable data: when scan-find looked, its file was missing or damaged, or the
+    /// file doesn't hold the frame.
     Absent = 2,
     /// The frame's file existed when scan-find looked, and was missing when ai-integrate did.
     FileMissing = 3,
@@ -27,9 +28,11 @@ pub enum Status {
     Corrupt = 4,
     /// The frame's monitor is zero, not a number, or missing.
     Monitor = 5,
-    /// The frame's file changed after scan-find looked: its size or time of last change differs from the task's.
+    /// The frame's file changed after scan-find looked: its size or time of last change differs
+    /// from the task's.
     SourceChanged = 6,
-    /// The frame's monitor is zero, not a number, or missing, and the scan was still running when it was read.
+    /// The frame's monitor is zero, not a number, or missing, and the scan was still running when
+    /// it was read.
     MonitorPending = 7,
     /// The frame's file exists, and could not be opened or read; another attempt may succeed.
     Unreadable = 8,
@@ -73,7 +76,8 @@ impl Status {
         }
     }
 
-    /// Explanation of the statuses that are easily confused, for the attribute `description` of `frame_status`.
+    /// Explanation of the statuses that are easily confused, for the attribute `description` of
+    /// `frame_status`.
     pub(crate) const DESCRIPTION: &str = "absent: the frame had no data when scan-find looked, because its file was \
          missing or did not hold the frame; file_missing: the file vanished between scan-find and ai-integrate";
 
@@ -87,18 +91,22 @@ impl Status {
             Self::Corrupt => "can't be decoded",
             Self::Monitor => "monitor zero, not a number, or missing",
             Self::SourceChanged => "source file changed",
-            Self::MonitorPending => "monitor zero, not a number, or missing in a scan that had not ended",
+            Self::MonitorPending => {
+                "monitor zero, not a number, or missing in a scan that had not ended"
+            }
             Self::Unreadable => "file unreadable",
             Self::NeverTaken => "never taken",
         }
     }
 
-    /// Returns whether the reason is about the file that holds the frame, so that a message should name the file.
+    /// Returns whether the reason is about the file that holds the frame, so that a message should
+    /// name the file.
     pub fn is_about_file(self) -> bool {
         matches!(self, Self::FileMissing | Self::Corrupt | Self::SourceChanged | Self::Unreadable)
     }
 
-    /// Returns the record of frames without a pattern for this reason. The reason names `file` if it is about the file.
+    /// Returns the record of frames without a pattern for this reason. The reason names `file` if
+    /// it is about the file.
     pub fn to_absent(self, range: Spans, file: Option<&str>) -> Absent {
         let kind = match self {
             Self::Ok | Self::NotIntegrated => AbsentKind::NotIntegrated,
@@ -116,8 +124,9 @@ impl Status {
         Absent { range, kind, reason }
     }
 
-    /// Returns the status of a frame that a scan record lists as absent. Only unreadable frames and frames that were never
-    /// taken have a status of their own; the other kinds that scan-find reports (missing, not written, corrupt) are [`Absent`](Self::Absent).
+    /// Returns the status of a frame that a scan record lists as absent. Only unreadable frames and
+    /// frames that were never taken have a status of their own; the other kinds that scan-find
+    /// reports (missing, not written, corrupt) are [`Absent`](Self::Absent).
     pub fn from_absent_kind(kind: AbsentKind) -> Self {
         match kind {
             AbsentKind::Unreadable => Self::Unreadable,
@@ -126,8 +135,9 @@ impl Status {
         }
     }
 
-    /// Returns whether a rerun skips the frame: it has a pattern, or its task can't give it one. All other frames are tried
-    /// again, because their file may come back, be repaired, or become readable.
+    /// Returns whether a rerun skips the frame: it has a pattern, or its task can't give it one.
+    /// All other frames are tried again, because their file may come back, be repaired, or become
+    /// readable.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
     }

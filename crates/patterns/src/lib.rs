@@ -1,13 +1,15 @@
-//! Result files: parts, which ai-integrate writes, and final files, which gather makes of them. Crate `records` explains
-//! the words.
+//! Result files: parts, which ai-integrate writes, and final files, which gather makes of them.
+//! Crate `records` explains the words.
 //!
-//! A [part] holds the sums per bin of some frames of a scan. A [`Normalizer`] turns sums into patterns: intensities and
-//! their errors. [`output::build`] gathers the parts of a scan and recipe in one final file, a NeXus/HDF5 file with a row for
-//! every frame of the scan. [`coverage`] answers which frames have a result already, however the scan was cut into
-//! tasks. [`export`], [`plot`] and [`report`] show a final file to other programs and to people.
+//! A [part] holds the sums per bin of some frames of a scan. A [`Normalizer`] turns sums into
+//! patterns: intensities and their errors. [`output::build`] gathers the parts of a scan and recipe
+//! in one final file, a NeXus/HDF5 file with a row for every frame of the scan. [`coverage`]
+//! answers which frames have a result already, however the scan was cut into tasks. [`export`],
+//! [`plot`] and [`report`] show a final file to other programs and to people.
 //!
 //! # Example
-//! Sums of one frame become a pattern: counts over normalization, and the standard error of the mean.
+//! Sums of one frame become a pattern: counts over normalization, and the standard error of the
+//! mean.
 //! ```
 //! use patterns::{BinWeights, FrameRow, Normalizer, Status};
 //! use recipe::{Recipe, Settings};

@@ -4,10 +4,11 @@
 //!
 //! > intensity = S / (W g), sem = √V / (W g), std = √(V / W₂) / g
 //!
-//! S, V, W and W₂ are the sums of [`FrameRow`] and [`BinWeights`]; V is first adjusted by the recipe's rule for variances
-//! ([`crate::variance`]). The error is the standard error of the mean (sem), or the standard deviation of a pixel (std) if the
-//! recipe says so. A bin without pixels (`W = 0`) gets the recipe's value for empty bins. All is computed in f64 and
-//! rounded to f32 once. All NaNs have one bit pattern, so that equal patterns are equal bytes.
+//! S, V, W and W₂ are the sums of [`FrameRow`] and [`BinWeights`]; V is first adjusted by the
+//! recipe's rule for variances ([`crate::variance`]). The error is the standard error of the mean
+//! (sem), or the standard deviation of a pixel (std) if the recipe says so. A bin without pixels
+//! (`W = 0`) gets the recipe's value for empty bins. All is computed in f64 and rounded to f32
+//! once. All NaNs have one bit pattern, so that equal patterns are equal bytes.
 
 use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe};
 use records::MonitorReadings;
@@ -23,7 +24,8 @@ pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 /// Intensity of each bin, and error of each bin if there is an error model.
 pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
 
-/// Ratios of monitor and reference that patterns can be divided by: 32-bit counts over these ratios are normal f32 numbers.
+/// Ratios of monitor and reference that patterns can be divided by: 32-bit counts over these ratios
+/// are normal f32 numbers.
 const VALID_SCALES: std::ops::RangeInclusive<f64> = 1e-28..=1e28;
 
 /// Returns `value`, with any NaN replaced by [`NAN64`].
@@ -31,7 +33,8 @@ pub fn canonical_nan(value: f64) -> f64 {
     if value.is_nan() { NAN64 } else { value }
 }
 
-/// The part of a recipe that is applied to sums of bins, not to pixels. The default has no monitor and no errors.
+/// The part of a recipe that is applied to sums of bins, not to pixels. The default has no monitor
+/// and no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Normalizer {
     reference: MonitorDivisor,
@@ -87,14 +90,14 @@ impl Normalizer {
         self.reference != MonitorDivisor::None
     }
 
-    /// Returns whether a pattern depends on its own frame alone. This is false if the monitor is divided by its mean over
-    /// the scan.
+    /// Returns whether a pattern depends on its own frame alone. This is false if the monitor is
+    /// divided by its mean over the scan.
     pub fn needs_only_own_frame(&self) -> bool {
         self.reference != MonitorDivisor::Mean
     }
 
-    /// Returns the reference of the monitor: the recipe's number, or the mean of `readings`. The mean of no readings is NaN; without a
-    /// monitor, the reference is 1.
+    /// Returns the reference of the monitor: the recipe's number, or the mean of `readings`. The
+    /// mean of no readings is NaN; without a monitor, the reference is 1.
     pub fn reference(&self, readings: MonitorReadings) -> f64 {
         match self.reference {
             MonitorDivisor::None => 1.0,
@@ -103,22 +106,31 @@ impl Normalizer {
         }
     }
 
-    /// Returns `g`, the factor of a frame's weights. `None` if the monitor is zero, negative, NaN or so extreme that f32
-    /// patterns can't be divided by the ratio.
+    /// Returns `g`, the factor of a frame's weights. `None` if the monitor is zero, negative, NaN
+    /// or so extreme that f32 patterns can't be divided by the ratio.
     pub fn scale(&self, monitor: f64, reference: f64) -> Option<f64> {
         let scale = if self.has_monitor() { monitor / reference } else { 1.0 };
         VALID_SCALES.contains(&scale).then_some(scale)
     }
 
-    /// Returns the pattern of a frame. `None` if the frame has no sums or no usable monitor. `shared` are the weights of
-    /// frames without a weight override.
-    pub fn normalize(&self, row: &FrameRow, shared: &BinWeights, reference: f64) -> Option<Pattern> {
+    /// Returns the pattern of a frame. `None` if the frame has no sums or no usable monitor.
+    /// `shared` are the weights of frames without a weight override.
+    pub fn normalize(
+        &self,
+        row: &FrameRow,
+        shared: &BinWeights,
+        reference: f64,
+    ) -> Option<Pattern> {
         let weights = row.weight_override.as_ref().unwrap_or(shared);
-        let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
+        let scale = self
+            .scale(row.monitor, reference)
+            .filter(|_| row.status == Status::Ok && row.has_sums())?;
         let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
         let intensity = single(self.divide(&row.signal, &weights.norm, scale, |sum| sum));
         let variance = self.variances.frame_variance(row, weights, shared);
-        let error = |variance: Vec<f64>| single(self.compute_errors(&variance, &weights.norm, &weights.norm_sq, scale));
+        let error = |variance: Vec<f64>| {
+            single(self.compute_errors(&variance, &weights.norm, &weights.norm_sq, scale))
+        };
         Some((intensity, variance.map(error)))
     }
 
@@ -132,7 +144,8 @@ impl Normalizer {
         &self.variances
     }
 
-    /// Adds the photon variances of a frame to `sums`, if only the frame's pattern is known and not its sums.
+    /// Adds the photon variances of a frame to `sums`, if only the frame's pattern is known and not
+    /// its sums.
     pub(crate) fn add_counted(
         &self,
         (intensity, errors): &Pattern,
@@ -142,16 +155,22 @@ impl Normalizer {
         sums: &mut PhotonVariance,
     ) {
         let Some(errors) = errors else { return };
-        let signal = intensity.iter().zip(&own.norm).map(|(&value, norm)| f64::from(value) * norm * scale).collect();
-        let variance = errors.iter().zip(own.norm.iter().zip(&own.norm_sq)).map(|(&error, (norm, norm_sq))| {
-            let error = f64::from(error) * scale;
-            error * error * if self.is_sem() { norm * norm } else { *norm_sq }
-        });
+        let signal = intensity
+            .iter()
+            .zip(&own.norm)
+            .map(|(&value, norm)| f64::from(value) * norm * scale)
+            .collect();
+        let variance = errors.iter().zip(own.norm.iter().zip(&own.norm_sq)).map(
+            |(&error, (norm, norm_sq))| {
+                let error = f64::from(error) * scale;
+                error * error * if self.is_sem() { norm * norm } else { *norm_sq }
+            },
+        );
         self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
     }
 
-    /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel; `None` if the recipe has no
-    /// such minimum.
+    /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel;
+    /// `None` if the recipe has no such minimum.
     pub fn floor_share(&self, row: &FrameRow, shared: &BinWeights) -> Option<f64> {
         self.variances.pixel_floor_share(row, row.weight_override.as_ref().unwrap_or(shared))
     }
@@ -162,7 +181,13 @@ impl Normalizer {
     }
 
     /// Returns the error of each bin.
-    pub(crate) fn compute_errors(&self, variance: &[f64], norm: &[f64], norm_sq: &[f64], scale: f64) -> Vec<f64> {
+    pub(crate) fn compute_errors(
+        &self,
+        variance: &[f64],
+        norm: &[f64],
+        norm_sq: &[f64],
+        scale: f64,
+    ) -> Vec<f64> {
         match self.error_measure {
             ErrorMeasure::Sem => self.divide(variance, norm, scale, f64::sqrt),
             ErrorMeasure::Std => {
@@ -180,8 +205,15 @@ impl Normalizer {
         }
     }
 
-    /// Returns `convert(sum) / (norm scale)` of each bin, and the recipe's value for empty bins where `norm` is zero.
-    pub(crate) fn divide(&self, sums: &[f64], norm: &[f64], scale: f64, convert: impl Fn(f64) -> f64) -> Vec<f64> {
+    /// Returns `convert(sum) / (norm scale)` of each bin, and the recipe's value for empty bins
+    /// where `norm` is zero.
+    pub(crate) fn divide(
+        &self,
+        sums: &[f64],
+        norm: &[f64],
+        scale: f64,
+        convert: impl Fn(f64) -> f64,
+    ) -> Vec<f64> {
         let empty = self.empty_value();
         let quotient = |(&sum, &norm): (&f64, &f64)| {
             if norm == 0.0 { empty } else { canonical_nan(convert(sum) / (norm * scale)) }
@@ -209,7 +241,12 @@ mod tests {
     }
 
     fn row(monitor: f64) -> FrameRow {
-        FrameRow { monitor, signal: vec![6.0, 0.0], variance: Some(vec![16.0, 0.0]), ..FrameRow::default() }
+        FrameRow {
+            monitor,
+            signal: vec![6.0, 0.0],
+            variance: Some(vec![16.0, 0.0]),
+            ..FrameRow::default()
+        }
     }
 
     fn weights() -> BinWeights {
@@ -218,9 +255,17 @@ mod tests {
 
     #[test]
     fn patterns_are_sums_over_weights_times_the_monitors_ratio() {
-        let plain = finish(MonitorDivisor::None, EmptyBinValue::Zero).normalize(&row(f64::NAN), &weights(), 1.0);
+        let plain = finish(MonitorDivisor::None, EmptyBinValue::Zero).normalize(
+            &row(f64::NAN),
+            &weights(),
+            1.0,
+        );
         assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
-        let halved = finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero).normalize(&row(100.0), &weights(), 50.0);
+        let halved = finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero).normalize(
+            &row(100.0),
+            &weights(),
+            50.0,
+        );
         assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
     }
 
@@ -231,16 +276,24 @@ mod tests {
             ..finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero)
         };
         let four = BinWeights { norm_sq: vec![4.0, 0.0], ..weights() };
-        assert_eq!(std.normalize(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+        assert_eq!(
+            std.normalize(&row(100.0), &four, 50.0),
+            Some((vec![1.5, 0.0], Some(vec![1.0, 0.0])))
+        );
         let one = BinWeights { norm_sq: vec![1.0, 0.0], ..weights() };
-        assert_eq!(std.normalize(&row(100.0), &one, 50.0), Some((vec![1.5, 0.0], Some(vec![2.0, 0.0]))));
+        assert_eq!(
+            std.normalize(&row(100.0), &one, 50.0),
+            Some((vec![1.5, 0.0], Some(vec![2.0, 0.0])))
+        );
     }
 
     #[test]
     fn there_is_one_nan() {
-        let negative = FrameRow { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
-        let (intensity, errors) =
-            finish(MonitorDivisor::None, EmptyBinValue::Nan).normalize(&negative, &weights(), 1.0).unwrap();
+        let negative =
+            FrameRow { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
+        let (intensity, errors) = finish(MonitorDivisor::None, EmptyBinValue::Nan)
+            .normalize(&negative, &weights(), 1.0)
+            .unwrap();
         assert_eq!(intensity[1].to_bits(), NAN32.to_bits());
         assert!(errors.unwrap().iter().all(|error| error.to_bits() == NAN32.to_bits()));
     }
@@ -251,13 +304,21 @@ mod tests {
         let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
         let reference = normalizer.reference(monitors.into_iter().chain([-100.0]).collect());
         assert_eq!(reference, 6.0);
-        let good: Vec<bool> =
-            monitors.into_iter().map(|monitor| normalizer.scale(monitor, reference).is_some()).collect();
+        let good: Vec<bool> = monitors
+            .into_iter()
+            .map(|monitor| normalizer.scale(monitor, reference).is_some())
+            .collect();
         assert_eq!(good, [true, false, false, true, false]);
-        assert!(normalizer.scale(-4.0, reference).is_none() && normalizer.scale(-4.0, -4.0).is_some());
+        assert!(
+            normalizer.scale(-4.0, reference).is_none() && normalizer.scale(-4.0, -4.0).is_some()
+        );
         let number = Normalizer { reference: MonitorDivisor::Number(1.0), ..normalizer };
         for useless in [1e-320, 1e-40, 1e300] {
-            assert_eq!(number.scale(useless, 1.0), None, "{useless}: the pattern would be infinite, or zero");
+            assert_eq!(
+                number.scale(useless, 1.0),
+                None,
+                "{useless}: the pattern would be infinite, or zero"
+            );
         }
         let brightest = FrameRow { signal: vec![f64::from(u32::MAX), 0.0], ..row(1e-28) };
         let (intensity, _) = number.normalize(&brightest, &weights(), 1.0).unwrap();

@@ -38,7 +38,11 @@ impl<T: ShuffleElement> RowWriter<T> {
     /// Creates an empty chunked dataset that grows to at most about `expected` rows.
     pub fn chunked(group: &Group, name: &str, expected: usize, row: &[usize]) -> Result<Self> {
         let rows_of_block = rows_per_block::<T>(row).min(expected).max(1);
-        let dataset = group.create_dataset::<T>(name, &shape(0, row), &DatasetStorage::Chunked(rows_of_block))?;
+        let dataset = group.create_dataset::<T>(
+            name,
+            &shape(0, row),
+            &DatasetStorage::Chunked(rows_of_block),
+        )?;
         Ok(Self::new(dataset, row, RowStorage::Chunked, rows_of_block))
     }
 
@@ -52,21 +56,39 @@ impl<T: ShuffleElement> RowWriter<T> {
         if let (&[lines, width], true) = (row, rows > 0) {
             let dataset = compress::create_compressed::<T>(group, name, rows, [lines, width])?;
             let rows_of_block = rows_in::<T>(COMPRESS_BLOCK_BYTES, lines.saturating_mul(width));
-            return Ok(Self::new(dataset, row, RowStorage::Compressed([lines, width]), rows_of_block));
+            return Ok(Self::new(
+                dataset,
+                row,
+                RowStorage::Compressed([lines, width]),
+                rows_of_block,
+            ));
         }
-        let dataset = group.create_dataset::<T>(name, &shape(rows, row), &DatasetStorage::Contiguous)?;
+        let dataset =
+            group.create_dataset::<T>(name, &shape(rows, row), &DatasetStorage::Contiguous)?;
         Ok(Self::new(dataset, row, RowStorage::Contiguous, rows_per_block::<T>(row)))
     }
 
     fn new(dataset: Dataset, row: &[usize], kind: RowStorage, rows_of_block: usize) -> Self {
         let width = width_of(row);
-        Self { dataset, row: row.to_vec(), width, kind, rows_of_block, written: 0, pending: Vec::new() }
+        Self {
+            dataset,
+            row: row.to_vec(),
+            width,
+            kind,
+            rows_of_block,
+            written: 0,
+            pending: Vec::new(),
+        }
     }
 
     /// Appends one row.
     pub fn push(&mut self, row: impl IntoIterator<Item = T>) -> Result<()> {
         self.pending.extend(row);
-        if self.pending.len() >= self.rows_of_block.saturating_mul(self.width) { self.flush() } else { Ok(()) }
+        if self.pending.len() >= self.rows_of_block.saturating_mul(self.width) {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes the rows that are still in memory.
@@ -91,7 +113,10 @@ impl<T: ShuffleElement> RowWriter<T> {
 }
 
 /// Reads consecutive rows, one after the other.
-pub(crate) fn read_rows<T: DatasetElement>(dataset: &Dataset, range: Range<usize>) -> Result<Vec<T>> {
+pub(crate) fn read_rows<T: DatasetElement>(
+    dataset: &Dataset,
+    range: Range<usize>,
+) -> Result<Vec<T>> {
     dataset.rows(range)
 }
 

@@ -1,7 +1,9 @@
-//! Source fingerprints, by which a frame's raw data is recognized: file, dataset, size, time of last change, and row.
+//! Source fingerprints, by which a frame's raw data is recognized: file, dataset, size, time of
+//! last change, and row.
 //!
-//! A file is identified by its path relative to the master's directory, so that frames are recognized after the whole tree was
-//! moved. Callers make sure that both fingerprints are of the same scan ([`output_owners::compare_files`]).
+//! A file is identified by its path relative to the master's directory, so that frames are
+//! recognized after the whole tree was moved. Callers make sure that both fingerprints are of the
+//! same scan ([`output_owners::compare_files`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt as _;
@@ -45,8 +47,8 @@ impl SourceFingerprints {
         stamps
     }
 
-    /// Adds the sources of a scan. If two sources hold the same frame, the one that was changed last counts, or the one that
-    /// was added first if both were changed at the same time.
+    /// Adds the sources of a scan. If two sources hold the same frame, the one that was changed
+    /// last counts, or the one that was added first if both were changed at the same time.
     pub fn add_newest(&mut self, scan: &Acquisition) {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
         for source in &scan.sources {
@@ -55,12 +57,17 @@ impl SourceFingerprints {
             let file = file_digest(name, source);
             let mtime = source.mtime;
             for (frame, row) in source.frames.iter().zip(source.rows.iter()) {
-                let stamp = self.frames.entry(frame).or_insert(SourceFingerprint { file, row, mtime });
+                let stamp =
+                    self.frames.entry(frame).or_insert(SourceFingerprint { file, row, mtime });
                 if stamp.mtime < mtime {
                     *stamp = SourceFingerprint { file, row, mtime };
                 }
             }
-            self.files.entry(file).or_insert_with(|| FingerprintedSource { name, path, source: source.clone() });
+            self.files.entry(file).or_insert_with(|| FingerprintedSource {
+                name,
+                path,
+                source: source.clone(),
+            });
         }
     }
 
@@ -96,7 +103,9 @@ impl SourceFingerprints {
                 None => hash.update(&[0]),
                 Some(SourceFingerprint { file, row, mtime }) => {
                     hash.update(&[1]);
-                    [file, row, mtime as u64].iter().for_each(|number| hash.update(&number.to_le_bytes()));
+                    [file, row, mtime as u64]
+                        .iter()
+                        .for_each(|number| hash.update(&number.to_le_bytes()));
                 }
             }
         }
@@ -175,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_touched_file_or_another_row_is_another_stamp() {
-        let stamp = |mtime, row, frame| SourceFingerprints::new(&scan([source(mtime, row)])).get(frame);
+        let stamp =
+            |mtime, row, frame| SourceFingerprints::new(&scan([source(mtime, row)])).get(frame);
         assert_eq!(stamp(5, 0, 1), stamp(5, 0, 1));
         assert_ne!(stamp(5, 0, 1), stamp(6, 0, 1));
         assert_ne!(stamp(5, 0, 1), stamp(5, 1, 1));
@@ -196,7 +206,10 @@ mod tests {
     fn the_newest_file_counts_in_any_order() {
         let (old, new) = (source(5, 0), source(6, 0));
         for sources in [[old.clone(), new.clone()], [new.clone(), old]] {
-            assert_eq!(SourceFingerprints::new(&scan(sources)).sources(9), std::slice::from_ref(&new));
+            assert_eq!(
+                SourceFingerprints::new(&scan(sources)).sources(9),
+                std::slice::from_ref(&new)
+            );
         }
         assert_eq!(SourceFingerprints::new(&scan([new])).sources(1)[0].bytes, 5);
     }

@@ -1,5 +1,5 @@
-//! Reads the patterns of parts and final files block by block. Rows are not verified here: the callers have checksums of
-//! each row, or of the whole file.
+//! Reads the patterns of parts and final files block by block. Rows are not verified here: the
+//! callers have checksums of each row, or of the whole file.
 
 use std::ops::Range;
 
@@ -17,12 +17,14 @@ pub(crate) struct StoredPatterns {
 }
 
 impl StoredPatterns {
-    /// Creates a reader of two datasets with one row per frame; `errors` is `None` without an error model.
+    /// Creates a reader of two datasets with one row per frame; `errors` is `None` without an error
+    /// model.
     pub fn new(intensity: Dataset, errors: Option<Dataset>) -> Self {
         Self { intensity, errors, block: 0..0, intensities: Vec::new(), error_values: Vec::new() }
     }
 
-    /// Returns the intensity and errors of a row. The following rows are read at the same time, up to the size of a block.
+    /// Returns the intensity and errors of a row. The following rows are read at the same time, up
+    /// to the size of a block.
     pub fn row(&mut self, row: usize) -> Result<(&[f32], Option<&[f32]>)> {
         if !self.block.contains(&row) {
             self.read(row)?;

@@ -1,24 +1,28 @@
 //! Variances of sums of counts: the photon variance, minimum variances, and the scatter of medians.
 //!
-//! pyFAI gives each pixel of each frame a variance of max(counts, 1), and parts hold the sums V of these. If a frame has less
-//! than about one photon per pixel, most of V comes from this minimum: √V is then 4 times the true scatter at 0.05 counts
-//! per pixel, and 30 times at 0.001. The true variance, here called *photon variance*, follows from the sum S itself. Photons
-//! arrive independently, so with the fraction w of a pixel that falls in the bin,
+//! pyFAI gives each pixel of each frame a variance of max(counts, 1), and parts hold the sums V of
+//! these. If a frame has less than about one photon per pixel, most of V comes from this minimum:
+//! √V is then 4 times the true scatter at 0.05 counts per pixel, and 30 times at 0.001. The true
+//! variance, here called *photon variance*, follows from the sum S itself. Photons arrive
+//! independently, so with the fraction w of a pixel that falls in the bin,
 //!
 //! > U = S · Σ w² / Σ w, and one photon adds r = Σ w² / Σ w, with Σ w² = W₂ (C / W)² and Σ w = C
 //!
-//! as the expected value, and exactly if pixels are not split; C is the number of pixels, W and W₂ are the norms. U is limited
-//! to the range from V − Σ w² (every pixel had a photon) to V (no pixel had less than one). If the pixels of a bin have a mean
-//! of [`FLOOR_FREE_COUNTS`] counts or more, the minimum plays no part and U is V itself.
+//! as the expected value, and exactly if pixels are not split; C is the number of pixels, W and W₂
+//! are the norms. U is limited to the range from V − Σ w² (every pixel had a photon) to V (no pixel
+//! had less than one). If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`] counts or more,
+//! the minimum plays no part and U is V itself.
 
 use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
 
 use crate::{BinWeights, FrameRow};
 
-/// Mean counts per pixel from which on a pixel's minimum variance is ignored, because it contributes 1/16 of V at most.
+/// Mean counts per pixel from which on a pixel's minimum variance is ignored, because it
+/// contributes 1/16 of V at most.
 const FLOOR_FREE_COUNTS: f64 = 16.0;
 
-/// Photon variances of each bin, summed over frames or members of a merged final file, and the sums of one photon's variance.
+/// Photon variances of each bin, summed over frames or members of a merged final file, and the sums
+/// of one photon's variance.
 #[derive(Clone, Debug)]
 pub(crate) struct PhotonVariance {
     variance: Vec<f64>,
@@ -36,11 +40,14 @@ impl PhotonVariance {
         (&self.variance, &self.photons)
     }
 
-    /// Adds the sums over the `members` members of one merged frame. One photon of the merged frame has the variance of one
-    /// member's photon, averaged over the members.
+    /// Adds the sums over the `members` members of one merged frame. One photon of the merged frame
+    /// has the variance of one member's photon, averaged over the members.
     pub fn add_members(&mut self, other: &Self, members: usize) {
         self.variance.iter_mut().zip(&other.variance).for_each(|(sum, value)| *sum += value);
-        self.photons.iter_mut().zip(&other.photons).for_each(|(sum, value)| *sum += value / members.max(1) as f64);
+        self.photons
+            .iter_mut()
+            .zip(&other.photons)
+            .for_each(|(sum, value)| *sum += value / members.max(1) as f64);
     }
 }
 
@@ -50,16 +57,18 @@ pub(crate) struct VarianceRule {
     /// True if variances come from counted photons.
     counts_photons: bool,
     floor: ErrorFloor,
-    /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None` if errors are those of the
-    /// remaining pixels.
+    /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None`
+    /// if errors are those of the remaining pixels.
     quantile_scatter: Option<f64>,
 }
 
 impl VarianceRule {
     /// Creates the rule of a recipe.
     pub fn new(recipe: &Recipe) -> Self {
-        // The scatter applies to the error of the mean, and not to the standard deviation of a pixel.
-        let scatter = recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
+        // The scatter applies to the error of the mean, and not to the standard deviation of a
+        // pixel.
+        let scatter =
+            recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
             counts_photons: recipe.error_model.is_counting_statistics(),
             floor: recipe.error_floor,
@@ -67,14 +76,21 @@ impl VarianceRule {
         }
     }
 
-    /// Returns the variance of each bin of a single frame. `own` are the weights of the pixels that were summed, `shared` the weights of all
-    /// pixels that the recipe doesn't mask.
-    pub fn frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights) -> Option<Vec<f64>> {
+    /// Returns the variance of each bin of a single frame. `own` are the weights of the pixels that
+    /// were summed, `shared` the weights of all pixels that the recipe doesn't mask.
+    pub fn frame_variance(
+        &self,
+        row: &FrameRow,
+        own: &BinWeights,
+        shared: &BinWeights,
+    ) -> Option<Vec<f64>> {
         let variance = row.variance.as_ref()?;
         let bin_variance = |bin: usize| {
             let floored = match self.floor {
                 ErrorFloor::Pixel => variance[bin],
-                ErrorFloor::Bin => self.poisson_variance(row, variance, own, bin).max(self.photon_variance(own, bin)),
+                ErrorFloor::Bin => self
+                    .poisson_variance(row, variance, own, bin)
+                    .max(self.photon_variance(own, bin)),
                 ErrorFloor::No => self.poisson_variance(row, variance, own, bin),
             };
             floored * self.quantile_factor(own, shared, bin)
@@ -83,7 +99,13 @@ impl VarianceRule {
     }
 
     /// Adds the photon variances of a frame to `sums`.
-    pub fn add_frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights, sums: &mut PhotonVariance) {
+    pub fn add_frame_variance(
+        &self,
+        row: &FrameRow,
+        own: &BinWeights,
+        shared: &BinWeights,
+        sums: &mut PhotonVariance,
+    ) {
         let Some(variance) = &row.variance else { return };
         for (bin, (sum, photon)) in sums.variance.iter_mut().zip(&mut sums.photons).enumerate() {
             let scatter = self.quantile_factor(own, shared, bin);
@@ -92,8 +114,9 @@ impl VarianceRule {
         }
     }
 
-    /// Adds the photon variances of a frame to `sums`. `signal` and `variance` were recomputed from the frame's pattern, so
-    /// that the variance has been adjusted by [`frame_variance`](Self::frame_variance).
+    /// Adds the photon variances of a frame to `sums`. `signal` and `variance` were recomputed from
+    /// the frame's pattern, so that the variance has been adjusted by
+    /// [`frame_variance`](Self::frame_variance).
     pub fn add_pattern(
         &self,
         signal: Vec<f64>,
@@ -102,8 +125,12 @@ impl VarianceRule {
         shared: &BinWeights,
         sums: &mut PhotonVariance,
     ) {
-        let factor = |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
-        variance.iter_mut().enumerate().for_each(|(bin, variance)| *variance /= factor(bin).unwrap_or(1.0));
+        let factor =
+            |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
+        variance
+            .iter_mut()
+            .enumerate()
+            .for_each(|(bin, variance)| *variance /= factor(bin).unwrap_or(1.0));
         self.add_frame_variance(
             &FrameRow { signal, variance: Some(variance), ..FrameRow::default() },
             own,
@@ -123,26 +150,51 @@ impl VarianceRule {
             return sums.variance.clone();
         }
         let frames = frames.max(1) as f64;
-        sums.variance.iter().zip(&sums.photons).map(|(sum, photon)| sum.max(photon / frames)).collect()
+        sums.variance
+            .iter()
+            .zip(&sums.photons)
+            .map(|(sum, photon)| sum.max(photon / frames))
+            .collect()
     }
 
-    /// Returns the variance of a frame that is merged from several members. `all_pixels` is the sum of the members' variances in
-    /// which each pixel has its minimum, and is returned if the recipe says so.
-    pub fn merged_variance(&self, all_pixels: Vec<f64>, counted: &PhotonVariance, members: usize) -> Vec<f64> {
+    /// Returns the variance of a frame that is merged from several members. `all_pixels` is the sum
+    /// of the members' variances in which each pixel has its minimum, and is returned if the recipe
+    /// says so.
+    pub fn merged_variance(
+        &self,
+        all_pixels: Vec<f64>,
+        counted: &PhotonVariance,
+        members: usize,
+    ) -> Vec<f64> {
         let by_pixel = !self.counts_photons || self.floor == ErrorFloor::Pixel;
-        if by_pixel && self.quantile_scatter.is_none() { all_pixels } else { self.with_floor(counted, members as u64) }
+        if by_pixel && self.quantile_scatter.is_none() {
+            all_pixels
+        } else {
+            self.with_floor(counted, members as u64)
+        }
     }
 
-    /// Returns the share of a frame's variance that comes from the minimum of each pixel; `None` if the recipe has no minimum per pixel.
+    /// Returns the share of a frame's variance that comes from the minimum of each pixel; `None` if
+    /// the recipe has no minimum per pixel.
     pub fn pixel_floor_share(&self, row: &FrameRow, own: &BinWeights) -> Option<f64> {
-        let variance = row.variance.as_ref().filter(|_| self.counts_photons && self.floor == ErrorFloor::Pixel)?;
+        let variance = row
+            .variance
+            .as_ref()
+            .filter(|_| self.counts_photons && self.floor == ErrorFloor::Pixel)?;
         let all: f64 = variance.iter().sum();
-        let counts: f64 = (0..variance.len()).map(|bin| self.poisson_variance(row, variance, own, bin)).sum();
+        let counts: f64 =
+            (0..variance.len()).map(|bin| self.poisson_variance(row, variance, own, bin)).sum();
         (all > 0.0).then_some(1.0 - counts / all)
     }
 
     /// Returns U, the photon variance of a bin.
-    fn poisson_variance(&self, row: &FrameRow, variance: &[f64], own: &BinWeights, bin: usize) -> f64 {
+    fn poisson_variance(
+        &self,
+        row: &FrameRow,
+        variance: &[f64],
+        own: &BinWeights,
+        bin: usize,
+    ) -> f64 {
         let (variance, signal, count) = (variance[bin], row.signal[bin], own.count[bin]);
         if !self.counts_photons || signal >= FLOOR_FREE_COUNTS * count {
             return variance;
@@ -157,7 +209,8 @@ impl VarianceRule {
         if norm == 0.0 || !self.counts_photons { 0.0 } else { norm_sq * count / (norm * norm) }
     }
 
-    /// Returns the factor that turns the variance of the pixels between the quantiles into the scatter of their mean.
+    /// Returns the factor that turns the variance of the pixels between the quantiles into the
+    /// scatter of their mean.
     fn quantile_factor(&self, own: &BinWeights, shared: &BinWeights, bin: usize) -> f64 {
         let Some(scatter) = self.quantile_scatter else { return 1.0 };
         let (left, all) = (own.count[bin], shared.count[bin]);
@@ -165,14 +218,16 @@ impl VarianceRule {
     }
 }
 
-/// Returns the variance of the mean between two quantiles of normally distributed values, divided by the variance of the mean of
-/// all the values: π/2 for the median, 1 for the range from 0 to 100 %.
+/// Returns the variance of the mean between two quantiles of normally distributed values, divided
+/// by the variance of the mean of all the values: π/2 for the median, 1 for the range from 0 to 100
+/// %.
 ///
-/// Values beyond a quantile count as the quantile itself. For N values of variance 1, the variance is Var(clip(x, a, b)) / (p(b) -
-/// p(a))² / N (Stigler, The asymptotic distribution of the trimmed mean, 1973), and p (1 - p) / φ(x)² / N if both
-/// quantiles are equal.
+/// Values beyond a quantile count as the quantile itself. For N values of variance 1, the variance
+/// is Var(clip(x, a, b)) / (p(b) - p(a))² / N (Stigler, The asymptotic distribution of the trimmed
+/// mean, 1973), and p (1 - p) / φ(x)² / N if both quantiles are equal.
 fn quantile_scatter(Quantiles { low, high }: Quantiles) -> f64 {
-    // The median is computed as the limit of a narrow range; at 0 and 100 % a normal distribution has no quantile.
+    // The median is computed as the limit of a narrow range; at 0 and 100 % a normal distribution
+    // has no quantile.
     let (low, high) = (low / 100.0, high / 100.0);
     let width = (high - low).max(1e-3);
     let middle = f64::midpoint(low, high).clamp(width / 2.0, 1.0 - width / 2.0);
@@ -189,14 +244,19 @@ fn quantile_scatter(Quantiles { low, high }: Quantiles) -> f64 {
         for (value, probability) in &steps {
             below += probability;
             if below >= share * all {
-                return value + (0.5 - (below - share * all) / probability) * 5.0 / f64::from(STEPS);
+                return value
+                    + (0.5 - (below - share * all) / probability) * 5.0 / f64::from(STEPS);
             }
         }
         5.0
     };
     let (least, most) = (quantile(from), quantile(to));
     let moment = |power: i32| {
-        steps.iter().map(|(value, probability)| value.clamp(least, most).powi(power) * probability).sum::<f64>() / all
+        steps
+            .iter()
+            .map(|(value, probability)| value.clamp(least, most).powi(power) * probability)
+            .sum::<f64>()
+            / all
     };
     (moment(2) - moment(1).powi(2)) / (width * width)
 }
@@ -207,7 +267,8 @@ mod tests {
 
     /// Draws a uniform number between 0 and 1.
     fn uniform(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((*state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
@@ -226,7 +287,8 @@ mod tests {
         count
     }
 
-    /// Draws a frame of one bin, and its weights. The bin has `pixels` pixels with fractions from `least` to 1.
+    /// Draws a frame of one bin, and its weights. The bin has `pixels` pixels with fractions from
+    /// `least` to 1.
     fn frame(mean: f64, pixels: u32, least: f64, state: &mut u64) -> (FrameRow, BinWeights) {
         let (mut row, mut weights) = (
             FrameRow { signal: vec![0.0], variance: Some(vec![0.0]), ..FrameRow::default() },
@@ -236,7 +298,9 @@ mod tests {
             let share = least + (1.0 - least) * f64::from(pixel) / f64::from(pixels);
             let counts = photons(mean, state);
             row.signal[0] += share * counts;
-            row.variance.iter_mut().for_each(|variance| variance[0] += share * share * counts.max(1.0));
+            row.variance
+                .iter_mut()
+                .for_each(|variance| variance[0] += share * share * counts.max(1.0));
             weights.norm[0] += share * 0.9;
             weights.norm_sq[0] += share * share * 0.81;
             weights.count[0] += share;
@@ -244,8 +308,13 @@ mod tests {
         (row, weights)
     }
 
-    /// Returns the ratio of the stated error (root of the mean variance) to the observed scatter of the signal.
-    fn stated_over_observed(mean: f64, least: f64, variance: impl Fn(&FrameRow, &BinWeights) -> f64) -> f64 {
+    /// Returns the ratio of the stated error (root of the mean variance) to the observed scatter of
+    /// the signal.
+    fn stated_over_observed(
+        mean: f64,
+        least: f64,
+        variance: impl Fn(&FrameRow, &BinWeights) -> f64,
+    ) -> f64 {
         let (mut state, draws) = (7, 4000);
         let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for _ in 0..draws {
@@ -267,11 +336,15 @@ mod tests {
         for mean in [0.001, 0.05, 0.3, 1.0, 5.0, 15.0, 40.0] {
             for least in [1.0, 0.3, 0.0] {
                 let of = |floor| {
-                    stated_over_observed(mean, least, |row, own| rule(floor).frame_variance(row, own, own).unwrap()[0])
+                    stated_over_observed(mean, least, |row, own| {
+                        rule(floor).frame_variance(row, own, own).unwrap()[0]
+                    })
                 };
-                let (pixel, bin, none) = (of(ErrorFloor::Pixel), of(ErrorFloor::Bin), of(ErrorFloor::No));
+                let (pixel, bin, none) =
+                    (of(ErrorFloor::Pixel), of(ErrorFloor::Bin), of(ErrorFloor::No));
                 assert!((0.93..1.07).contains(&none), "mean {mean}, shares from {least}: {none}");
-                // With less than one photon per bin, the minimum of one photon exceeds the observed scatter.
+                // With less than one photon per bin, the minimum of one photon exceeds the observed
+                // scatter.
                 let most = if mean < 0.01 { 2.5 } else { 1.07 };
                 assert!((0.93..most).contains(&bin), "mean {mean}, shares from {least}: {bin}");
                 if mean < 0.1 {
@@ -312,7 +385,9 @@ mod tests {
     #[test]
     fn the_scatter_of_means_between_quantiles_is_that_of_draws() {
         let mut state = 11;
-        for (low, high) in [(50.0, 50.0), (25.0, 75.0), (0.0, 100.0), (10.0, 40.0), (0.0, 50.0), (90.0, 90.0)] {
+        for (low, high) in
+            [(50.0, 50.0), (25.0, 75.0), (0.0, 100.0), (10.0, 40.0), (0.0, 50.0), (90.0, 90.0)]
+        {
             let (values, draws) = (201_usize, 4000);
             let (mut sum, mut squares) = (0.0, 0.0);
             for _ in 0..draws {

@@ -1,7 +1,8 @@
-//! Weight overrides: the bin weights of frames with invalid pixels that other frames don't have, stored for the bins that differ from
-//! the weights of other frames.
+//! Weight overrides: the bin weights of frames with invalid pixels that other frames don't have,
+//! stored for the bins that differ from the weights of other frames.
 //!
-//! The HDF5 group is named `exceptions`, as in all earlier versions of the files, and has these lists: `frames`, ascending; `starts`, the index of the first entry of each frame, followed by
+//! The HDF5 group is named `exceptions`, as in all earlier versions of the files, and has these
+//! lists: `frames`, ascending; `starts`, the index of the first entry of each frame, followed by
 //! the total; and one value per entry in each of `bins`, `norm`, `norm_sq` and `count`.
 
 use std::ops::Range;
@@ -49,7 +50,8 @@ impl WeightOverridesWriter {
 
     /// Appends the weights of a frame. Frames are added in ascending order.
     pub fn push(&mut self, frame: u64, own: &BinWeights, shared: &BinWeights) -> Result<()> {
-        let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
+        let differ =
+            |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
         for bin in 0..shared.norm.len() {
             if differ(&own.norm, &shared.norm, bin)
                 || differ(&own.norm_sq, &shared.norm_sq, bin)
@@ -71,7 +73,9 @@ impl WeightOverridesWriter {
         self.frames.flush()?;
         self.starts.flush()?;
         self.bins.flush()?;
-        [&mut self.norm, &mut self.norm_sq, &mut self.count].into_iter().try_for_each(RowWriter::flush)
+        [&mut self.norm, &mut self.norm_sq, &mut self.count]
+            .into_iter()
+            .try_for_each(RowWriter::flush)
     }
 }
 
@@ -104,7 +108,8 @@ impl WeightOverrides {
     /// Opens the group below `parent`.
     pub fn open(parent: &Group) -> Result<Self> {
         let group = &parent.group(GROUP_NAME)?;
-        let (frames, starts): (Vec<u64>, Vec<u64>) = (group.read_list(FRAMES)?, group.read_list(STARTS)?);
+        let (frames, starts): (Vec<u64>, Vec<u64>) =
+            (group.read_list(FRAMES)?, group.read_list(STARTS)?);
         if starts.len().checked_sub(1) != Some(frames.len()) {
             let (starts, frames) = (starts.len(), frames.len());
             return Err(format!(
@@ -113,8 +118,12 @@ impl WeightOverrides {
             )
             .into());
         }
-        if starts.windows(2).any(|pair| pair[0] > pair[1]) || frames.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(format!("{GROUP_NAME}/{STARTS} or {FRAMES} is not in ascending order").into());
+        if starts.windows(2).any(|pair| pair[0] > pair[1])
+            || frames.windows(2).any(|pair| pair[0] >= pair[1])
+        {
+            return Err(
+                format!("{GROUP_NAME}/{STARTS} or {FRAMES} is not in ascending order").into()
+            );
         }
         let entries = starts.last().copied().unwrap_or_default();
         // A shorter list would be read beyond its end, even in a file whose checksums are right.
@@ -124,7 +133,8 @@ impl WeightOverrides {
         Ok(Self { frames, starts, bins, weights, read: OverrideBlock::default() })
     }
 
-    /// Returns the weights of a frame; `None` if it has those in `shared`. The entries of the following frames are read at the same time.
+    /// Returns the weights of a frame; `None` if it has those in `shared`. The entries of the
+    /// following frames are read at the same time.
     pub fn for_frame(&mut self, frame: u64, shared: &BinWeights) -> Result<Option<BinWeights>> {
         let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
         let [start, end, ..] = self.starts[index..] else {
@@ -142,10 +152,12 @@ impl WeightOverrides {
         let mut own = shared.clone();
         let BinWeights { norm, norm_sq, count } = &mut own;
         for (target, weights) in [norm, norm_sq, count].into_iter().zip(&self.read.weights) {
-            for (&bin, value) in self.read.bins[values.clone()].iter().zip(&weights[values.clone()]) {
+            for (&bin, value) in self.read.bins[values.clone()].iter().zip(&weights[values.clone()])
+            {
                 *target
                     .get_mut(bin as usize)
-                    .ok_or_else(|| format!("{GROUP_NAME}/{BINS}: bin {bin} doesn't exist"))? = *value;
+                    .ok_or_else(|| format!("{GROUP_NAME}/{BINS}: bin {bin} doesn't exist"))? =
+                    *value;
             }
         }
         Ok(Some(own))
@@ -166,7 +178,9 @@ impl WeightOverrides {
 fn open_list<T: DatasetElement>(group: &Group, name: &str, entries: u64) -> Result<Dataset> {
     let dataset = group.dataset(name)?;
     match dataset.check_stored_as::<T>(&[entries as usize]) {
-        Err(Hdf5Error::Damaged(why)) => Err(Hdf5Error::Damaged(format!("{GROUP_NAME}/{why} according to {STARTS}"))),
+        Err(Hdf5Error::Damaged(why)) => {
+            Err(Hdf5Error::Damaged(format!("{GROUP_NAME}/{why} according to {STARTS}")))
+        }
         checked => checked.map(|()| dataset),
     }
 }
@@ -177,14 +191,19 @@ mod tests {
     use crate::h5;
 
     fn weights(norm: [f64; 3]) -> BinWeights {
-        BinWeights { norm: norm.to_vec(), norm_sq: norm.map(|n| n * n).to_vec(), count: vec![1.0; 3] }
+        BinWeights {
+            norm: norm.to_vec(),
+            norm_sq: norm.map(|n| n * n).to_vec(),
+            count: vec![1.0; 3],
+        }
     }
 
     #[test]
     fn only_the_bins_that_differ_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.h5");
-        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
+        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0)
+            .unwrap();
         let (shared, own) = (weights([1.0, 2.0, 3.0]), weights([1.0, 0.5, 3.0]));
         let mut writer = WeightOverridesWriter::create(&file).unwrap();
         writer.push(4, &own, &shared).unwrap();
@@ -201,9 +220,11 @@ mod tests {
     fn entries_are_read_many_at_a_time_in_any_order_of_the_frames() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.h5");
-        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
+        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0)
+            .unwrap();
         let bins = 1 << 14;
-        let shared = BinWeights { norm: vec![1.0; bins], norm_sq: vec![1.0; bins], count: vec![1.0; bins] };
+        let shared =
+            BinWeights { norm: vec![1.0; bins], norm_sq: vec![1.0; bins], count: vec![1.0; bins] };
         // More than one read holds, of all lengths: the frame's number in its first bins.
         let own = |frame: u64| {
             let mut own = shared.clone();
@@ -215,7 +236,10 @@ mod tests {
         writer.flush().unwrap();
         let mut weight_overrides = WeightOverrides::open(&file).unwrap();
         for frame in (0..17).chain([3, 16, 0, 15, 1]) {
-            assert!(weight_overrides.for_frame(frame, &shared).unwrap() == Some(own(frame)), "{frame}");
+            assert!(
+                weight_overrides.for_frame(frame, &shared).unwrap() == Some(own(frame)),
+                "{frame}"
+            );
         }
     }
 }

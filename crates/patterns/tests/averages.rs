@@ -12,17 +12,23 @@ use records::{Acquisition, Spans};
 use support::*;
 
 fn options(average: &str) -> OutputOptions {
-    OutputOptions { average: Some(average.parse().unwrap()), keep_parts: true, ..OutputOptions::default() }
+    OutputOptions {
+        average: Some(average.parse().unwrap()),
+        keep_parts: true,
+        ..OutputOptions::default()
+    }
 }
 
 /// Reads all average patterns of a final file, none of which may be damaged.
 fn averages(out: &Path) -> (Average, Vec<AveragePattern>) {
     let averaged = open(out).averaged.unwrap();
-    let patterns = (0..averaged.frames.len()).map(|index| averaged.pattern(index).unwrap().unwrap());
+    let patterns =
+        (0..averaged.frames.len()).map(|index| averaged.pattern(index).unwrap().unwrap());
     (averaged.average, patterns.collect())
 }
 
-/// Returns a row whose values don't rise with the frame number; some frames are lost, and one has a weight override.
+/// Returns a row whose values don't rise with the frame number; some frames are lost, and one has a
+/// weight override.
 fn mixed_row(frame: u64) -> FrameRow {
     match frame {
         3 => FrameRow::without_sums(3, Status::Corrupt, 100.0),
@@ -32,7 +38,12 @@ fn mixed_row(frame: u64) -> FrameRow {
 }
 
 fn write_mixed_rows(out: &Path, scan: &Acquisition, recipe: &Recipe) {
-    write_part(out, &task(scan, recipe, &Spans::first_n(scan.frames)), recipe, (0..scan.frames).map(mixed_row));
+    write_part(
+        out,
+        &task(scan, recipe, &Spans::first_n(scan.frames)),
+        recipe,
+        (0..scan.frames).map(mixed_row),
+    );
 }
 
 fn norm(row: &FrameRow, bin: usize) -> f64 {
@@ -43,22 +54,31 @@ fn norm(row: &FrameRow, bin: usize) -> f64 {
 fn mean_and_sum_come_from_the_sums() {
     let out = tempfile::tempdir().unwrap();
     // Given variances have no floor, and their sum is the sum of what the parts hold.
-    let recipe = Recipe { error_model: ErrorModel::Variance, ..with_monitor(ReferenceSetting::Value(100.0)) };
+    let recipe = Recipe {
+        error_model: ErrorModel::Variance,
+        ..with_monitor(ReferenceSetting::Value(100.0))
+    };
     let scan = acquisition(10, |_| 7);
     write_range(out.path(), &scan, &recipe, 0, 10);
     build(out.path(), &scan, &recipe, options("mean"));
     let (average, patterns) = averages(out.path());
     let signal: f64 = (0..10).map(|frame| row(frame).signal[3]).sum();
     let variance: f64 = (0..10).map(|frame| row(frame).variance.unwrap()[3]).sum();
-    let norm: f64 = (0..10).map(|frame| shared().weights.norm[3] * (row(frame).monitor / 100.0)).sum();
+    let norm: f64 =
+        (0..10).map(|frame| shared().weights.norm[3] * (row(frame).monitor / 100.0)).sum();
     let mean = &patterns[0];
     assert_eq!((average.to_string().as_str(), patterns.len(), mean.frames), ("mean", 1, 10));
-    assert_eq!((mean.intensity[3], mean.errors.as_ref().unwrap()[3]), (signal / norm, variance.sqrt() / norm));
+    assert_eq!(
+        (mean.intensity[3], mean.errors.as_ref().unwrap()[3]),
+        (signal / norm, variance.sqrt() / norm)
+    );
     assert!(mean.intensity[5].is_nan());
 
     build(out.path(), &scan, &recipe, OutputOptions { keep_parts: false, ..options("sum") });
     assert_eq!(averages(out.path()).1[0].intensity[3], mean.intensity[3] * 10.0);
-    let gone = output::build(&target(out.path(), &scan, &recipe), &options("mean"), &()).unwrap_err().to_string();
+    let gone = output::build(&target(out.path(), &scan, &recipe), &options("mean"), &())
+        .unwrap_err()
+        .to_string();
     assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
 }
 
@@ -66,7 +86,8 @@ fn mean_and_sum_come_from_the_sums() {
 fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     let out = tempfile::tempdir().unwrap();
     // With the floor by bin one frame's average has the errors of the frame.
-    let (recipe, scan) = (Recipe { error_floor: ErrorFloor::Bin, ..recipe() }, acquisition(14, |_| 7));
+    let (recipe, scan) =
+        (Recipe { error_floor: ErrorFloor::Bin, ..recipe() }, acquisition(14, |_| 7));
     write_mixed_rows(out.path(), &scan, &recipe);
     for layout in [OutputLayout::Copy, OutputLayout::Virtual] {
         build(out.path(), &scan, &recipe, OutputOptions { layout, ..options("mean,4") });
@@ -86,7 +107,9 @@ fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     let mut rows = there.rows().unwrap();
     for frame in [0, 7, 13] {
         let (intensity, errors) = rows.pattern(frame).unwrap();
-        let single = |values: &[f64]| values.iter().map(|value| (*value as f32).to_bits()).collect::<Vec<_>>();
+        let single = |values: &[f64]| {
+            values.iter().map(|value| (*value as f32).to_bits()).collect::<Vec<_>>()
+        };
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         assert_eq!(single(&patterns[frame].intensity), bits(&intensity));
         assert_eq!(single(patterns[frame].errors.as_ref().unwrap()), bits(&errors.unwrap()));
@@ -97,7 +120,11 @@ fn every_range_has_a_pattern_of_the_frames_that_are_there() {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
-    if !values.len().is_multiple_of(2) { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+    if !values.len().is_multiple_of(2) {
+        values[half]
+    } else {
+        (values[half - 1] + values[half]) / 2.0
+    }
 }
 
 #[test]
@@ -110,15 +137,22 @@ fn a_median_is_that_of_the_frames_in_each_bin() {
     let rows: Vec<FrameRow> = (0..12).filter(|frame| *frame != 3).map(mixed_row).collect();
     assert_eq!(patterns[0].frames, 11);
     for bin in [0, 1, 4] {
-        let value = |row: &FrameRow, sum: f64| f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32);
+        let value = |row: &FrameRow, sum: f64| {
+            f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32)
+        };
         let middle = median(rows.iter().map(|row| value(row, row.signal[bin])).collect());
-        let sigma = median(rows.iter().map(|row| value(row, row.variance.as_ref().unwrap()[bin].sqrt())).collect());
+        let sigma = median(
+            rows.iter().map(|row| value(row, row.variance.as_ref().unwrap()[bin].sqrt())).collect(),
+        );
         assert_eq!(patterns[0].intensity[bin], middle, "bin {bin}");
         let half_pi = std::f64::consts::FRAC_PI_2;
         let expected = sigma * (half_pi / (11.0 + half_pi - 1.0)).sqrt();
         let error = patterns[0].errors.as_ref().unwrap()[bin];
         // Where two values are equal, they count as steps.
-        assert!((0.999_999..1.03).contains(&(error / expected)), "bin {bin}: {error}, expected {expected}");
+        assert!(
+            (0.999_999..1.03).contains(&(error / expected)),
+            "bin {bin}: {error}, expected {expected}"
+        );
     }
     assert!(patterns[0].intensity[5].is_nan());
     // Two frames, one frame, and a range of none.
@@ -147,7 +181,10 @@ fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
     build(out.path(), &scan, &recipe, options("median"));
     let (_, patterns) = averages(out.path());
     let value = |frame| f64::from((row(frame).signal[2] / shared().weights.norm[2]) as f32);
-    assert_eq!((patterns[0].intensity[2], patterns[0].intensity[5]), ((value(3) + value(4)) / 2.0, 0.0));
+    assert_eq!(
+        (patterns[0].intensity[2], patterns[0].intensity[5]),
+        ((value(3) + value(4)) / 2.0, 0.0)
+    );
     assert_eq!(patterns[0].errors, None);
 }
 
@@ -175,7 +212,8 @@ fn damaged_averages_are_made_anew() {
     build(out.path(), &scan, &recipe, options("mean"));
     let (_, good) = averages(out.path());
     let path = out.path().join("sample_scan0001_p3.h5");
-    let pattern: Vec<u8> = good[0].intensity[..3].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let pattern: Vec<u8> =
+        good[0].intensity[..3].iter().flat_map(|value| value.to_le_bytes()).collect();
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(pattern.len()).position(|window| window == pattern).unwrap());
     assert_eq!(open(out.path()).averaged.unwrap().pattern(0).unwrap(), None);

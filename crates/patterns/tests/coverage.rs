@@ -13,7 +13,12 @@ fn frames_are_done_whatever_the_tasks() {
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
     write_range(out.path(), &acquisition, &recipe, 0, 30);
     write_range(out.path(), &acquisition, &recipe, 25, 50);
-    let ask = |from, to| coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()));
+    let ask = |from, to| {
+        coverage::find_coverage(
+            out.path(),
+            &task(&acquisition, &recipe, &Span::new(from, to).into()),
+        )
+    };
     assert_eq!(ask(20, 40).covered_frames(), Span::new(20, 40).into());
     assert_eq!(ask(20, 40).parts.len(), 2);
     assert_eq!(ask(40, 70).covered_frames(), Span::new(40, 50).into());
@@ -27,9 +32,17 @@ fn another_recipe_or_another_scan_is_not_served() {
     let (base, scan) = (recipe(), acquisition(10, |_| 7));
     write_range(out.path(), &scan, &base, 0, 10);
     let finer = recipe::Recipe { npt: 7, ..base.clone() };
-    assert!(coverage::find_coverage(out.path(), &task(&scan, &finer, &Spans::first_n(10))).covered_frames().is_empty());
+    assert!(
+        coverage::find_coverage(out.path(), &task(&scan, &finer, &Spans::first_n(10)))
+            .covered_frames()
+            .is_empty()
+    );
     let other = records::Acquisition { entry: "2.1".to_owned(), ..scan };
-    assert!(coverage::find_coverage(out.path(), &task(&other, &base, &Spans::first_n(10))).covered_frames().is_empty());
+    assert!(
+        coverage::find_coverage(out.path(), &task(&other, &base, &Spans::first_n(10)))
+            .covered_frames()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -49,7 +62,9 @@ fn a_part_whose_first_line_names_impossible_frames_is_damaged() {
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let path = write_part(out.path(), &task, &recipe, (0..10).map(row));
     let sound = std::fs::read(&path).unwrap();
-    for (first, last, count) in [(6, 3, 1), (0, 8, 10), (0, 9, 0), (4, u64::MAX, u64::MAX), (u64::MAX, 0, 2)] {
+    for (first, last, count) in
+        [(6, 3, 1), (0, 8, 10), (0, 9, 0), (4, u64::MAX, u64::MAX), (u64::MAX, 0, 2)]
+    {
         let line = String::from_utf8(sound[..512].to_vec()).unwrap();
         let line = line.trim_end().replace(
             "\"first\":0,\"last\":9,\"count\":10",
@@ -74,8 +89,13 @@ fn lost_frames_are_tried_again() {
         lost => FrameRow::without_sums(frame, lost, 1.0),
     });
     write_part(out.path(), &task, &recipe, rows);
-    let done: Vec<u64> = coverage::find_coverage(out.path(), &task).covered_frames().iter().collect();
-    assert_eq!(done, [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken].map(|status| status as u64));
+    let done: Vec<u64> =
+        coverage::find_coverage(out.path(), &task).covered_frames().iter().collect();
+    assert_eq!(
+        done,
+        [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken]
+            .map(|status| status as u64)
+    );
 }
 
 #[test]
@@ -84,20 +104,31 @@ fn frames_that_are_done_without_a_pattern_are_listed_by_parts_and_final() {
     let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
     let write = |range: Span, without: u64, status: Status| {
         let task = task(&acquisition, &recipe, &range.into());
-        let rows =
-            range.iter().map(|frame| if frame == without { FrameRow { status, ..row(frame) } } else { row(frame) });
+        let rows = range.iter().map(|frame| {
+            if frame == without { FrameRow { status, ..row(frame) } } else { row(frame) }
+        });
         write_part(out.path(), &task, &recipe, rows)
     };
     write(Span::new(0, 10), 3, Status::Monitor);
-    let ask = |from, to| coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()));
-    let frame_3 = std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(3, 4)))]);
-    assert_eq!((ask(0, 10).covered_frames(), ask(0, 10).without_pattern()), (Spans::first_n(10), frame_3.clone()));
+    let ask = |from, to| {
+        coverage::find_coverage(
+            out.path(),
+            &task(&acquisition, &recipe, &Span::new(from, to).into()),
+        )
+    };
+    let frame_3 =
+        std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(3, 4)))]);
+    assert_eq!(
+        (ask(0, 10).covered_frames(), ask(0, 10).without_pattern()),
+        (Spans::first_n(10), frame_3.clone())
+    );
     assert!(ask(4, 10).without_pattern().is_empty());
     write(Span::new(3, 5), 9, Status::Ok);
     assert!(ask(0, 10).without_pattern().is_empty(), "another part has its pattern");
     write(Span::new(10, 20), 13, Status::Monitor);
     write(Span::new(20, 30), 99, Status::Ok);
-    let frame_13 = std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(13, 14)))]);
+    let frame_13 =
+        std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(13, 14)))]);
     assert_eq!(ask(0, 30).without_pattern(), frame_13);
     build(out.path(), &acquisition, &recipe, patterns::output::OutputOptions::default());
     assert_eq!((ask(0, 30).parts.len(), ask(0, 30).without_pattern()), (0, frame_13));
@@ -110,7 +141,8 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     let damaged = write_range(out.path(), &acquisition, &recipe, 0, 10);
     write_range(out.path(), &acquisition, &recipe, 10, 20);
     flip(&damaged, 3000);
-    let coverage = coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
+    let coverage =
+        coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
     assert_eq!(coverage.covered_frames(), Span::new(10, 20).into());
     assert!(coverage.unusable[0].to_string().contains(damaged.to_str().unwrap()));
     assert!(!coverage.unusable[0].is_io_failure);
@@ -125,10 +157,14 @@ fn a_part_that_could_not_be_listed_is_reported_whatever_was_asked_first() {
     let unlisted = part.with_file_name("copy.h5");
     std::fs::rename(&part, &unlisted).unwrap();
     flip(&unlisted, 3);
-    let (index, task) = (coverage::CoverageIndex::default(), task(&acquisition, &recipe, &Spans::first_n(10)));
+    let (index, task) =
+        (coverage::CoverageIndex::default(), task(&acquisition, &recipe, &Spans::first_n(10)));
     index.check_owner(out.path(), &task).unwrap();
     let unusable = index.find_coverage(out.path(), &task).unusable;
-    assert!(unusable.len() == 1 && unusable[0].to_string().contains(unlisted.to_str().unwrap()), "{unusable:?}");
+    assert!(
+        unusable.len() == 1 && unusable[0].to_string().contains(unlisted.to_str().unwrap()),
+        "{unusable:?}"
+    );
     assert!(index.find_coverage(out.path(), &task).unusable.is_empty(), "a run reports it once");
 }
 
@@ -160,7 +196,9 @@ fn a_run_finds_its_own_parts_and_the_part_of_a_task_by_others() {
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
     let index = coverage::CoverageIndex::default();
     let ask = |from, to| {
-        index.find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).covered_frames()
+        index
+            .find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()))
+            .covered_frames()
     };
     assert!(ask(0, 10).is_empty());
     index.add(&write_range(out.path(), &acquisition, &recipe, 0, 7));
@@ -177,7 +215,9 @@ fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
     let (recipe, acquisition) = (recipe(), acquisition(40, |_| 7));
     let index = coverage::CoverageIndex::default();
     let ask = |from, to| {
-        index.find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).covered_frames()
+        index
+            .find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()))
+            .covered_frames()
     };
     for (from, to) in [(0, 20), (20, 40)] {
         write_range(out.path(), &acquisition, &recipe, from, to);
@@ -204,7 +244,10 @@ fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
     std::fs::rename(&moved, moved.with_file_name("copy of a part.h5")).unwrap();
     let index = coverage::CoverageIndex::default();
     let find = |spans: Spans| index.find_coverage(out.path(), &task(&acquisition, &recipe, &spans));
-    assert_eq!(find(Span::strided(0, 20, 2).into()).covered_frames(), Span::strided(0, 20, 2).into());
+    assert_eq!(
+        find(Span::strided(0, 20, 2).into()).covered_frames(),
+        Span::strided(0, 20, 2).into()
+    );
     assert_eq!(find(Spans::first_n(40)).covered_frames(), Spans::first_n(40));
     assert_eq!(find(Span::new(30, 35).into()).parts.len(), 3);
 }
@@ -213,9 +256,14 @@ fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
 fn a_digest_of_sources_does_not_hide_a_touched_file_or_a_damaged_part() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, then) = (recipe(), acquisition(20, |_| 7));
-    let paths = [write_range(out.path(), &then, &recipe, 0, 10), write_range(out.path(), &then, &recipe, 10, 20)];
+    let paths = [
+        write_range(out.path(), &then, &recipe, 0, 10),
+        write_range(out.path(), &then, &recipe, 10, 20),
+    ];
     let now = acquisition(20, |file| 7 + file as i64);
-    let ask = |from, to| coverage::find_coverage(out.path(), &task(&now, &recipe, &Span::new(from, to).into()));
+    let ask = |from, to| {
+        coverage::find_coverage(out.path(), &task(&now, &recipe, &Span::new(from, to).into()))
+    };
     assert_eq!(ask(0, 10).covered_frames(), Spans::first_n(10));
     assert!(ask(10, 20).covered_frames().is_empty(), "its file was touched");
     flip(&paths[0], 3000);

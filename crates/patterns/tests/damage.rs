@@ -13,7 +13,11 @@ use support::*;
 const FRAMES: u64 = 6;
 
 fn options() -> OutputOptions {
-    OutputOptions { keep_sums: true, average: Some("mean".parse().unwrap()), ..OutputOptions::default() }
+    OutputOptions {
+        keep_sums: true,
+        average: Some("mean".parse().unwrap()),
+        ..OutputOptions::default()
+    }
 }
 
 /// Writes a final file with everything that one can have, and no parts.
@@ -39,9 +43,13 @@ fn contents(path: &Path) -> Option<String> {
     let mut rows = there.rows().ok()?;
     let patterns: Vec<_> = (0..FRAMES as usize).map(|frame| rows.pattern(frame).unwrap()).collect();
     let averaged = there.averaged.as_ref()?;
-    let averages: Vec<_> = (0..averaged.frames.len()).map(|index| averaged.pattern(index).ok().flatten()).collect();
+    let averages: Vec<_> =
+        (0..averaged.frames.len()).map(|index| averaged.pattern(index).ok().flatten()).collect();
     averages.iter().all(Option::is_some).then(|| {
-        format!("{:?} {:?} {:?} {:?} {patterns:?} {averages:?}", there.task, there.status, there.monitor, there.shared)
+        format!(
+            "{:?} {:?} {:?} {:?} {patterns:?} {averages:?}",
+            there.task, there.status, there.monitor, there.shared
+        )
     })
 }
 
@@ -76,7 +84,9 @@ fn a_flipped_bit_in_sums_is_reported_and_its_frame_integrated_again() {
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(8).position(|window| window == &signal[8..16]).unwrap() + 3);
     let recipe = recipe();
-    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES))).in_output.all;
+    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES)))
+        .in_output
+        .all;
     assert!(done.count() < FRAMES, "{done:?}");
     // Nothing is averaged from it, and its patterns stay.
     let target = target(out.path(), &scan, &recipe);
@@ -102,12 +112,16 @@ fn a_damaged_final_is_reported_and_kept_beside_the_new_one() {
     assert!(complete);
     let aside = path.with_file_name("sample_scan0001_p3.h5.damaged");
     assert_eq!(std::fs::read(&aside).unwrap(), damaged);
-    assert!(warnings.iter().any(|why| why.contains("sample_scan0001_p3.h5: damaged: ")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|why| why.contains("sample_scan0001_p3.h5: damaged: ")),
+        "{warnings:?}"
+    );
     assert!(warnings.iter().any(|why| why.contains(aside.to_str().unwrap())), "{warnings:?}");
     assert!(open(out.path()).is_intact());
 }
 
-/// Removes the checksums, and the attribute that tells of them, as in final files of early versions.
+/// Removes the checksums, and the attribute that tells of them, as in final files of early
+/// versions.
 fn without_checksums(path: &Path) {
     let file = hdf5::File::open_rw(path).unwrap();
     file.group("1.1/p3_integrate/coverage").unwrap().delete_attr("checksums").unwrap();
@@ -122,7 +136,12 @@ fn finals_of_earlier_versions_are_read_and_their_sums_warned_of() {
     without_checksums(&path);
     assert_eq!(contents(&path), good);
     let recipe = recipe();
-    let built = build(out.path(), &scan, &recipe, OutputOptions { average: Some("sum".parse().unwrap()), ..options() });
+    let built = build(
+        out.path(),
+        &scan,
+        &recipe,
+        OutputOptions { average: Some("sum".parse().unwrap()), ..options() },
+    );
     assert!(built.warnings[0].contains("without checksums"), "{:?}", built.warnings);
 }
 

@@ -13,7 +13,12 @@ use support::*;
 use system::ownership::ReplacePolicy;
 
 /// Exports a scan of ten frames.
-fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: &str) -> Result<Vec<PathBuf>, String> {
+fn exported(
+    out: &Path,
+    recipe: &Recipe,
+    average: Option<&str>,
+    format: &str,
+) -> Result<Vec<PathBuf>, String> {
     let scan = acquisition(10, |_| 7);
     let whole = task(&scan, recipe, &Span::new(0, 10).into());
     let has_errors = recipe.error_model != ErrorModel::No;
@@ -43,12 +48,19 @@ fn columns_hold_what_the_average_holds() {
     let xye = exported(out.path(), &recipe(), Some("mean"), "xye").unwrap();
     assert_eq!(xye, [out.path().join("sample_scan0001_p3.xye")]);
     let mean = open(out.path()).averaged.unwrap().pattern(0).unwrap().unwrap();
-    let lines: Vec<Vec<f64>> =
-        text(&xye[0]).lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect();
+    let lines: Vec<Vec<f64>> = text(&xye[0])
+        .lines()
+        .map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect())
+        .collect();
     assert_eq!(lines.len(), BINS - 1, "the empty bin is left out");
     for (bin, line) in lines.iter().enumerate() {
         let expected = [0.5 + bin as f64, mean.intensity[bin], mean.errors.as_ref().unwrap()[bin]];
-        assert!(line.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8), "{line:?}");
+        assert!(
+            line.iter()
+                .zip(expected)
+                .all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8),
+            "{line:?}"
+        );
     }
     let there = open(out.path());
     let csv = text(&write(&there, "csv").unwrap()[0]);
@@ -66,7 +78,10 @@ fn empty_bins_are_not_exported_for_refinement_whatever_they_hold() {
     let zero = Recipe { empty: EmptyBinValue::Zero, ..recipe() };
     let xye = text(&exported(out.path(), &zero, Some("mean"), "xye").unwrap()[0]);
     assert_eq!(xye.lines().count(), BINS - 1, "{xye}");
-    assert!(xye.lines().all(|line| line.split(' ').nth(2).unwrap().parse::<f64>().unwrap() > 0.0), "{xye}");
+    assert!(
+        xye.lines().all(|line| line.split(' ').nth(2).unwrap().parse::<f64>().unwrap() > 0.0),
+        "{xye}"
+    );
 }
 
 #[test]
@@ -78,7 +93,8 @@ fn ranges_are_a_file_each() {
     let fours = names(exported(out.path(), &recipe(), Some("sum,4"), "csv").unwrap());
     assert_eq!(
         fours,
-        ["00000-00003", "00004-00007", "00008-00009"].map(|range| format!("sample_scan0001_p3_{range}.csv"))
+        ["00000-00003", "00004-00007", "00008-00009"]
+            .map(|range| format!("sample_scan0001_p3_{range}.csv"))
     );
     let single = tempfile::tempdir().unwrap();
     let ones = names(exported(single.path(), &recipe(), Some("mean,1"), "xye").unwrap());
@@ -96,7 +112,8 @@ fn fxye_is_over_hundredths_of_a_degree() {
     let bank: Vec<&str> = lines[1].split(' ').collect();
     assert_eq!(bank[..5], ["BANK", "1", "5", "5", "CONST"]);
     assert_eq!(bank[7..], ["0", "0", "FXYE"]);
-    let centidegrees = |q: f64| 2.0 * (q * 0.1 / (4.0 * std::f64::consts::PI)).asin().to_degrees() * 100.0;
+    let centidegrees =
+        |q: f64| 2.0 * (q * 0.1 / (4.0 * std::f64::consts::PI)).asin().to_degrees() * 100.0;
     let number = |word: &str| word.parse::<f64>().unwrap();
     assert!((number(bank[5]) - centidegrees(0.5)).abs() < 1e-6);
     assert!((number(bank[6]) - (centidegrees(4.5) - centidegrees(0.5)) / 4.0).abs() < 1e-6);
@@ -104,8 +121,15 @@ fn fxye_is_over_hundredths_of_a_degree() {
     let mean = open(out.path()).averaged.unwrap().pattern(0).unwrap().unwrap();
     for (bin, line) in lines[2..].iter().enumerate() {
         let columns: Vec<f64> = line.split_whitespace().map(number).collect();
-        let expected = [centidegrees(0.5 + bin as f64), mean.intensity[bin], mean.errors.as_ref().unwrap()[bin]];
-        let close = columns.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8);
+        let expected = [
+            centidegrees(0.5 + bin as f64),
+            mean.intensity[bin],
+            mean.errors.as_ref().unwrap()[bin],
+        ];
+        let close = columns
+            .iter()
+            .zip(expected)
+            .all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8);
         assert!(columns.len() == 3 && close && line.len() <= 80, "{line}");
     }
 }
@@ -139,7 +163,12 @@ fn an_average_without_a_frame_has_no_points() {
     let out = tempfile::tempdir().unwrap();
     let (scan, recipe) = (acquisition(10, |_| 7), recipe());
     write_range(out.path(), &scan, &recipe, 0, 5);
-    build(out.path(), &scan, &recipe, OutputOptions { average: "mean,5".parse().ok(), ..OutputOptions::default() });
+    build(
+        out.path(),
+        &scan,
+        &recipe,
+        OutputOptions { average: "mean,5".parse().ok(), ..OutputOptions::default() },
+    );
     let there = open(out.path());
     let path = write(&there, "nxcansas").unwrap().remove(0);
     let file = hdf5::File::open(path).unwrap();

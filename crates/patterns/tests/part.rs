@@ -11,7 +11,10 @@ use records::{Span, Spans};
 use support::*;
 
 fn names(directory: &std::path::Path) -> Vec<String> {
-    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 #[test]
@@ -48,7 +51,9 @@ fn a_part_of_several_chunks_is_read_as_it_was_written() {
     let path = write_range(out.path(), &acquisition(frames, |_| 7), &recipe(), 0, frames);
     let part = part::read_part(&path).unwrap();
     let mut rows = part.open().unwrap();
-    assert!((0..frames).all(|frame| rows.row(frame as usize).unwrap().is_bit_identical(&row(frame))));
+    assert!(
+        (0..frames).all(|frame| rows.row(frame as usize).unwrap().is_bit_identical(&row(frame)))
+    );
 }
 
 #[test]
@@ -59,8 +64,14 @@ fn the_first_line_says_what_it_is() {
     let bytes = fs::read(&path).unwrap();
     let line = std::str::from_utf8(&bytes[..512]).unwrap().lines().next().unwrap();
     let head: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert_eq!((&head["azpipe"], &head["scan"]), (&"part".into(), &acquisition.compute_id().into()));
-    assert_eq!((&head["first"], &head["last"], &head["count"]), (&10.into(), &19.into(), &10.into()));
+    assert_eq!(
+        (&head["azpipe"], &head["scan"]),
+        (&"part".into(), &acquisition.compute_id().into())
+    );
+    assert_eq!(
+        (&head["first"], &head["last"], &head["count"]),
+        (&10.into(), &19.into(), &10.into())
+    );
     assert_eq!(&bytes[512..520], b"\x89HDF\r\n\x1a\n");
 }
 
@@ -72,7 +83,10 @@ fn a_flipped_bit_anywhere_is_seen() {
     part::read_part(&path).unwrap();
     for byte in (0..520).step_by(3).chain((520..length).step_by(997)).chain([length - 1]) {
         flip(&path, byte);
-        let error = part::read_part(&path).err().unwrap_or_else(|| panic!("byte {byte} of {length}")).to_string();
+        let error = part::read_part(&path)
+            .err()
+            .unwrap_or_else(|| panic!("byte {byte} of {length}"))
+            .to_string();
         assert!(error.starts_with(path.to_str().unwrap()), "{error}");
         flip(&path, byte);
     }
@@ -105,7 +119,10 @@ fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     fs::write(out.path().join("raw.h5"), "the only copy").unwrap();
-    let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared()).err().unwrap().to_string();
+    let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(refusal.contains("raw.h5: exists, and azpipe did not write it as a part"), "{refusal}");
     assert_eq!(fs::read(out.path().join("raw.h5")).unwrap(), b"the only copy");
     assert_eq!(names(out.path()), ["raw.h5"]);
@@ -122,7 +139,8 @@ fn rows_and_weights_that_do_not_fit_are_refused() {
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartMetadata { task: task.clone(), recipe };
-    let refusal = PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
+    let refusal =
+        PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
     assert!(refusal.contains("outside of the output directory"), "{refusal}");
 
     let mut narrow = shared();
@@ -134,8 +152,13 @@ fn rows_and_weights_that_do_not_fit_are_refused() {
     let mut refuse = |row: FrameRow| writer.push_row(&row).unwrap_err().to_string();
     assert!(refuse(row(3)).contains("added after frame 3; expected ascending order"));
     assert!(refuse(row(10)).contains("not in the task's range"));
-    assert!(refuse(FrameRow { variance: None, ..row(4) }).contains("0 values of variance; expected 6"));
-    assert!(refuse(FrameRow { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal; expected 6"));
+    assert!(
+        refuse(FrameRow { variance: None, ..row(4) }).contains("0 values of variance; expected 6")
+    );
+    assert!(
+        refuse(FrameRow { signal: vec![1.0; 5], ..row(4) })
+            .contains("5 values of signal; expected 6")
+    );
 }
 
 #[test]
@@ -144,7 +167,9 @@ fn a_directory_may_have_any_name() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
     let path = write_range(&out, &acquisition(10, |_| 7), &recipe(), 0, 10);
-    assert!(part::read_part(&path).unwrap().open().unwrap().row(9).unwrap().is_bit_identical(&row(9)));
+    assert!(
+        part::read_part(&path).unwrap().open().unwrap().row(9).unwrap().is_bit_identical(&row(9))
+    );
 }
 
 /// Changes a part through the HDF5 library, and sets the right checksum.
@@ -170,7 +195,13 @@ fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right(
         (&[("intensity_errors", &[9, BINS])], "intensity_errors has shape [9, 6]"),
         (&[("variance", &[10])], "variance has shape [10]"),
         (
-            &[("norm", &[0]), ("norm_sq", &[0]), ("count", &[0]), ("radial", &[0]), ("signal", &[10, 0])],
+            &[
+                ("norm", &[0]),
+                ("norm_sq", &[0]),
+                ("count", &[0]),
+                ("radial", &[0]),
+                ("signal", &[10, 0]),
+            ],
             "its weights don't fit its 0 bins",
         ),
     ];
@@ -192,7 +223,8 @@ fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right(
                 file.unlink(name).unwrap();
                 let new = file.new_dataset::<f64>().shape(shape).create(name).unwrap();
                 for (name, text) in texts {
-                    let attribute = new.new_attr::<hdf5::types::VarLenUnicode>().create(name.as_str()).unwrap();
+                    let attribute =
+                        new.new_attr::<hdf5::types::VarLenUnicode>().create(name.as_str()).unwrap();
                     attribute.write_scalar(&text).unwrap();
                 }
             }
@@ -217,7 +249,8 @@ fn weight_overrides_shorter_than_their_starts_are_refused_though_the_checksum_is
                 false => drop(file.new_dataset::<f64>().shape([len - 1]).create(name).unwrap()),
             }
         });
-        let why = part::read_part(&path).and_then(|part| part.open().map(drop)).unwrap_err().to_string();
+        let why =
+            part::read_part(&path).and_then(|part| part.open().map(drop)).unwrap_err().to_string();
         assert!(why.contains(&format!("{name} has shape")), "{why}");
     }
 }

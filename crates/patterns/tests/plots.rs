@@ -19,12 +19,22 @@ fn rings(out: &Path, frames: u64) -> OutputFile {
     rings_in_bins(out, frames, 800, |_, counts| counts)
 }
 
-/// Builds a final file as [`rings`] does, with this number of bins, and with other counts: those of a bin in a frame are what
-/// `change` makes of the number of the value and its counts.
-fn rings_in_bins(out: &Path, frames: u64, bins: usize, change: impl Fn(u64, f64) -> f64) -> OutputFile {
+/// Builds a final file as [`rings`] does, with this number of bins, and with other counts: those of
+/// a bin in a frame are what `change` makes of the number of the value and its counts.
+fn rings_in_bins(
+    out: &Path,
+    frames: u64,
+    bins: usize,
+    change: impl Fn(u64, f64) -> f64,
+) -> OutputFile {
     let centers: Vec<f64> = (0..bins).map(|bin| 5.0 + 40.0 * bin as f64 / bins as f64).collect();
-    let weights = BinWeights { norm: vec![100.0; bins], norm_sq: vec![100.0; bins], count: vec![100.0; bins] };
-    let radial = PatternAxis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers: centers.clone() };
+    let weights = BinWeights {
+        norm: vec![100.0; bins],
+        norm_sq: vec![100.0; bins],
+        count: vec![100.0; bins],
+    };
+    let radial =
+        PatternAxis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers: centers.clone() };
     let shared = SharedBins { axes: PatternAxes { radial, chi: None }, weights };
     let line = |q: f64, at: f64, height: f64| height * (-((q - at) / 0.12).powi(2)).exp();
     let rows = |frame: u64| {
@@ -36,20 +46,32 @@ fn rings_in_bins(out: &Path, frames: u64, bins: usize, change: impl Fn(u64, f64)
                 + line(*q, 26.2 + 1.5 * shift, 150.0)
                 + line(*q, 33.9 + 2.0 * shift, 60.0)
         };
-        let at = |bin: usize| change(frame * bins as u64 + bin as u64, 100.0 * intensity(&centers[bin]));
+        let at =
+            |bin: usize| change(frame * bins as u64 + bin as u64, 100.0 * intensity(&centers[bin]));
         let signal: Vec<f64> = (0..bins).map(at).collect();
-        FrameRow { frame, variance: Some(signal.iter().map(|sum| sum.abs()).collect()), signal, ..row(frame) }
+        FrameRow {
+            frame,
+            variance: Some(signal.iter().map(|sum| sum.abs()).collect()),
+            signal,
+            ..row(frame)
+        }
     };
     let (recipe, scan) = (recipe(), acquisition(frames, |_| 7));
     let task = task(&scan, &recipe, &Spans::first_n(frames));
     let mut writer =
-        PartWriter::create(out, &task.part, &PartMetadata { task: task.clone(), recipe }, &shared).unwrap();
-    (0..frames).filter(|frame| !(40..50).contains(frame)).for_each(|frame| writer.push_row(&rows(frame)).unwrap());
+        PartWriter::create(out, &task.part, &PartMetadata { task: task.clone(), recipe }, &shared)
+            .unwrap();
+    (0..frames)
+        .filter(|frame| !(40..50).contains(frame))
+        .for_each(|frame| writer.push_row(&rows(frame)).unwrap());
     writer.finish().unwrap();
     let target = OutputSpec::new(out, &task).unwrap();
     output::build(
         &target,
-        &OutputOptions { average: Some(Average::all_frames(AverageMethod::Mean)), ..OutputOptions::default() },
+        &OutputOptions {
+            average: Some(Average::all_frames(AverageMethod::Mean)),
+            ..OutputOptions::default()
+        },
         &(),
     )
     .unwrap();
@@ -88,9 +110,10 @@ fn an_svg_names_its_axes() {
     ] {
         assert!(text.contains(label), "{label}");
     }
-    let wrong = plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif"), &ReplacePolicy::default())
-        .unwrap_err()
-        .to_string();
+    let wrong =
+        plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif"), &ReplacePolicy::default())
+            .unwrap_err()
+            .to_string();
     assert!(wrong.contains("expected a name that ends in .png, .svg or .pdf"), "{wrong}");
 }
 
@@ -104,13 +127,15 @@ fn one_frame_is_a_curve() {
 
 /// A number from 0 to 1 that looks random.
 fn noise(number: u64) -> f64 {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64 / u64::MAX as f64
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64
+        / u64::MAX as f64
 }
 
 #[test]
 fn vector_graphics_of_many_noisy_frames_are_small() {
     let out = tempfile::tempdir().unwrap();
-    let many = rings_in_bins(out.path(), 1000, 2500, |number, counts| counts * (0.5 + noise(number)));
+    let many =
+        rings_in_bins(out.path(), 1000, 2500, |number, counts| counts * (0.5 + noise(number)));
     for name in ["many.svg", "many.pdf"] {
         let path = out.path().join(name);
         plot::draw(&many, &path, &ReplacePolicy::default()).unwrap();

@@ -1,5 +1,6 @@
-//! Selects the absent frames of a task from the absent frames of its scan. Each task lists only the absent frames in its own range, so
-//! that the tasks of a scan together are no longer than its record.
+//! Selects the absent frames of a task from the absent frames of its scan. Each task lists only the
+//! absent frames in its own range, so that the tasks of a scan together are no longer than its
+//! record.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,14 @@ pub struct AbsentIndex {
 }
 
 impl AbsentIndex {
-    /// Indexes the absent frames of a scan. Of several entries with the same frame, the first one counts.
+    /// Indexes the absent frames of a scan. Of several entries with the same frame, the first one
+    /// counts.
     pub fn new(entries: Vec<Absent>) -> Self {
         let mut spans: Vec<(Span, usize)> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            spans.extend(entry.range.as_slice().iter().flat_map(split_by_gaps).map(|span| (span, index)));
+            spans.extend(
+                entry.range.as_slice().iter().flat_map(split_by_gaps).map(|span| (span, index)),
+            );
         }
         spans.sort_by_key(|(span, index)| (span.start(), *index));
         let (mut ranges, mut from) = (Vec::with_capacity(spans.len()), 0);
@@ -42,8 +46,11 @@ impl AbsentIndex {
         let mut selected: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for span in range.as_slice().iter().flat_map(split_by_gaps) {
             let from = self.ranges.partition_point(|(absent, _)| absent.stop() <= span.start());
-            for (absent, index) in self.ranges[from..].iter().take_while(|(absent, _)| absent.start() < span.stop()) {
-                let both = Span::new(absent.start().max(span.start()), absent.stop().min(span.stop()));
+            for (absent, index) in
+                self.ranges[from..].iter().take_while(|(absent, _)| absent.start() < span.stop())
+            {
+                let both =
+                    Span::new(absent.start().max(span.start()), absent.stop().min(span.stop()));
                 selected.entry(*index).or_default().push(both);
             }
         }
@@ -74,7 +81,11 @@ mod tests {
 
     #[test]
     fn a_selection_equals_a_search_of_all_entries() {
-        let entry = |range: Spans, reason: &str| Absent { range, kind: AbsentKind::Missing, reason: reason.to_owned() };
+        let entry = |range: Spans, reason: &str| Absent {
+            range,
+            kind: AbsentKind::Missing,
+            reason: reason.to_owned(),
+        };
         let two = [Span::new(20, 30), Span::new(50, 60)].into_iter().collect();
         let absent = vec![
             entry(two, "a"),
@@ -97,7 +108,11 @@ mod tests {
             list.into_iter().map(|entry| (entry.range.iter().collect(), entry.reason)).collect()
         };
         for range in ranges.map(Spans::from) {
-            assert_eq!(frames(index.select(&range)), frames(scan.absent_within(&range)), "{range:?}");
+            assert_eq!(
+                frames(index.select(&range)),
+                frames(scan.absent_within(&range)),
+                "{range:?}"
+            );
         }
     }
 }

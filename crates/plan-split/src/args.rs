@@ -7,8 +7,9 @@ use clap::{ArgAction, Parser, ValueHint};
 use filter::CommonArgs;
 use geometry::Unit;
 use recipe::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean, MedianError,
-    MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean,
+    MedianError, MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings,
+    SigmaClip, Split,
 };
 use records::RawPath;
 
@@ -18,10 +19,11 @@ use crate::split_scan::SplitBy;
 
 /// Cut scans into tasks: ranges of frames to integrate by one or more recipes
 ///
-/// Reads scan records from `scan-find` and writes task records for `ai-integrate`. A recipe holds the settings of an
-/// integration: geometry, bins, masks, corrections. Give it with the options below, as a file, or both. A complete copy
-/// of the settings, with the PONI text and checksums of the other files, is stored below DIR.
-/// When the record of a scan comes again, as from `scan-find --follow`, only new or changed frames become tasks.
+/// Reads scan records from `scan-find` and writes task records for `ai-integrate`. A recipe holds
+/// the settings of an integration: geometry, bins, masks, corrections. Give it with the options
+/// below, as a file, or both. A complete copy of the settings, with the PONI text and checksums of
+/// the other files, is stored below DIR. When the record of a scan comes again, as from `scan-find
+/// --follow`, only new or changed frames become tasks.
 #[derive(Parser)]
 #[command(name = "plan-split", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
@@ -31,40 +33,45 @@ pub struct Args {
 
     /// Directory for results (required)
     ///
-    /// gather writes one final file for each scan and recipe. If scan-find was given a directory, DIR gets the same
-    /// subdirectories, such as DIR/sample/dataset; if it was given files, as by RAW_DATA/*/*/*.h5, all final files lie in
-    /// DIR itself. Parts (intermediate files) and recipes go to DIR/.azpipe. Not needed with --print-recipe and --preview.
+    /// gather writes one final file for each scan and recipe. If scan-find was given a directory,
+    /// DIR gets the same subdirectories, such as DIR/sample/dataset; if it was given files, as by
+    /// RAW_DATA/*/*/*.h5, all final files lie in DIR itself. Parts (intermediate files) and recipes
+    /// go to DIR/.azpipe. Not needed with --print-recipe and --preview.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["print_recipe", "preview"])]
     pub out: Option<PathBuf>,
 
     /// Task size, such as frames=100
     ///
-    /// bytes=N: at most about N bytes of stored (compressed) data per task, such as bytes=500M (K, M, G and T are powers of 1024).
-    /// frames=N: N frames per task. workers=N: N tasks of equal size per scan, one for each of N workers. file: one task per data file. scan: one task per scan.
+    /// bytes=N: at most about N bytes of stored (compressed) data per task, such as bytes=500M (K,
+    /// M, G and T are powers of 1024). frames=N: N frames per task. workers=N: N tasks of equal
+    /// size per scan, one for each of N workers. file: one task per data file. scan: one task per
+    /// scan.
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
     pub by: SplitBy,
 
     /// File with the settings of an integration; repeatable
     ///
-    /// A recipe of azpipe (TOML; its keys are the names of the options below), a configuration of pyFAI's worker (JSON),
-    /// or one of ESRF's integrator (INI). An option replaces its key in the file, and a list as a whole: --mask drops
-    /// the masks of the recipe. With several recipes, each frame is read once and integrated by all of them.
+    /// A recipe of azpipe (TOML; its keys are the names of the options below), a configuration of
+    /// pyFAI's worker (JSON), or one of ESRF's integrator (INI). An option replaces its key in the
+    /// file, and a list as a whole: --mask drops the masks of the recipe. With several recipes,
+    /// each frame is read once and integrated by all of them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub recipe: Vec<PathBuf>,
 
     /// Suffix for the names of final files; once for each recipe, in order
     ///
-    /// It distinguishes the results of several recipes in one DIR. Default: none for one recipe, the names of the recipe
-    /// files for several.
+    /// It distinguishes the results of several recipes in one DIR. Default: none for one recipe,
+    /// the names of the recipe files for several.
     #[arg(long, value_name = "NAME", action = ArgAction::Append, hide_short_help = true)]
     pub recipe_name: Vec<String>,
 
     /// Replace results that were made with other settings
     ///
-    /// An old result stays until the new one has every frame that exists. Without this option, a scan that has a result
-    /// of another recipe in DIR is refused, with a list of the settings that differ. The contents of PONI, mask, dark and
-    /// flat files are settings: a mask that was edited under the same name needs --replace, too. To integrate again with
-    /// the same settings, use `ai-integrate --force`.
+    /// An old result stays until the new one has every frame that exists. Without this option, a
+    /// scan that has a result of another recipe in DIR is refused, with a list of the settings that
+    /// differ. The contents of PONI, mask, dark and flat files are settings: a mask that was edited
+    /// under the same name needs --replace, too. To integrate again with the same settings, use
+    /// `ai-integrate --force`.
     #[arg(long, hide_short_help = true)]
     pub replace: bool,
 
@@ -95,10 +102,11 @@ impl AsRef<CommonArgs> for Args {
 pub struct PreviewFlags {
     /// Draw frames with masks, beam centre and rings
     ///
-    /// Shows the mean of some frames of the first scan with the gaps of the detector, masks, beam centre and 2theta, and
-    /// below it their counts over 2theta. Rings of --calibrant must lie on the peaks; if they don't, the PONI file is
-    /// wrong. Row 0 is at the bottom, as in pyFAI. Without --out, plan-split ends after the picture and writes no tasks.
-    /// With several recipes, the first one is drawn.
+    /// Shows the mean of some frames of the first scan with the gaps of the detector, masks, beam
+    /// centre and 2theta, and below it their counts over 2theta. Rings of --calibrant must lie on
+    /// the peaks; if they don't, the PONI file is wrong. Row 0 is at the bottom, as in pyFAI.
+    /// Without --out, plan-split ends after the picture and writes no tasks. With several recipes,
+    /// the first one is drawn.
     #[arg(long = "preview", id = "preview", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "print_recipe")]
     pub file: Option<PathBuf>,
 
@@ -108,14 +116,15 @@ pub struct PreviewFlags {
 
     /// Frames of --preview, such as 7 or 0,9
     ///
-    /// One frame, or the first and the last of several, of which the mean is shown; counted from 0. Default: 10 frames
-    /// that are spread over the scan.
+    /// One frame, or the first and the last of several, of which the mean is shown; counted from 0.
+    /// Default: 10 frames that are spread over the scan.
     #[arg(long, value_name = "A[,B]", requires = "preview", hide_short_help = true)]
     pub preview_frames: Option<FrameRange>,
 
     /// Let --preview replace any file
     ///
-    /// By default, it replaces only pictures that azpipe drew. Raw data and settings of this run are never replaced.
+    /// By default, it replaces only pictures that azpipe drew. Raw data and settings of this run
+    /// are never replaced.
     #[arg(long, requires = "preview", hide_short_help = true)]
     pub overwrite: bool,
 }
@@ -157,14 +166,15 @@ pub struct RecipeFlags {
 
     /// Undo the image operation that Lima recorded [default: on]
     ///
-    /// Lima may bin, flip or rotate images, or save a region of them. With `on`, the PONI file is of the whole
-    /// detector; with `off` or --roi, it is of the frames as saved.
+    /// Lima may bin, flip or rotate images, or save a region of them. With `on`, the PONI file is
+    /// of the whole detector; with `off` or --roi, it is of the frames as saved.
     #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_switch)]
     image_operation: Option<bool>,
 
     /// Angle by which the sample is turned towards the beam, in degrees [default: 0]
     ///
-    /// For units of the sample's frame (grazing incidence and fibers), as in pyFAI's FiberIntegrator.
+    /// For units of the sample's frame (grazing incidence and fibers), as in pyFAI's
+    /// FiberIntegrator.
     #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
     incident_angle: Option<f64>,
 
@@ -174,8 +184,8 @@ pub struct RecipeFlags {
 
     /// Orientation of the image relative to the sample, 1 to 8 as in EXIF [default: 1]
     ///
-    /// 1: as it is. 2: flipped horizontally. 3: turned by 180 degrees. 4: flipped vertically. 5 to 8: with the axes
-    /// exchanged.
+    /// 1: as it is. 2: flipped horizontally. 3: turned by 180 degrees. 4: flipped vertically. 5 to
+    /// 8: with the axes exchanged.
     #[arg(long, value_name = "N", help_heading = GEOMETRY, hide_short_help = true)]
     sample_orientation: Option<u64>,
 
@@ -185,8 +195,8 @@ pub struct RecipeFlags {
 
     /// Number of azimuthal bins; above 1: a cake
     ///
-    /// Default: 1, which gives one pattern for each frame. With more, the result is a 2D image of azimuth and radius,
-    /// as from `integrate2d` of pyFAI.
+    /// Default: 1, which gives one pattern for each frame. With more, the result is a 2D image of
+    /// azimuth and radius, as from `integrate2d` of pyFAI.
     #[arg(long, value_name = "N", help_heading = BINNING)]
     npt_azim: Option<u64>,
 
@@ -202,32 +212,37 @@ pub struct RecipeFlags {
 
     /// Azimuthal limits, in degrees [default: all]
     ///
-    /// For instance --azimuth-range=-30,30. The range may cross 180, as in 170,190. Default: the full circle.
+    /// For instance --azimuth-range=-30,30. The range may cross 180, as in 170,190. Default: the
+    /// full circle.
     #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair::<f64>)]
     azimuth_range: Option<[f64; 2]>,
 
     /// Edges of the radial bins, in the unit
     ///
-    /// They replace --npt and --radial-range; bins may have different widths. For instance 0.5,1,2,4,8 for four bins.
+    /// They replace --npt and --radial-range; bins may have different widths. For instance
+    /// 0.5,1,2,4,8 for four bins.
     #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
     radial_edges: Option<Vec<f64>>,
 
     /// Edges of the azimuthal bins of a cake, in degrees
     ///
-    /// They replace --npt-azim and --azimuth-range. For instance --azimuth-edges=-180,-90,0,30,180 for four bins.
+    /// They replace --npt-azim and --azimuth-range. For instance --azimuth-edges=-180,-90,0,30,180
+    /// for four bins.
     #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
     azimuth_edges: Option<Vec<f64>>,
 
     /// Pixel splitting: no, bbox, full [default: bbox]
     ///
-    /// As in pyFAI: how a pixel is shared among the bins that it overlaps. With --sigma-clip, the default is `no`.
+    /// As in pyFAI: how a pixel is shared among the bins that it overlaps. With --sigma-clip, the
+    /// default is `no`.
     #[arg(long, value_name = "HOW", help_heading = BINNING)]
     split: Option<Split>,
 
     /// Mask file: nonzero pixels are masked; repeatable
     ///
-    /// EDF, TIFF, CBF, NPY, Fit2D, or file.h5::/path. A pixel is masked if any of the files masks it. The files replace those
-    /// of the recipe file, where one mask is written mask = "a.edf" and several mask = ["a.edf", "b.edf"].
+    /// EDF, TIFF, CBF, NPY, Fit2D, or file.h5::/path. A pixel is masked if any of the files masks
+    /// it. The files replace those of the recipe file, where one mask is written mask = "a.edf" and
+    /// several mask = ["a.edf", "b.edf"].
     #[arg(long, value_name = "FILE", help_heading = MASKS, action = ArgAction::Append)]
     mask: Vec<PathBuf>,
 
@@ -239,9 +254,10 @@ pub struct RecipeFlags {
 
     /// Masked shape, as circle:540,512,40; repeatable
     ///
-    /// circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN or polygon:ROW,COLUMN,... in pixels from the outer
-    /// corner of the first pixel, or sector:FROM,TO in degrees. Pixels whose centre is inside are masked. The prefix
-    /// `outside-` masks the outside, as in outside-sector:-90,90.
+    /// circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN or polygon:ROW,COLUMN,... in
+    /// pixels from the outer corner of the first pixel, or sector:FROM,TO in degrees. Pixels whose
+    /// centre is inside are masked. The prefix `outside-` masks the outside, as in
+    /// outside-sector:-90,90.
     #[arg(long, value_name = "SHAPE", help_heading = MASKS, action = ArgAction::Append)]
     mask_region: Vec<MaskRegion>,
 
@@ -253,16 +269,18 @@ pub struct RecipeFlags {
 
     /// Mask pixels above V in each frame (saturation)
     ///
-    /// V is in counts; a pixel of exactly V is valid. Default: no limit. --dummy auto masks only the values by which the detector marks
-    /// invalid pixels; counts below them, at which a pixel may be saturated, need this option.
+    /// V is in counts; a pixel of exactly V is valid. Default: no limit. --dummy auto masks only
+    /// the values by which the detector marks invalid pixels; counts below them, at which a pixel
+    /// may be saturated, need this option.
     #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true)]
     valid_max: Option<f64>,
 
     /// Values of invalid pixels, masked in each frame [default: auto]
     ///
-    /// `auto`: the values that the detector is known to write for gaps, defects and overflow (for photon counters the two
-    /// highest values of the type, such as 65534 and 65535, or all negative ones); `none`; V: this value; or V,DELTA: from V-DELTA to
-    /// V+DELTA. For instance --dummy=-1,0.5.
+    /// `auto`: the values that the detector is known to write for gaps, defects and overflow (for
+    /// photon counters the two highest values of the type, such as 65534 and 65535, or all negative
+    /// ones); `none`; V: this value; or V,DELTA: from V-DELTA to V+DELTA. For instance
+    /// --dummy=-1,0.5.
     #[arg(long, value_name = "RULE", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     dummy: Option<DummySetting>,
 
@@ -284,8 +302,8 @@ pub struct RecipeFlags {
 
     /// How to apply the flat field: divide or multiply [default: divide]
     ///
-    /// `divide` by it if it is the response of the pixels, as in pyFAI; `multiply` by it if it is a correction factor,
-    /// as in Dectris files.
+    /// `divide` by it if it is the response of the pixels, as in pyFAI; `multiply` by it if it is a
+    /// correction factor, as in Dectris files.
     #[arg(long, value_name = "MODE", help_heading = CORRECTIONS, hide_short_help = true)]
     flat_mode: Option<FlatMode>,
 
@@ -305,32 +323,37 @@ pub struct RecipeFlags {
 
     /// Correct for absorption in the sensor: MATERIAL,THICKNESS
     ///
-    /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe and Gd2O2S. Corrects for the fraction of photons that the
-    /// sensor absorbs at each pixel's angle of incidence, relative to normal incidence. Default: no correction.
+    /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe and Gd2O2S. Corrects for the fraction
+    /// of photons that the sensor absorbs at each pixel's angle of incidence, relative to normal
+    /// incidence. Default: no correction.
     #[arg(long, value_name = "SENSOR", help_heading = CORRECTIONS, hide_short_help = true)]
     sensor: Option<Sensor>,
 
     /// Divide each frame by this counter; repeatable
     ///
-    /// NAME is a counter of the scan, such as fpico2 (`scan-find -v` lists them); the word `exposure-time`; a number; or
-    /// file.h5::/path. Several monitors are multiplied. To keep intensities near the counts, add --monitor-reference mean. Intensities are counts / (monitor / reference): see --monitor-reference. Default: none.
+    /// NAME is a counter of the scan, such as fpico2 (`scan-find -v` lists them); the word
+    /// `exposure-time`; a number; or file.h5::/path. Several monitors are multiplied. To keep
+    /// intensities near the counts, add --monitor-reference mean. Intensities are counts / (monitor
+    /// / reference): see --monitor-reference. Default: none.
     #[arg(long, value_name = "NAME", help_heading = CORRECTIONS, action = ArgAction::Append)]
     monitor: Vec<String>,
 
-    /// Monitor value at which intensities stay as counted; once for each monitor, in order [default: 1]
+    /// Monitor value at which intensities stay as counted; once for each monitor, in order
+    /// [default: 1]
     ///
-    /// Intensities are counts / (monitor / X). X is a number, `mean`, or any quantity that --monitor accepts. With `mean`,
-    /// the monitor's mean over the scan, intensities stay near the counts, but each scan has its own mean: to compare
-    /// scans, give a number. In a scan that still runs, it is the mean of the readings so far; gather computes all
-    /// patterns of the scan again when it changes.
+    /// Intensities are counts / (monitor / X). X is a number, `mean`, or any quantity that
+    /// --monitor accepts. With `mean`, the monitor's mean over the scan, intensities stay near the
+    /// counts, but each scan has its own mean: to compare scans, give a number. In a scan that
+    /// still runs, it is the mean of the readings so far; gather computes all patterns of the scan
+    /// again when it changes.
     #[arg(long, value_name = "X|mean", help_heading = CORRECTIONS, hide_short_help = true, action = ArgAction::Append, allow_hyphen_values = true)]
     monitor_reference: Vec<ReferenceSetting>,
 
     /// Mean over the pixels of a bin: weighted or unweighted [default: weighted]
     ///
-    /// `weighted`: the sum of signals divided by the sum of normalizations (flat field, solid angle, polarization), as in
-    /// pyFAI's default. `unweighted`: the mean of corrected intensities, as in pyFAI's `method.unweighted`; not with
-    /// --sigma-clip and --median.
+    /// `weighted`: the sum of signals divided by the sum of normalizations (flat field, solid
+    /// angle, polarization), as in pyFAI's default. `unweighted`: the mean of corrected
+    /// intensities, as in pyFAI's `method.unweighted`; not with --sigma-clip and --median.
     #[arg(long, value_name = "weighted|unweighted", help_heading = ERRORS, hide_short_help = true)]
     mean: Option<Mean>,
 
@@ -348,20 +371,23 @@ pub struct RecipeFlags {
 
     /// Least variance, that of 1 photon: for each pixel, bin or none [default: pixel]
     ///
-    /// For --error-model poisson and hybrid: 0 counts would have an error of 0. `pixel`: each pixel of each frame has a
-    /// variance of at least 1, as in pyFAI; errors of sparse frames (less than a photon per pixel) are then too large.
-    /// `bin`: the sum of each bin has at least the variance of one photon, which gives the true errors of sparse frames.
-    /// `none`: no least variance. Averages of frames never use the minimum of single pixels: see `gather --average`.
+    /// For --error-model poisson and hybrid: 0 counts would have an error of 0. `pixel`: each pixel
+    /// of each frame has a variance of at least 1, as in pyFAI; errors of sparse frames (less than
+    /// a photon per pixel) are then too large. `bin`: the sum of each bin has at least the variance
+    /// of one photon, which gives the true errors of sparse frames. `none`: no least variance.
+    /// Averages of frames never use the minimum of single pixels: see `gather --average`.
     #[arg(long, value_name = "pixel|bin|none", help_heading = ERRORS, hide_short_help = true)]
     error_floor: Option<ErrorFloor>,
 
     /// Drop zingers and spots beyond T sigma
     ///
-    /// Zingers are hits of cosmic rays and the like; spots come from single crystals. As pyFAI's `sigma_clip_ng`: drop pixels more than T standard deviations from the mean of their bin, at most
-    /// ROUNDS times (default: 5), for instance 5,3. The standard deviation is that of --error-model: with `poisson`, from
-    /// the counts; with `azimuthal` or `hybrid`, from the spread of the pixels in the bin, which suits textured samples.
-    /// In bins with many pixels a small T is raised to Chauvenet's criterion, which drops about half a pixel of pure
-    /// noise in a bin; `chauvenet` in place of T uses the criterion alone.
+    /// Zingers are hits of cosmic rays and the like; spots come from single crystals. As pyFAI's
+    /// `sigma_clip_ng`: drop pixels more than T standard deviations from the mean of their bin, at
+    /// most ROUNDS times (default: 5), for instance 5,3. The standard deviation is that of
+    /// --error-model: with `poisson`, from the counts; with `azimuthal` or `hybrid`, from the
+    /// spread of the pixels in the bin, which suits textured samples. In bins with many pixels a
+    /// small T is raised to Chauvenet's criterion, which drops about half a pixel of pure noise in
+    /// a bin; `chauvenet` in place of T uses the criterion alone.
     #[arg(long, value_name = "T[,ROUNDS]", help_heading = ERRORS)]
     sigma_clip: Option<SigmaClip>,
 
@@ -373,8 +399,8 @@ pub struct RecipeFlags {
 
     /// Errors of --median: scatter or pyfai [default: scatter]
     ///
-    /// `scatter`: the standard deviation that the median would have in repeated frames, estimated from all pixels of the
-    /// bin. `pyfai`: from the pixels between the percentiles alone.
+    /// `scatter`: the standard deviation that the median would have in repeated frames, estimated
+    /// from all pixels of the bin. `pyfai`: from the pixels between the percentiles alone.
     #[arg(long, value_name = "scatter|pyfai", help_heading = ERRORS, hide_short_help = true)]
     median_error: Option<MedianError>,
 
@@ -385,7 +411,9 @@ pub struct RecipeFlags {
 
 impl From<RecipeFlags> for Settings {
     fn from(flags: RecipeFlags) -> Self {
-        let paths = |list: Vec<PathBuf>| OneOrMany::from_items(list.into_iter().map(RawPath::from).collect());
+        let paths = |list: Vec<PathBuf>| {
+            OneOrMany::from_items(list.into_iter().map(RawPath::from).collect())
+        };
         Self {
             poni: flags.poni.map(RawPath::from),
             geometry: None,
@@ -423,7 +451,9 @@ impl From<RecipeFlags> for Settings {
             sigma_clip: flags.sigma_clip,
             median: flags.median,
             median_error: flags.median_error,
-            monitor: OneOrMany::from_items(flags.monitor.into_iter().map(MonitorSetting::Name).collect()),
+            monitor: OneOrMany::from_items(
+                flags.monitor.into_iter().map(MonitorSetting::Name).collect(),
+            ),
             monitor_reference: OneOrMany::from_items(flags.monitor_reference),
             empty: flags.empty,
             dummy: flags.dummy,
@@ -445,13 +475,17 @@ fn error_model_help() -> String {
 
 /// Returns the help of --unit, with the names of all units.
 fn unit_help() -> String {
-    format!("Radial unit, such as 2th_deg [default: q_nm^-1]\n\nOne of {}. Quote those with `*`.", Unit::list())
+    format!(
+        "Radial unit, such as 2th_deg [default: q_nm^-1]\n\nOne of {}. Quote those with `*`.",
+        Unit::list()
+    )
 }
 
 /// Parses two numbers separated by a comma.
 pub fn parse_pair<T: FromStr>(text: &str) -> Result<[T; 2], String> {
-    let numbers =
-        text.split_once(',').and_then(|(low, high)| Some([low.trim().parse().ok()?, high.trim().parse().ok()?]));
+    let numbers = text
+        .split_once(',')
+        .and_then(|(low, high)| Some([low.trim().parse().ok()?, high.trim().parse().ok()?]));
     numbers.ok_or_else(|| "expected two numbers separated by a comma, as in 1,20".to_owned())
 }
 

@@ -30,7 +30,9 @@ impl Calibrant {
     pub fn name(&self) -> String {
         match self {
             Self::Known { name, .. } => name.clone(),
-            Self::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            Self::File(path) => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
         }
     }
 
@@ -46,10 +48,12 @@ impl Calibrant {
     }
 }
 
-/// Returns the 2theta of rings in degrees, ascending. Spacings below half the wavelength have no ring.
+/// Returns the 2theta of rings in degrees, ascending. Spacings below half the wavelength have no
+/// ring.
 pub fn ring_angles(spacings: &[f64], wavelength_in_angstrom: f64) -> Vec<f64> {
     let sines = spacings.iter().map(|spacing| wavelength_in_angstrom / (2.0 * spacing));
-    let mut angles: Vec<f64> = sines.filter(|sine| *sine < 1.0).map(|sine| 2.0 * sine.asin().to_degrees()).collect();
+    let mut angles: Vec<f64> =
+        sines.filter(|sine| *sine < 1.0).map(|sine| 2.0 * sine.asin().to_degrees()).collect();
     angles.sort_by(f64::total_cmp);
     angles
 }
@@ -66,11 +70,14 @@ impl FromStr for Calibrant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((name, spacings)) = table_rows().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+        if let Some((name, spacings)) =
+            table_rows().find(|(name, _)| name.eq_ignore_ascii_case(text))
+        {
             let spacings = spacings.split(' ').filter_map(|spacing| spacing.parse().ok()).collect();
             return Ok(Self::Known { name: name.to_owned(), spacings });
         }
-        if let Some(mut spacings) = text.split(',').map(parse_spacing).collect::<Option<Vec<f64>>>() {
+        if let Some(mut spacings) = text.split(',').map(parse_spacing).collect::<Option<Vec<f64>>>()
+        {
             spacings.sort_by(|a, b| b.total_cmp(a));
             return Ok(Self::Known { name: format!("d = {text} Å"), spacings });
         }
@@ -93,10 +100,13 @@ fn read_spacings(path: &Path) -> Result<Vec<f64>, String> {
     let text = system::untrusted_file::read_text(path).map_err(|why| why.to_string())?;
     let mut spacings = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let Some(first) = line.split('#').next().unwrap_or_default().split_whitespace().next() else { continue };
+        let Some(first) = line.split('#').next().unwrap_or_default().split_whitespace().next()
+        else {
+            continue;
+        };
         let line = number + 1;
-        let spacing =
-            parse_spacing(first).ok_or_else(|| format!("line {line}: {first}: expected a d-spacing in angstrom"))?;
+        let spacing = parse_spacing(first)
+            .ok_or_else(|| format!("line {line}: {first}: expected a d-spacing in angstrom"))?;
         spacings.push(spacing);
     }
     if spacings.is_empty() {
@@ -129,7 +139,10 @@ mod tests {
             path.to_str().unwrap().parse::<Calibrant>().unwrap().spacings()
         };
         assert_eq!(read("# Calibrant: x\n\n  2.5 # (1 0 0) 6\n 3.5\n"), Ok(vec![3.5, 2.5]));
-        assert_eq!(read("# nothing\n").unwrap_err(), "no d-spacings; expected one per line, in angstrom");
+        assert_eq!(
+            read("# nothing\n").unwrap_err(),
+            "no d-spacings; expected one per line, in angstrom"
+        );
         assert_eq!(read("2.5\nx\n").unwrap_err(), "line 2: x: expected a d-spacing in angstrom");
     }
 

@@ -1,5 +1,5 @@
-//! Remembers the tasks that were emitted, so that when the record of a growing scan comes again, only new and changed
-//! frames become tasks.
+//! Remembers the tasks that were emitted, so that when the record of a growing scan comes again,
+//! only new and changed frames become tasks.
 
 use std::collections::HashMap;
 
@@ -36,8 +36,8 @@ pub struct ScanDigests {
 }
 
 impl ScanDigests {
-    /// Computes the digests of a scan record. If `has_monitors`, all tasks change when the scan ends, because counters
-    /// may have been read before they were written.
+    /// Computes the digests of a scan record. If `has_monitors`, all tasks change when the scan
+    /// ends, because counters may have been read before they were written.
     pub fn new(id: &str, scan: &Acquisition, has_monitors: bool) -> Self {
         let Acquisition { frames, complete, end_time, end_reason, .. } = scan;
         let is_running = scan.scan_state() == ScanState::Running;
@@ -63,20 +63,26 @@ impl ScanDigests {
     }
 }
 
-/// Returns the absent frames that are worth a new task, and whether there are others. While a scan runs, frames that are
-/// not taken or written yet change every second and do not count.
+/// Returns the absent frames that are worth a new task, and whether there are others. While a scan
+/// runs, frames that are not taken or written yet change every second and do not count.
 fn lasting_absences(absent: &[Absent], is_running: bool) -> (Vec<&Absent>, bool) {
-    let is_lost = |absent: &&Absent| !matches!(absent.kind, AbsentKind::NeverTaken | AbsentKind::NotWritten);
-    let lasting: Vec<&Absent> = absent.iter().filter(|absent| !is_running || is_lost(absent)).collect();
+    let is_lost =
+        |absent: &&Absent| !matches!(absent.kind, AbsentKind::NeverTaken | AbsentKind::NotWritten);
+    let lasting: Vec<&Absent> =
+        absent.iter().filter(|absent| !is_running || is_lost(absent)).collect();
     let has_others = lasting.len() < absent.len();
     (lasting, has_others)
 }
 
 impl EmittedTasks {
-    /// Returns the tasks of a scan that have frames in a source and are new, or whose sources or absent frames have
-    /// changed since they were emitted. If there is none and the scan itself has changed, for instance because it ended,
-    /// the last task is returned to report the change.
-    pub fn select_new(&mut self, scan: ScanDigests, tasks: impl Iterator<Item = Task>) -> impl Iterator<Item = Task> {
+    /// Returns the tasks of a scan that have frames in a source and are new, or whose sources or
+    /// absent frames have changed since they were emitted. If there is none and the scan itself has
+    /// changed, for instance because it ended, the last task is returned to report the change.
+    pub fn select_new(
+        &mut self,
+        scan: ScanDigests,
+        tasks: impl Iterator<Item = Task>,
+    ) -> impl Iterator<Item = Task> {
         let facts = self.facts.insert(scan.scan.clone(), scan.facts.clone());
         let (mut is_reported, mut last) = (facts.as_ref() == Some(&scan.facts), None);
         let mut tasks = tasks;
@@ -97,21 +103,26 @@ impl EmittedTasks {
         if frames.is_empty() {
             return false;
         }
-        let recipes: Vec<_> = task.recipes().map(|recipe| (recipe.recipe_digest, recipe.final_file)).collect();
+        let recipes: Vec<_> =
+            task.recipes().map(|recipe| (recipe.recipe_digest, recipe.final_file)).collect();
         let (lasting, has_others) = lasting_absences(&task.acquisition.absent, scan.is_running);
         // The number of frames that are still to come changes with the number of frames.
         let frames_if_to_come = has_others.then_some(scan.frames);
         let has_absent = !lasting.is_empty() || has_others;
         let content = digest(&(&scan.common, recipes, &task.out, &task.acquisition.sources));
         let now = TaskDigests { content, absent: digest(&(lasting, frames_if_to_come)) };
-        let Some(last) = self.tasks.insert(digest(&(&scan.scan, frames)), now.clone()) else { return true };
+        let Some(last) = self.tasks.insert(digest(&(&scan.scan, frames)), now.clone()) else {
+            return true;
+        };
         // Frames that are no longer absent have a source now, and belong to the content of a task.
         last.content != now.content || (has_absent && last.absent != now.absent)
     }
 }
 
 fn digest(fields: &impl Serialize) -> String {
-    IdHasher::new("emitted").add_text(&serde_json::to_string(fields).expect("records always serialize")).to_short_hex()
+    IdHasher::new("emitted")
+        .add_text(&serde_json::to_string(fields).expect("records always serialize"))
+        .to_short_hex()
 }
 
 #[cfg(test)]
@@ -125,13 +136,23 @@ mod tests {
 
     fn source(file: u64, mtime: i64) -> Source {
         let frames = Span::new(10 * file, 10 * file + 10).into();
-        Source { file: format!("/raw/{file}.h5").into(), mtime, frames, rows: Spans::first_n(10), ..Source::default() }
+        Source {
+            file: format!("/raw/{file}.h5").into(),
+            mtime,
+            frames,
+            rows: Spans::first_n(10),
+            ..Source::default()
+        }
     }
 
     /// A scan of 100 frames of which this many files are written.
     fn scan(files: u64) -> Acquisition {
         let absent = Span::new(10 * files, 100).into();
-        let absent = Absent { range: absent, kind: AbsentKind::NeverTaken, reason: "being written".to_owned() };
+        let absent = Absent {
+            range: absent,
+            kind: AbsentKind::NeverTaken,
+            reason: "being written".to_owned(),
+        };
         let sources = (0..files).map(|file| source(file, 5)).collect();
         Acquisition {
             frames: 100,
@@ -153,7 +174,9 @@ mod tests {
         let last = tasks.last_mut().unwrap();
         let absent = scan.absent.iter().flat_map(|absent| absent.range.as_slice().to_vec());
         last.range = last.range.as_slice().iter().copied().chain(absent).collect();
-        tasks.iter_mut().for_each(|task| task.acquisition.absent = task.acquisition.absent_within(&task.range));
+        tasks
+            .iter_mut()
+            .for_each(|task| task.acquisition.absent = task.acquisition.absent_within(&task.range));
         tasks
     }
 
@@ -182,7 +205,8 @@ mod tests {
             let absent = scan.absent.clone();
             let split = split_scan(scan, SplitBy::File);
             let task = |frames: TaskFrames| {
-                let scan = Acquisition { sources: frames.sources, absent: absent.clone(), ..scan.clone() };
+                let scan =
+                    Acquisition { sources: frames.sources, absent: absent.clone(), ..scan.clone() };
                 let acquisition = Acquisition { absent: scan.absent_within(&frames.range), ..scan };
                 Task { range: frames.range, acquisition, ..Task::default() }
             };
@@ -190,8 +214,13 @@ mod tests {
         };
         let mut run = EmittedTasks::default();
         let mut emitted = |scan: &Acquisition| -> Vec<String> {
-            let tasks = run.select_new(ScanDigests::new("5c", scan, false), tasks(scan).into_iter());
-            tasks.map(|task| serde_json::to_string(&(task.range, task.acquisition.absent.len())).unwrap()).collect()
+            let tasks =
+                run.select_new(ScanDigests::new("5c", scan, false), tasks(scan).into_iter());
+            tasks
+                .map(|task| {
+                    serde_json::to_string(&(task.range, task.acquisition.absent.len())).unwrap()
+                })
+                .collect()
         };
         let late = |scan: Acquisition| Acquisition { sources: scan.sources[1..].to_vec(), ..scan };
         assert_eq!(emitted(&late(scan(3))), ["[[[0,20]],0]", "[[[20,100]],1]"]);
@@ -205,7 +234,11 @@ mod tests {
         assert_eq!(emitted(&first), ["[[[0,10]],0]"], "a file that came late");
         let mut lost = Acquisition { end_reason: Some("USER_ABORT".to_owned()), ..first };
         assert_eq!(emitted(&lost), ["[[[20,120]],1]"], "no more frames are to come");
-        let entry = Absent { range: Span::new(5, 6).into(), kind: AbsentKind::Corrupt, reason: "damaged".to_owned() };
+        let entry = Absent {
+            range: Span::new(5, 6).into(),
+            kind: AbsentKind::Corrupt,
+            reason: "damaged".to_owned(),
+        };
         lost.absent.push(entry);
         assert_eq!(emitted(&lost), ["[[[0,10]],1]"]);
     }
@@ -217,8 +250,13 @@ mod tests {
         let mut touched = scan(3);
         touched.sources[1] = source(1, 6);
         assert_eq!(emitted(&mut run, &touched, false), [10]);
-        assert_eq!(emitted(&mut run, &scan(3), false), [10], "a return to the former state is a change, too");
-        let counted = Acquisition { counters: [("mon".to_owned(), "/1.1/mon".to_owned())].into(), ..scan(3) };
+        assert_eq!(
+            emitted(&mut run, &scan(3), false),
+            [10],
+            "a return to the former state is a change, too"
+        );
+        let counted =
+            Acquisition { counters: [("mon".to_owned(), "/1.1/mon".to_owned())].into(), ..scan(3) };
         assert_eq!(emitted(&mut run, &counted, false), [0, 10, 20]);
     }
 
@@ -236,7 +274,8 @@ mod tests {
         let mut run = EmittedTasks::default();
         let mut none = scan(0);
         let mut tell = |scan: &Acquisition| {
-            let task = Task { range: Spans::first_n(100), acquisition: scan.clone(), ..Task::default() };
+            let task =
+                Task { range: Spans::first_n(100), acquisition: scan.clone(), ..Task::default() };
             run.select_new(ScanDigests::new("5c", scan, false), std::iter::once(task)).count()
         };
         assert_eq!([tell(&none), tell(&none)], [1, 0]);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use records::{Acquisition, RawPath};
 
-/// Returns the path of a scan's final file below the output root: the directory of the master below the operand of
-/// scan-find, and `<master stem>_scan<NNNN>_<detector>[_<recipe name>].h5`.
+/// Returns the path of a scan's final file below the output root: the directory of the master below
+/// the operand of scan-find, and `<master stem>_scan<NNNN>_<detector>[_<recipe name>].h5`.
 pub fn final_path(scan: &Acquisition, recipe_name: Option<&str>) -> RawPath {
     let mut name = OsString::from(scan.below.file_stem().unwrap_or(OsStr::new("scan")));
     name.push("_");
@@ -21,8 +21,8 @@ pub fn final_path(scan: &Acquisition, recipe_name: Option<&str>) -> RawPath {
     scan.below.parent().map_or(PathBuf::from(&name), |parent| parent.join(&name)).into()
 }
 
-/// Returns the part of a file name for an entry: `scan0001` for `1.1`, as in ESRF's integrator, `scan0001.2` for the
-/// subscan `1.2`, and the entry itself if it is not a number.
+/// Returns the part of a file name for an entry: `scan0001` for `1.1`, as in ESRF's integrator,
+/// `scan0001.2` for the subscan `1.2`, and the entry itself if it is not a number.
 fn scan_label(entry: &str) -> String {
     match entry.split_once('.').map(|(scan, sub)| (scan.parse::<u32>(), sub)) {
         Some((Ok(scan), "1")) => format!("scan{scan:04}"),
@@ -33,7 +33,9 @@ fn scan_label(entry: &str) -> String {
 
 /// Replaces `/` and control characters by `_`, so that the name is one component of a path.
 pub fn replace_separators(name: &str) -> String {
-    name.chars().map(|letter| if letter == '/' || letter.is_control() { '_' } else { letter }).collect()
+    name.chars()
+        .map(|letter| if letter == '/' || letter.is_control() { '_' } else { letter })
+        .collect()
 }
 
 #[cfg(test)]
@@ -41,8 +43,12 @@ mod tests {
     use super::*;
 
     fn name(below: &str, entry: &str, detector: &str, recipe: Option<&str>) -> String {
-        let scan =
-            Acquisition { below: below.into(), entry: entry.into(), detector: detector.into(), ..Default::default() };
+        let scan = Acquisition {
+            below: below.into(),
+            entry: entry.into(),
+            detector: detector.into(),
+            ..Default::default()
+        };
         final_path(&scan, recipe).to_str().unwrap().to_owned()
     }
 

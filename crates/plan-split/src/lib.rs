@@ -1,18 +1,20 @@
 //! plan-split: splits scans into tasks, each a range of frames to integrate by one or more recipes.
 //!
-//! The filter reads scan records, writes task records, and passes on records of other types. A task record is complete: it
-//! can be run alone, on any machine, more than once.
+//! The filter reads scan records, writes task records, and passes on records of other types. A task
+//! record is complete: it can be run alone, on any machine, more than once.
 //!
-//! `planned_recipes.rs` resolves the recipes once. For each scan, `planner.rs` checks that the recipes suit its frames and that
-//! the final file belongs to no other result, `split_scan.rs` divides the frames, and `emitted_tasks.rs` leaves out tasks
-//! that were emitted before, as a scan that is being followed grows. `preview.rs` draws frames of the first scan, with the rings of
+//! `planned_recipes.rs` resolves the recipes once. For each scan, `planner.rs` checks that the
+//! recipes suit its frames and that the final file belongs to no other result, `split_scan.rs`
+//! divides the frames, and `emitted_tasks.rs` leaves out tasks that were emitted before, as a scan
+//! that is being followed grows. `preview.rs` draws frames of the first scan, with the rings of
 //! `calibrant.rs`.
 //!
 //! ```sh
 //! scan-find RAW_DATA | plan-split --poni lab6.poni --out PROCESSED > tasks.jsonl
 //! ```
 //!
-//! The library has two entry points: [`main`] runs the filter, and [`command`] describes its command line.
+//! The library has two entry points: [`main`] runs the filter, and [`command`] describes its
+//! command line.
 //!
 //! ```
 //! let command = plan_split::command();
@@ -20,7 +22,8 @@
 //! assert!(command.get_arguments().any(|argument| argument.get_long() == Some("poni")));
 //! ```
 //!
-//! Behaviour of the program is tested in `tests/integration/pipe`, above all `plan_checks.rs`, `refusals.rs` and `recipes.rs`.
+//! Behaviour of the program is tested in `tests/integration/pipe`, above all `plan_checks.rs`,
+//! `refusals.rs` and `recipes.rs`.
 
 mod absent_index;
 mod args;
@@ -89,21 +92,32 @@ fn run(mut args: Args, filter: &Filter) -> Result<(), Stop> {
 
 /// Makes the picture of the flags; `None` without `--preview`.
 fn new_preview(flags: PreviewFlags) -> Result<Option<Preview>, Stop> {
-    let PreviewFlags { file: Some(path), calibrant, preview_frames, overwrite } = flags else { return Ok(None) };
+    let PreviewFlags { file: Some(path), calibrant, preview_frames, overwrite } = flags else {
+        return Ok(None);
+    };
     let policy = ReplacePolicy { overwrite, ..ReplacePolicy::default() };
     let preview = Preview::new(path, calibrant, preview_frames, policy);
     preview.map(Some).map_err(|why| match why {
-        DrawError::Calibrant { path, why } => Stop::fatal("--calibrant", format!("{}: {why}", path.display())),
+        DrawError::Calibrant { path, why } => {
+            Stop::fatal("--calibrant", format!("{}: {why}", path.display()))
+        }
         why => Stop::fatal("--preview", why),
     })
 }
 
-/// Draws the picture and writes no tasks, for `--preview` without `--out`. Reads its input to the end, so that the filter before
-/// it does not end by a broken pipe.
-fn draw_only(mut preview: Option<Preview>, args: &Args, input: &mut Input, filter: &Filter) -> Result<(), Stop> {
+/// Draws the picture and writes no tasks, for `--preview` without `--out`. Reads its input to the
+/// end, so that the filter before it does not end by a broken pipe.
+fn draw_only(
+    mut preview: Option<Preview>,
+    args: &Args,
+    input: &mut Input,
+    filter: &Filter,
+) -> Result<(), Stop> {
     let flags = Settings::from(args.recipe_settings.clone());
     let recipes =
-        PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, None, |message| filter.warn(message))?;
+        PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, None, |message| {
+            filter.warn(message)
+        })?;
     while let Some(record) = input.next(filter)? {
         match record {
             Record::Scan(scan) => draw_preview(&mut preview, &recipes, &scan.acquisition, filter)?,
@@ -116,7 +130,8 @@ fn draw_only(mut preview: Option<Preview>, args: &Args, input: &mut Input, filte
     Ok(())
 }
 
-/// Draws the picture if it is still to be drawn. A scan that can't be drawn is a failure, and the next one is tried.
+/// Draws the picture if it is still to be drawn. A scan that can't be drawn is a failure, and the
+/// next one is tried.
 fn draw_preview(
     preview: &mut Option<Preview>,
     recipes: &PlannedRecipes,
@@ -124,8 +139,10 @@ fn draw_preview(
     filter: &Filter,
 ) -> Result<(), Stop> {
     let Some(waiting) = preview.as_ref() else { return Ok(()) };
-    let drawn =
-        recipes.for_detector(&scan.detector).map_err(|why| (why.to_string(), why.is_retryable())).and_then(|found| {
+    let drawn = recipes
+        .for_detector(&scan.detector)
+        .map_err(|why| (why.to_string(), why.is_retryable()))
+        .and_then(|found| {
             let first = found.first().ok_or_else(|| ("no recipe".to_owned(), false))?;
             first.check_scan(scan).map_err(|UnsuitableScan { why, retryable }| (why, retryable))?;
             match waiting.draw(scan, &first.recipe) {
@@ -155,8 +172,8 @@ fn warn_of_missing_preview(preview: Option<&Preview>, filter: &Filter) {
     }
 }
 
-/// Prints the recipe as TOML in place of records. It may be meant for another machine, so that it can't be applied here is a
-/// warning.
+/// Prints the recipe as TOML in place of records. It may be meant for another machine, so that it
+/// can't be applied here is a warning.
 fn print_recipe(args: Args, filter: &Filter) -> Result<(), Stop> {
     let files = read_recipe_files(&args.recipe, |message| filter.warn(message))?;
     let [file] = &files[..] else {
@@ -170,7 +187,12 @@ fn print_recipe(args: Args, filter: &Filter) -> Result<(), Stop> {
 }
 
 /// Writes the tasks of a scan, and returns whether it could be planned.
-fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filter: &Filter) -> Result<bool, Stop> {
+fn plan_scan(
+    planner: &mut Planner,
+    emitted: &mut EmittedTasks,
+    scan: Scan,
+    filter: &Filter,
+) -> Result<bool, Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
     if let Some(note) = planner.describe_undone_operation(&scan.acquisition) {
         filter.warn(&note);
@@ -192,7 +214,13 @@ fn plan_scan(planner: &mut Planner, emitted: &mut EmittedTasks, scan: Scan, filt
         }
         Err(why) => {
             let retryable = why.is_retryable();
-            filter.fail(Fail { id, about, error: why.to_string(), retryable, ..Fail::default() })?;
+            filter.fail(Fail {
+                id,
+                about,
+                error: why.to_string(),
+                retryable,
+                ..Fail::default()
+            })?;
             Ok(false)
         }
     }

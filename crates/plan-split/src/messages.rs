@@ -86,7 +86,10 @@ mod tests {
         let entry = || "1.1".to_owned();
         let detector = || "p3".to_owned();
         let errors = [
-            PlanError::from(recipe::RecipeError::Setting { key: "npt", why: "0: expected 1 to 1048576 bins".into() }),
+            PlanError::from(recipe::RecipeError::Setting {
+                key: "npt",
+                why: "0: expected 1 to 1048576 bins".into(),
+            }),
             PlanError::RecipeNames("2 names for 1 recipe: expected one for each, in order".into()),
             PlanError::EqualRecipes { one: "wide".into(), other: "narrow".into() },
             PlanError::Geometry { poni: "lab6.poni".into(), why: "not a PONI file".into() },
@@ -97,14 +100,25 @@ mod tests {
                 why: "no counter `mon`".into(),
                 retryable: false,
             },
-            PlanError::SameFinal { entry: entry(), path: "a/s.h5".into(), other: "/raw/b.h5".into() },
+            PlanError::SameFinal {
+                entry: entry(),
+                path: "a/s.h5".into(),
+                other: "/raw/b.h5".into(),
+            },
             PlanError::OtherSettings {
                 entry: entry(),
                 path: "/out/s.h5".into(),
                 differences: vec!["npt: 1000, now 500".into(), "mask".into()],
             },
-            PlanError::OtherScan { entry: entry(), path: "/out/s.h5".into(), other: "/raw/b.h5".into() },
-            PlanError::Unreadable { path: "/out/s.h5".into(), why: io::Error::from_raw_os_error(5) },
+            PlanError::OtherScan {
+                entry: entry(),
+                path: "/out/s.h5".into(),
+                other: "/raw/b.h5".into(),
+            },
+            PlanError::Unreadable {
+                path: "/out/s.h5".into(),
+                why: io::Error::from_raw_os_error(5),
+            },
             PlanError::EscapesOutput { path: "../s.h5".into() },
             PlanError::NoFrames { entry: entry(), detector: detector() },
         ];
@@ -140,7 +154,8 @@ mod tests {
             no_preview_of_scan("1.1", "p3", "no frame has data"),
             DrawError::NoSuchFrames { frames: 12 }.to_string(),
             DrawError::NoWavelength { poni: "lab6.poni".into() }.to_string(),
-            DrawError::Calibrant { path: "x.D".into(), why: "No such file or directory".into() }.to_string(),
+            DrawError::Calibrant { path: "x.D".into(), why: "No such file or directory".into() }
+                .to_string(),
             "frames".parse::<SplitBy>().unwrap_err(),
             parse_pair::<f64>("1").unwrap_err(),
             parse_switch("yes").unwrap_err(),

@@ -51,7 +51,8 @@ pub enum PlanError {
         entry: String,
         /// The scan's detector.
         detector: String,
-        /// The problem: a setting of the recipe, and the property of the scan that does not suit it.
+        /// The problem: a setting of the recipe, and the property of the scan that does not suit
+        /// it.
         why: String,
         /// True if a file of the recipe can't be read, and may be readable later.
         retryable: bool,
@@ -127,7 +128,9 @@ impl PlanError {
         match self {
             Self::Unsuitable { retryable, .. } => *retryable,
             Self::File(why) => why.is_retryable(),
-            Self::Recipe(recipe::RecipeError::Io { .. }) | Self::Write { .. } | Self::Unreadable { .. } => true,
+            Self::Recipe(recipe::RecipeError::Io { .. })
+            | Self::Write { .. }
+            | Self::Unreadable { .. } => true,
             _ => false,
         }
     }

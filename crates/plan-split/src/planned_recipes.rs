@@ -31,8 +31,8 @@ pub struct PlannedRecipe {
     /// The resolved recipe.
     pub recipe: Recipe,
     monitors: RequiredMonitors,
-    /// The results of checks by frame layout and pixel type. A check reads the images of the recipe, so it is made once for
-    /// all scans of such frames.
+    /// The results of checks by frame layout and pixel type. A check reads the images of the
+    /// recipe, so it is made once for all scans of such frames.
     checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
 }
 
@@ -52,8 +52,8 @@ impl From<String> for UnsuitableScan {
 }
 
 impl PlannedRecipe {
-    /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that mistakes are found
-    /// before jobs run.
+    /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
+    /// mistakes are found before jobs run.
     ///
     /// # Errors
     /// Returns what was found and what was expected.
@@ -76,9 +76,11 @@ impl PlannedRecipe {
             .map_err(|why| UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() })
     }
 
-    /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it undoes none.
+    /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it
+    /// undoes none.
     pub fn undone_operation(&self, layout: &FrameLayout) -> Option<String> {
-        let operation = layout.operation.as_ref().filter(|_| self.recipe.framing(layout) == *layout)?;
+        let operation =
+            layout.operation.as_ref().filter(|_| self.recipe.framing(layout) == *layout)?;
         Some(operation.describe())
     }
 }
@@ -86,20 +88,22 @@ impl PlannedRecipe {
 /// The recipes of a plan, by recipe file and detector.
 pub struct PlannedRecipes(Vec<RecipeSections>);
 
-/// A recipe file and its sections, each resolved. A file without sections has one recipe, without a name.
+/// A recipe file and its sections, each resolved. A file without sections has one recipe, without a
+/// name.
 struct RecipeSections {
     file: RecipeFile,
     sections: Vec<(Option<String>, PlannedRecipe)>,
 }
 
 impl PlannedRecipes {
-    /// Resolves the recipes of all files, or one from the flags alone, and writes them below `out` if there is one. Flags override all
-    /// files. Several recipes are named by `names`, in order, or after their files. `warn` is called for each key of a
-    /// file that is not taken over unchanged.
+    /// Resolves the recipes of all files, or one from the flags alone, and writes them below `out`
+    /// if there is one. Flags override all files. Several recipes are named by `names`, in order,
+    /// or after their files. `warn` is called for each key of a file that is not taken over
+    /// unchanged.
     ///
     /// # Errors
-    /// Fails if a recipe is incomplete or invalid, if two recipes are equal or have equal names, if a file of a recipe
-    /// can't be used, and if the output root can't be written.
+    /// Fails if a recipe is incomplete or invalid, if two recipes are equal or have equal names, if
+    /// a file of a recipe can't be used, and if the output root can't be written.
     pub fn resolve(
         files: &[PathBuf],
         names: &[String],
@@ -117,13 +121,16 @@ impl PlannedRecipes {
                 let digest = recipe.digest();
                 let path = out.unwrap_or(Path::new("")).join(recipe.file_name());
                 let text = recipe.to_toml();
-                // ai-integrate parses this text: an error must show now, and not when the first job starts.
+                // ai-integrate parses this text: an error must show now, and not when the first job
+                // starts.
                 Recipe::parse(&text, &path, &digest)?;
                 if out.is_some() {
-                    write_recipe(&path, &text).map_err(|why| PlanError::Write { path: path.clone(), why })?;
+                    write_recipe(&path, &text)
+                        .map_err(|why| PlanError::Write { path: path.clone(), why })?;
                 }
                 let (file, name, checked_layouts) = (path.into(), name.clone(), RefCell::default());
-                let recipe = PlannedRecipe { file, digest, name, recipe, monitors, checked_layouts };
+                let recipe =
+                    PlannedRecipe { file, digest, name, recipe, monitors, checked_layouts };
                 sections.push((section.map(str::to_owned), recipe));
             }
             recipes.push(RecipeSections { file, sections });
@@ -131,7 +138,8 @@ impl PlannedRecipes {
         let recipes = Self(recipes);
         let is_for_all = |recipe: &RecipeSections| matches!(&recipe.sections[..], [(None, _)]);
         if recipes.0.iter().all(is_for_all) {
-            // The recipes are the same for every detector, so equal ones are found before the first scan.
+            // The recipes are the same for every detector, so equal ones are found before the first
+            // scan.
             recipes.for_detector("")?;
         }
         Ok(recipes)
@@ -139,13 +147,17 @@ impl PlannedRecipes {
 
     /// Returns whether any recipe divides by a monitor.
     pub fn have_monitors(&self) -> bool {
-        self.0.iter().flat_map(|file| &file.sections).any(|(_, planned)| !planned.recipe.monitor.is_empty())
+        self.0
+            .iter()
+            .flat_map(|file| &file.sections)
+            .any(|(_, planned)| !planned.recipe.monitor.is_empty())
     }
 
     /// Returns the recipes for scans of a detector.
     ///
     /// # Errors
-    /// Fails if no recipe file has a section for the detector, if one has several, and if two recipes are equal.
+    /// Fails if no recipe file has a section for the detector, if one has several, and if two
+    /// recipes are equal.
     pub fn for_detector(&self, detector: &str) -> Result<Vec<&PlannedRecipe>, PlanError> {
         let mut found: Vec<&PlannedRecipe> = Vec::new();
         let mut no_section_error = None;
@@ -158,10 +170,13 @@ impl PlannedRecipes {
                 }
                 Err(why) => return Err(why.into()),
             };
-            let (_, recipe) =
-                sections.iter().find(|(name, _)| name.as_deref() == section).expect("every section was resolved");
+            let (_, recipe) = sections
+                .iter()
+                .find(|(name, _)| name.as_deref() == section)
+                .expect("every section was resolved");
             if let Some(equal) = found.iter().find(|other| other.digest == recipe.digest) {
-                let [one, other] = [*equal, recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
+                let [one, other] =
+                    [*equal, recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
                 return Err(PlanError::EqualRecipes { one, other });
             }
             found.push(recipe);
@@ -174,7 +189,11 @@ impl PlannedRecipes {
 }
 
 /// Resolves a section of a recipe file with the flags, and checks the files that the recipe names.
-fn resolve_section(file: &RecipeFile, settings: Settings, flags: &Settings) -> Result<Recipe, PlanError> {
+fn resolve_section(
+    file: &RecipeFile,
+    settings: Settings,
+    flags: &Settings,
+) -> Result<Recipe, PlanError> {
     let with_file_name = |why| match why {
         PlanError::Recipe(why) => PlanError::Recipe(file.with_file_name(why, flags)),
         other => other,
@@ -185,8 +204,8 @@ fn resolve_section(file: &RecipeFile, settings: Settings, flags: &Settings) -> R
     Ok(recipe)
 }
 
-/// Checks a recipe file that is printed and not applied, and returns the reasons why it could not be applied here. A file
-/// without a geometry is a template; its other settings are checked.
+/// Checks a recipe file that is printed and not applied, and returns the reasons why it could not
+/// be applied here. A file without a geometry is a template; its other settings are checked.
 pub fn check_printed_recipe(file: &RecipeFile, flags: &Settings) -> Vec<String> {
     let check = |(_, mut settings): (_, Settings)| {
         if [flags, &settings].iter().all(|given| given.poni.is_none() && given.geometry.is_none()) {
@@ -203,7 +222,10 @@ pub fn check_printed_recipe(file: &RecipeFile, flags: &Settings) -> Vec<String> 
 ///
 /// # Errors
 /// Fails as [`RecipeFile::read`] does.
-pub fn read_recipe_files(files: &[PathBuf], warn: impl Fn(&str)) -> Result<Vec<RecipeFile>, PlanError> {
+pub fn read_recipe_files(
+    files: &[PathBuf],
+    warn: impl Fn(&str),
+) -> Result<Vec<RecipeFile>, PlanError> {
     if files.is_empty() {
         return Ok(vec![RecipeFile::default()]);
     }
@@ -223,29 +245,45 @@ fn recipe_names(files: &[PathBuf], flags: &[String]) -> Result<Vec<Option<String
     let count = files.len().max(1);
     let names: Vec<Option<String>> = match flags {
         [] if count == 1 => vec![None],
-        [] => files.iter().map(|file| file.file_stem().map(|stem| stem.to_string_lossy().into_owned())).collect(),
+        [] => files
+            .iter()
+            .map(|file| file.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+            .collect(),
         flags if flags.len() == count => {
-            if let Some(wrong) = flags.iter().find(|name| name.is_empty() || replace_separators(name) != **name) {
-                let why = format!("{wrong:?}: expected part of a file name, without `/` and control characters");
+            if let Some(wrong) =
+                flags.iter().find(|name| name.is_empty() || replace_separators(name) != **name)
+            {
+                let why = format!(
+                    "{wrong:?}: expected part of a file name, without `/` and control characters"
+                );
                 return Err(PlanError::RecipeNames(why));
             }
             flags.iter().cloned().map(Some).collect()
         }
         flags => {
-            let (names, recipes) = (format_count(flags.len(), "name"), format_count(count, "recipe"));
-            return Err(PlanError::RecipeNames(format!("{names} for {recipes}: expected one for each, in order")));
+            let (names, recipes) =
+                (format_count(flags.len(), "name"), format_count(count, "recipe"));
+            return Err(PlanError::RecipeNames(format!(
+                "{names} for {recipes}: expected one for each, in order"
+            )));
         }
     };
-    let in_files: Vec<String> = names.iter().flatten().map(|name| replace_separators(name)).collect();
-    if let Some(second) = (1..in_files.len()).find(|&index| in_files[..index].contains(&in_files[index])) {
-        let why = format!("two recipes are called `{}`; pass --recipe-name once for each, in order", in_files[second]);
+    let in_files: Vec<String> =
+        names.iter().flatten().map(|name| replace_separators(name)).collect();
+    if let Some(second) =
+        (1..in_files.len()).find(|&index| in_files[..index].contains(&in_files[index]))
+    {
+        let why = format!(
+            "two recipes are called `{}`; pass --recipe-name once for each, in order",
+            in_files[second]
+        );
         return Err(PlanError::RecipeNames(why));
     }
     Ok(names)
 }
 
-/// Checks a recipe's geometry and completes it: a detector file that the PONI file names becomes part of the recipe, and the
-/// name of any other detector gets its canonical spelling.
+/// Checks a recipe's geometry and completes it: a detector file that the PONI file names becomes
+/// part of the recipe, and the name of any other detector gets its canonical spelling.
 fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
     let poni_file = recipe.poni_label();
     let wrong = |why: String| PlanError::Geometry { poni: poni_file.clone(), why };
@@ -254,7 +292,10 @@ fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
         return Err(wrong(GeometryError::NoWavelength(recipe.unit).to_string()));
     }
     if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| recipe::RecipeError::Setting { key: "sensor", why: format!("{sensor}: {why}") };
+        let wrong = |why: String| recipe::RecipeError::Setting {
+            key: "sensor",
+            why: format!("{sensor}: {why}"),
+        };
         let material: SensorMaterial =
             sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| {
@@ -274,8 +315,8 @@ fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
     }
 }
 
-/// Spells the detector as the table of detectors does, so that equal geometries have equal digests. A PONI file of version 1
-/// describes its detector by other keys, and is left unchanged.
+/// Spells the detector as the table of detectors does, so that equal geometries have equal digests.
+/// A PONI file of version 1 describes its detector by other keys, and is left unchanged.
 fn with_canonical_detector(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
     if poni.detector.is_version_1() {
         return recipe;
@@ -300,8 +341,8 @@ fn with_canonical_detector(recipe: Recipe, poni: &Poni, detector: &Detector) -> 
     recipe.with_canonical_detector(&detector.name, &config_json)
 }
 
-/// Writes a resolved recipe, unless the same text is there. The same recipe may be there with other paths to its files; the
-/// newest paths count.
+/// Writes a resolved recipe, unless the same text is there. The same recipe may be there with other
+/// paths to its files; the newest paths count.
 fn write_recipe(path: &Path, text: &str) -> std::io::Result<()> {
     atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
     if system::untrusted_file::read_text(path).is_ok_and(|there| there == text) {
@@ -333,9 +374,21 @@ mod tests {
 
     #[test]
     fn equal_or_missing_names_are_refused() {
-        assert!(names_of(&["a.toml", "d/a.toml"], &[]).unwrap_err().contains("two recipes are called `a`"));
-        assert!(names_of(&["a.toml", "b.toml"], &["x_y", "x_y"]).unwrap_err().contains("two recipes are called `x_y`"));
-        assert!(names_of(&["a.toml", "b.toml"], &["x"]).unwrap_err().contains("--recipe-name: 1 name for 2 recipes"));
+        assert!(
+            names_of(&["a.toml", "d/a.toml"], &[])
+                .unwrap_err()
+                .contains("two recipes are called `a`")
+        );
+        assert!(
+            names_of(&["a.toml", "b.toml"], &["x_y", "x_y"])
+                .unwrap_err()
+                .contains("two recipes are called `x_y`")
+        );
+        assert!(
+            names_of(&["a.toml", "b.toml"], &["x"])
+                .unwrap_err()
+                .contains("--recipe-name: 1 name for 2 recipes")
+        );
         assert!(names_of(&[], &["x", "y"]).unwrap_err().contains("2 names"));
     }
 
@@ -343,7 +396,10 @@ mod tests {
     fn a_name_with_a_separator_is_refused() {
         for name in ["a/b", "/", "a\nb", ""] {
             let why = names_of(&[], &[name]).unwrap_err();
-            assert!(why.contains(&format!("--recipe-name: {name:?}: expected part of a file name")), "{why}");
+            assert!(
+                why.contains(&format!("--recipe-name: {name:?}: expected part of a file name")),
+                "{why}"
+            );
         }
         assert_eq!(names_of(&[], &["..a b é"]), Ok(vec![Some("..a b é".to_owned())]));
     }

@@ -15,7 +15,8 @@ use crate::plan_error::PlanError;
 use crate::planned_recipes::{PlannedRecipe, PlannedRecipes, UnsuitableScan};
 use crate::split_scan::{SplitBy, split_scan};
 
-/// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the run have claimed.
+/// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the
+/// run have claimed.
 pub struct Planner {
     out: PathBuf,
     by: SplitBy,
@@ -31,17 +32,19 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Resolves the recipes and writes them below the output root. `warn` is called for each key of a recipe that is not
-    /// taken over unchanged.
+    /// Resolves the recipes and writes them below the output root. `warn` is called for each key of
+    /// a recipe that is not taken over unchanged.
     ///
     /// # Errors
-    /// Fails if a recipe is incomplete or invalid, if a file of it can't be used, and if the output root can't be
-    /// written.
+    /// Fails if a recipe is incomplete or invalid, if a file of it can't be used, and if the output
+    /// root can't be written.
     pub fn new(args: Args, warn: impl Fn(&str)) -> Result<Self, PlanError> {
         let out = args.out.unwrap_or_default();
-        let out = std::path::absolute(&out).map_err(|why| PlanError::Write { path: out.clone(), why })?;
+        let out =
+            std::path::absolute(&out).map_err(|why| PlanError::Write { path: out.clone(), why })?;
         let flags = Settings::from(args.recipe_settings);
-        let recipes = PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, Some(&out), warn)?;
+        let recipes =
+            PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, Some(&out), warn)?;
         Ok(Self {
             out,
             by: args.by,
@@ -63,8 +66,8 @@ impl Planner {
         self.recipes.have_monitors()
     }
 
-    /// Returns a note about the image operation that Lima applied to a scan's frames, if a recipe undoes it and the note
-    /// was not returned before.
+    /// Returns a note about the image operation that Lima applied to a scan's frames, if a recipe
+    /// undoes it and the note was not returned before.
     pub fn describe_undone_operation(&mut self, scan: &Acquisition) -> Option<String> {
         let layout = scan.frame_layout();
         let recipes = self.recipes.for_detector(&scan.detector).ok()?;
@@ -73,8 +76,9 @@ impl Planner {
         self.printed_notes.insert(note.clone()).then_some(note)
     }
 
-    /// Returns a warning if the output root is among the raw data: in the directory that scan-find searched for the scan,
-    /// or beside its master file. The warning is returned once per directory.
+    /// Returns a warning if the output root is among the raw data: in the directory that scan-find
+    /// searched for the scan, or beside its master file. The warning is returned once per
+    /// directory.
     pub fn warn_of_raw_data(&mut self, scan: &Acquisition) -> Option<String> {
         let raw_data = searched_directory(scan)?;
         if !self.raw_data.insert(raw_data.to_owned()) {
@@ -83,17 +87,22 @@ impl Planner {
         // Directories that can't be resolved are compared by name.
         let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (out, searched) = (resolve(&self.out), resolve(raw_data));
-        // A master directly in the searched directory may have been named alone; results in a directory beside it are fine.
-        let is_among = out == searched || (scan.below.components().count() > 1 && out.starts_with(&searched));
+        // A master directly in the searched directory may have been named alone; results in a
+        // directory beside it are fine.
+        let is_among =
+            out == searched || (scan.below.components().count() > 1 && out.starts_with(&searched));
         is_among.then(|| messages::output_among_raw_data(&self.out, raw_data))
     }
 
     /// Splits a scan lazily into tasks.
     ///
     /// # Errors
-    /// Fails if the scan has no frames, if a recipe can't be applied to them, if no recipe is for the detector, and if the
-    /// final file belongs to another scan or recipe.
-    pub fn plan_scan(&mut self, scan: Scan) -> Result<impl Iterator<Item = Task> + use<>, PlanError> {
+    /// Fails if the scan has no frames, if a recipe can't be applied to them, if no recipe is for
+    /// the detector, and if the final file belongs to another scan or recipe.
+    pub fn plan_scan(
+        &mut self,
+        scan: Scan,
+    ) -> Result<impl Iterator<Item = Task> + use<>, PlanError> {
         let Scan { id, acquisition } = scan;
         let (entry, detector) = (acquisition.entry.clone(), acquisition.detector.clone());
         if acquisition.frames == 0 {
@@ -109,16 +118,28 @@ impl Planner {
                     Some(name) => format!("recipe {name}: {why}"),
                     None => why,
                 };
-                PlanError::Unsuitable { entry: entry.clone(), detector: detector.clone(), why, retryable }
+                PlanError::Unsuitable {
+                    entry: entry.clone(),
+                    detector: detector.clone(),
+                    why,
+                    retryable,
+                }
             })?;
         }
-        let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
+        let recipes: Vec<TaskRecipe> =
+            planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
             match self.claimed.get(final_file) {
                 Some((claimant, other)) if *claimant != id || *other != acquisition.file => {
-                    return Err(PlanError::SameFinal { entry, path: final_file.clone(), other: other.clone() });
+                    return Err(PlanError::SameFinal {
+                        entry,
+                        path: final_file.clone(),
+                        other: other.clone(),
+                    });
                 }
-                _ => self.claimed.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
+                _ => {
+                    self.claimed.insert(final_file.clone(), (id.clone(), acquisition.file.clone()))
+                }
             };
         }
         for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
@@ -133,14 +154,20 @@ impl Planner {
         Ok(split.filter_map(move |frames| {
             let digests = recipes.iter().map(|recipe| recipe.recipe_digest.as_str());
             let absent = absent_index.select(&frames.range);
-            let absent_elsewhere = absent_count - absent.iter().map(|absent| absent.range.count()).sum::<u64>();
+            let absent_elsewhere =
+                absent_count - absent.iter().map(|absent| absent.range.count()).sum::<u64>();
             let task = Task {
                 id: Task::compute_id(&id, digests, &frames.range),
                 scan: id.clone(),
                 out: out.clone(),
                 bytes: frames.bytes(),
                 range: frames.range.clone(),
-                acquisition: Acquisition { sources: frames.sources, absent, absent_elsewhere, ..rest.clone() },
+                acquisition: Acquisition {
+                    sources: frames.sources,
+                    absent,
+                    absent_elsewhere,
+                    ..rest.clone()
+                },
                 ..Task::default()
             };
             task.with_recipes(recipes.iter().map(|recipe| TaskRecipe {
@@ -150,21 +177,30 @@ impl Planner {
         }))
     }
 
-    /// Checks that the owner may write its final file, and records the owner if there was none or another one.
+    /// Checks that the owner may write its final file, and records the owner if there was none or
+    /// another one.
     fn claim_final(&self, owner: &OutputOwner, recipe: &Recipe) -> Result<(), PlanError> {
         let path = self.out.join(&*owner.final_file);
         let unreadable = |why| PlanError::Unreadable { path: path.clone(), why };
         let entry = owner.entry.clone();
         let exists = path.try_exists().map_err(unreadable)?;
-        let Some(recorded) = OutputOwner::read(&self.out, &owner.final_file).map_err(unreadable)? else {
-            // gather decides about a final file without a recorded owner, unless --replace permits it now.
-            return if exists && self.replace { owner.write(&self.out).map_err(unreadable) } else { Ok(()) };
+        let Some(recorded) = OutputOwner::read(&self.out, &owner.final_file).map_err(unreadable)?
+        else {
+            // gather decides about a final file without a recorded owner, unless --replace permits
+            // it now.
+            return if exists && self.replace {
+                owner.write(&self.out).map_err(unreadable)
+            } else {
+                Ok(())
+            };
         };
         if recorded.is_same_result(owner) && recorded.file == owner.file {
             return Ok(());
         }
         if exists {
-            let is_same_scan = match output_owners::compare_files(&recorded.file, &owner.file).map_err(unreadable)? {
+            let is_same_scan = match output_owners::compare_files(&recorded.file, &owner.file)
+                .map_err(unreadable)?
+            {
                 FileRelation::SameFile => recorded.is_same_dataset(owner),
                 FileRelation::Moved => recorded.scan == owner.scan,
                 FileRelation::DifferentFiles => false,
@@ -180,25 +216,30 @@ impl Planner {
         owner.write(&self.out).map_err(unreadable)
     }
 
-    /// Returns the settings in which a recipe differs from an earlier one, which is stored below the output root.
+    /// Returns the settings in which a recipe differs from an earlier one, which is stored below
+    /// the output root.
     fn differing_settings(&self, earlier_digest: &str, recipe: &Recipe) -> Vec<String> {
         let file = self.out.join(Recipe::file_name_for_digest(earlier_digest));
         let text = system::untrusted_file::read_text(&file).map_err(|why| why.to_string());
-        match text.and_then(|text| Recipe::parse(&text, &file, earlier_digest).map_err(|why| why.to_string())) {
+        match text.and_then(|text| {
+            Recipe::parse(&text, &file, earlier_digest).map_err(|why| why.to_string())
+        }) {
             Ok(earlier) => earlier.differences(recipe),
             Err(why) => vec![messages::earlier_recipe_unreadable(&file, &why)],
         }
     }
 }
 
-/// Returns the directory that scan-find searched: that of the master file without the directories that `below` has. `None`
-/// for a file whose path does not end in `below`, or whose `below` begins at the root of the file system.
+/// Returns the directory that scan-find searched: that of the master file without the directories
+/// that `below` has. `None` for a file whose path does not end in `below`, or whose `below` begins
+/// at the root of the file system.
 fn searched_directory(scan: &Acquisition) -> Option<&Path> {
     let directory = scan.file.ancestors().nth(scan.below.components().count())?;
     (scan.file.ends_with(&*scan.below) && directory.parent().is_some()).then_some(directory)
 }
 
-/// Returns a recipe as the tasks of a scan refer to it, with an empty part path, which differs between tasks.
+/// Returns a recipe as the tasks of a scan refer to it, with an empty part path, which differs
+/// between tasks.
 fn task_recipe(recipe: &PlannedRecipe, scan: &Acquisition) -> TaskRecipe {
     TaskRecipe {
         recipe: recipe.file.clone(),

@@ -1,5 +1,5 @@
-//! Draws frames of a scan with the recipe's mask, the beam centre and the rings of a calibrant, because a wrong PONI file or mask is
-//! the commonest mistake and is seen at once.
+//! Draws frames of a scan with the recipe's mask, the beam centre and the rings of a calibrant,
+//! because a wrong PONI file or mask is the commonest mistake and is seen at once.
 
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,8 @@ impl Preview {
     /// calibrant can be read.
     ///
     /// # Errors
-    /// The file has another extension than `.png` or is somebody else's; the calibrant's file can't be used.
+    /// The file has another extension than `.png` or is somebody else's; the calibrant's file can't
+    /// be used.
     pub fn new(
         path: PathBuf,
         calibrant: Option<Calibrant>,
@@ -85,8 +86,12 @@ impl Preview {
         detector_image::check(&path, &policy)?;
         let read = |calibrant: Calibrant| match (calibrant.spacings(), &calibrant) {
             (Ok(spacings), _) => Ok((calibrant.name(), spacings)),
-            (Err(why), Calibrant::File(path)) => Err(DrawError::Calibrant { path: path.clone(), why }),
-            (Err(why), Calibrant::Known { name, .. }) => Err(DrawError::Calibrant { path: name.into(), why }),
+            (Err(why), Calibrant::File(path)) => {
+                Err(DrawError::Calibrant { path: path.clone(), why })
+            }
+            (Err(why), Calibrant::Known { name, .. }) => {
+                Err(DrawError::Calibrant { path: name.into(), why })
+            }
         };
         let calibrant = calibrant.map(read).transpose()?;
         Ok(Self { path, calibrant, frames, policy })
@@ -103,7 +108,8 @@ impl Preview {
     /// Frames or files of the recipe can't be read; the picture can't be written.
     pub fn draw(&self, scan: &Acquisition, recipe: &Recipe) -> Result<(), DrawError> {
         let frames = self.select_frames(scan)?;
-        let poni = Poni::parse(&recipe.poni).expect("a resolved recipe has a PONI text that can be parsed");
+        let poni = Poni::parse(&recipe.poni)
+            .expect("a resolved recipe has a PONI text that can be parsed");
         let rings = match (&self.calibrant, poni.wavelength) {
             (None, _) => Vec::new(),
             (Some(_), None) => return Err(DrawError::NoWavelength { poni: recipe.poni_label() }),
@@ -134,7 +140,8 @@ impl Preview {
         recipe.file_paths().for_each(|path| self.policy.protected.add(path));
     }
 
-    /// Returns the frames to draw: those that were chosen, or some that have data, spread over the scan.
+    /// Returns the frames to draw: those that were chosen, or some that have data, spread over the
+    /// scan.
     fn select_frames(&self, scan: &Acquisition) -> Result<Vec<u64>, DrawError> {
         if let Some(FrameRange { first, last }) = self.frames {
             return match last < scan.frames {
@@ -146,13 +153,15 @@ impl Preview {
         let absent = Spans::union_all(scan.absent.iter().map(|absent| &absent.range));
         let there = there.difference(&absent);
         let (count, wanted) = (there.count(), there.count().min(DEFAULT_FRAMES));
-        let spread = (0..wanted).filter_map(|index| there.slice(index * count / wanted, 1).iter().next());
+        let spread =
+            (0..wanted).filter_map(|index| there.slice(index * count / wanted, 1).iter().next());
         let frames: Vec<u64> = spread.collect();
         if frames.is_empty() { Err(DrawError::NoData) } else { Ok(frames) }
     }
 }
 
-/// Returns the kind of each pixel. A pixel that is masked for several reasons has the first of them.
+/// Returns the kind of each pixel. A pixel that is masked for several reasons has the first of
+/// them.
 fn classify_pixels(view: &PixelView, mean: &MeanFrame) -> Vec<PixelKind> {
     let pixels = view.gaps.iter().zip(&view.mask).zip(&mean.counts);
     let kind = |((gap, masked), counts): ((&bool, &bool), &f64)| match (gap, masked) {
@@ -178,22 +187,30 @@ fn title(scan: &Acquisition, frames: &[u64]) -> String {
 }
 
 /// Describes the geometry in two lines.
-fn describe_geometry(poni: &Poni, recipe: &Recipe, detector: &str, beam: Option<[f64; 2]>) -> Vec<String> {
+fn describe_geometry(
+    poni: &Poni,
+    recipe: &Recipe,
+    detector: &str,
+    beam: Option<[f64; 2]>,
+) -> Vec<String> {
     let beam = match beam {
         Some([row, column]) => format!("beam at row {row:.1}, column {column:.1}"),
         None => "beam outside the image".to_owned(),
     };
     let tilt = (poni.rot1.cos() * poni.rot2.cos()).clamp(-1.0, 1.0).acos().to_degrees();
-    let wavelength = poni
-        .wavelength
-        .map(|wavelength| wavelength / ANGSTROM)
-        .map(|wavelength| format!(", wavelength {wavelength:.5} Å ({:.3} keV)", KEV_ANGSTROM / wavelength));
+    let wavelength = poni.wavelength.map(|wavelength| wavelength / ANGSTROM).map(|wavelength| {
+        format!(", wavelength {wavelength:.5} Å ({:.3} keV)", KEV_ANGSTROM / wavelength)
+    });
     // pyFAI calls a detector of which only the pixel size is known `Detector`.
     let detector = if detector == "Detector" { "unnamed detector" } else { detector };
     let file = recipe.poni_label();
     let file = file.file_name().unwrap_or_default().to_string_lossy();
     vec![
-        format!("{file}: {detector}, distance {:.3} mm{}", poni.dist * 1e3, wavelength.unwrap_or_default()),
+        format!(
+            "{file}: {detector}, distance {:.3} mm{}",
+            poni.dist * 1e3,
+            wavelength.unwrap_or_default()
+        ),
         format!("{beam}, tilt {tilt:.3}°"),
     ]
 }

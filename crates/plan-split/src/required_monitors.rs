@@ -34,8 +34,8 @@ impl RequiredMonitors {
             .map(Self)
     }
 
-    /// Checks that a scan has all quantities, as far as its record shows. A running scan may get them later, and a record
-    /// without any counter may be written by a program that lists none.
+    /// Checks that a scan has all quantities, as far as its record shows. A running scan may get
+    /// them later, and a record without any counter may be written by a program that lists none.
     ///
     /// # Errors
     /// Returns a message with the quantity that the scan lacks, and those that it has.
@@ -43,11 +43,13 @@ impl RequiredMonitors {
         let is_running = scan.scan_state() == ScanState::Running;
         self.0.iter().try_for_each(|quantity| match quantity {
             RequiredQuantity::Values(name, count) if *count != 1 && *count < scan.frames => {
-                let (values, frames) = (format_count(*count, "value"), format_count(scan.frames, "frame"));
+                let (values, frames) =
+                    (format_count(*count, "value"), format_count(scan.frames, "frame"));
                 Err(format!("monitor {name}: {values}: expected one, or one for each of {frames}"))
             }
             RequiredQuantity::ExposureTime if scan.exposure_time.is_none() && !is_running => {
-                Err("monitor exposure-time: the scan records none; choose a counter of the scan".to_owned())
+                Err("monitor exposure-time: the scan records none; choose a counter of the scan"
+                    .to_owned())
             }
             RequiredQuantity::Counter(name) if !is_running && lacks_counter(scan, name) => {
                 Err(describe_missing_counter(scan, name))
@@ -64,7 +66,8 @@ impl RequiredQuantity {
             Quantity::Counter(name) => Self::Counter(name.clone()),
             Quantity::ExposureTime => Self::ExposureTime,
             Quantity::File(file) => {
-                let values = read_written_numbers(&file.path, file.dataset.as_deref().unwrap_or("/"))?;
+                let values =
+                    read_written_numbers(&file.path, file.dataset.as_deref().unwrap_or("/"))?;
                 Self::Values(file.name(), values.len() as u64)
             }
         }))
@@ -80,13 +83,16 @@ fn quantities(monitor: &Monitor) -> impl Iterator<Item = &Quantity> {
 }
 
 fn lacks_counter(scan: &Acquisition, name: &str) -> bool {
-    let is_of_images = !scan.sources.is_empty() && scan.sources.iter().all(|source| source.dataset.is_empty());
+    let is_of_images =
+        !scan.sources.is_empty() && scan.sources.iter().all(|source| source.dataset.is_empty());
     !scan.counters.contains_key(name) && (!scan.counters.is_empty() || is_of_images)
 }
 
 fn describe_missing_counter(scan: &Acquisition, name: &str) -> String {
     if scan.counters.is_empty() {
-        return format!("no counter `{name}`: image files have no counters; expected a number or FILE.h5::/PATH");
+        return format!(
+            "no counter `{name}`: image files have no counters; expected a number or FILE.h5::/PATH"
+        );
     }
     let names = || scan.counters.keys().map(String::as_str);
     let mut listed = names().take(MAX_LISTED).collect::<Vec<_>>().join(", ");
@@ -106,9 +112,18 @@ mod tests {
     use records::Source;
 
     fn scan(counters: &[&str]) -> Acquisition {
-        let counters = counters.iter().map(|name| ((*name).to_owned(), format!("/1.1/measurement/{name}"))).collect();
+        let counters = counters
+            .iter()
+            .map(|name| ((*name).to_owned(), format!("/1.1/measurement/{name}")))
+            .collect();
         let source = Source { dataset: "/data".to_owned(), ..Source::default() };
-        Acquisition { frames: 10, complete: true, counters, sources: vec![source], ..Acquisition::default() }
+        Acquisition {
+            frames: 10,
+            complete: true,
+            counters,
+            sources: vec![source],
+            ..Acquisition::default()
+        }
     }
 
     fn counter(name: &str) -> RequiredMonitors {
@@ -120,10 +135,18 @@ mod tests {
         let known = scan(&["fpico1", "fpico2", "epoch"]);
         assert_eq!(counter("fpico2").check(&known), Ok(()));
         let why = counter("fpcio2").check(&known).unwrap_err();
-        assert!(why.starts_with("no counter `fpcio2` with one number per frame; did you mean `fpico2`?"), "{why}");
+        assert!(
+            why.starts_with(
+                "no counter `fpcio2` with one number per frame; did you mean `fpico2`?"
+            ),
+            "{why}"
+        );
         assert!(why.ends_with("has: epoch, fpico1, fpico2"), "{why}");
         let why = counter("zzz").check(&known).unwrap_err();
-        assert_eq!(why, "no counter `zzz` with one number per frame; the scan has: epoch, fpico1, fpico2");
+        assert_eq!(
+            why,
+            "no counter `zzz` with one number per frame; the scan has: epoch, fpico1, fpico2"
+        );
         let many: Vec<String> = (0..50).map(|number| format!("c{number:02}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(counter("x").check(&scan(&many)).unwrap_err().ends_with("c39 and 10 more"));
@@ -137,15 +160,21 @@ mod tests {
         assert_eq!(RequiredMonitors(vec![RequiredQuantity::ExposureTime]).check(&running), Ok(()));
         assert_eq!(counter("diode").check(&scan(&[])), Ok(()));
         let images = Acquisition { sources: vec![Source::default()], ..scan(&[]) };
-        assert!(counter("diode").check(&images).unwrap_err().contains("image files have no counters"));
+        assert!(
+            counter("diode").check(&images).unwrap_err().contains("image files have no counters")
+        );
     }
 
     #[test]
     fn a_list_of_values_has_one_per_frame_or_one() {
-        let values = |count| RequiredMonitors(vec![RequiredQuantity::Values("m.h5::/m".to_owned(), count)]);
+        let values =
+            |count| RequiredMonitors(vec![RequiredQuantity::Values("m.h5::/m".to_owned(), count)]);
         let check = |count| values(count).check(&scan(&[]));
         assert_eq!([1, 10, 11].map(|count| check(count).is_ok()), [true; 3]);
-        assert_eq!(check(9).unwrap_err(), "monitor m.h5::/m: 9 values: expected one, or one for each of 10 frames");
+        assert_eq!(
+            check(9).unwrap_err(),
+            "monitor m.h5::/m: 9 values: expected one, or one for each of 10 frames"
+        );
         assert!(check(0).is_err());
         assert!(
             RequiredMonitors(vec![RequiredQuantity::ExposureTime])

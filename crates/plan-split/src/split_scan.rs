@@ -87,32 +87,42 @@ impl TaskFrames {
     }
 }
 
-/// Splits a scan lazily into the frames of its tasks. There is at least one task, and each frame, absent or not, is in
-/// exactly one of them.
+/// Splits a scan lazily into the frames of its tasks. There is at least one task, and each frame,
+/// absent or not, is in exactly one of them.
 pub fn split_scan(scan: &Acquisition, by: SplitBy) -> Box<dyn Iterator<Item = TaskFrames>> {
     let sources = disjoint_sources(scan);
     let frames = scan.frames;
     let without_source = Spans::first_n(frames).difference(&frames_of_sources(&sources));
     match by {
-        SplitBy::Scan => Box::new(add_frames_without_source(once(TaskFrames::from_sources(sources)), &without_source)),
+        SplitBy::Scan => Box::new(add_frames_without_source(
+            once(TaskFrames::from_sources(sources)),
+            &without_source,
+        )),
         SplitBy::File => {
             let tasks = sources.into_iter().map(|source| TaskFrames::from_sources(vec![source]));
             Box::new(add_frames_without_source(tasks, &without_source))
         }
         SplitBy::Bytes(limit) => {
             let frames_per_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
-            Box::new(add_frames_without_source(split_by_bytes(sources, limit, frames_per_chunk), &without_source))
+            Box::new(add_frames_without_source(
+                split_by_bytes(sources, limit, frames_per_chunk),
+                &without_source,
+            ))
         }
         SplitBy::Frames(count) => Box::new(split_by_frames(sources, frames, count)),
-        SplitBy::Workers(count) => Box::new(split_by_frames(sources, frames, frames.div_ceil(count).max(1))),
+        SplitBy::Workers(count) => {
+            Box::new(split_by_frames(sources, frames, frames.div_ceil(count).max(1)))
+        }
     }
 }
 
-/// Returns the scan's sources without frames beyond its end, and without frames that another source holds, too. The source
-/// that was modified last keeps such a frame; of two modified at the same time, the first in the list.
+/// Returns the scan's sources without frames beyond its end, and without frames that another source
+/// holds, too. The source that was modified last keeps such a frame; of two modified at the same
+/// time, the first in the list.
 fn disjoint_sources(scan: &Acquisition) -> Vec<Source> {
     let all = Spans::first_n(scan.frames);
-    let mut sources: Vec<Source> = scan.sources.iter().filter_map(|source| source.restricted_to(&all)).collect();
+    let mut sources: Vec<Source> =
+        scan.sources.iter().filter_map(|source| source.restricted_to(&all)).collect();
     let count: u64 = sources.iter().map(|source| source.frames.count()).sum();
     if frames_of_sources(&sources).count() == count {
         return sources;
@@ -133,14 +143,21 @@ fn frames_of_sources(sources: &[Source]) -> Spans {
     Spans::union_all(sources.iter().map(|source| &source.frames))
 }
 
-/// Splits a scan of `frames` frames into ranges of `count` frames. A range that no source holds a frame of is added to the
-/// task before it, or at the beginning to the first task, because there is nothing to integrate in it.
-fn split_by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator<Item = TaskFrames> {
+/// Splits a scan of `frames` frames into ranges of `count` frames. A range that no source holds a
+/// frame of is added to the task before it, or at the beginning to the first task, because there is
+/// nothing to integrate in it.
+fn split_by_frames(
+    mut sources: Vec<Source>,
+    frames: u64,
+    count: u64,
+) -> impl Iterator<Item = TaskFrames> {
     let end = |source: &Source| source.frames.as_slice().iter().map(Span::stop).max().unwrap_or(0);
-    let first = |source: &Source| source.frames.as_slice().iter().map(Span::start).min().unwrap_or(0);
+    let first =
+        |source: &Source| source.frames.as_slice().iter().map(Span::start).min().unwrap_or(0);
     sources.sort_by_key(first);
     let ends: Vec<u64> = sources.iter().map(end).collect();
-    // All sources before this index end before the next range, so each of 10^5 images is looked at about once.
+    // All sources before this index end before the next range, so each of 10^5 images is looked at
+    // about once.
     let mut from = 0;
     let mut start = 0;
     let mut ranges_with_sources = from_fn(move || {
@@ -151,7 +168,8 @@ fn split_by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl It
                 from += 1;
             }
             let near = sources[from..].iter().take_while(|source| first(source) < stop);
-            let near: Vec<Source> = near.filter_map(|source| source.restricted_to(&range)).collect();
+            let near: Vec<Source> =
+                near.filter_map(|source| source.restricted_to(&range)).collect();
             let begin = start;
             start = stop;
             if !near.is_empty() {
@@ -179,8 +197,13 @@ fn split_by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl It
 }
 
 /// Groups consecutive sources, or pieces of them, up to `limit` bytes.
-fn split_by_bytes(sources: Vec<Source>, limit: u64, frames_per_chunk: u64) -> impl Iterator<Item = TaskFrames> {
-    let pieces = sources.into_iter().flat_map(move |source| split_source(source, limit, frames_per_chunk));
+fn split_by_bytes(
+    sources: Vec<Source>,
+    limit: u64,
+    frames_per_chunk: u64,
+) -> impl Iterator<Item = TaskFrames> {
+    let pieces =
+        sources.into_iter().flat_map(move |source| split_source(source, limit, frames_per_chunk));
     let mut pieces = pieces.peekable();
     from_fn(move || {
         let mut sources = vec![pieces.next()?];
@@ -202,15 +225,16 @@ fn split_source(source: Source, limit: u64, frames_per_chunk: u64) -> impl Itera
         let rest = source.frames.slice(from, count - from);
         let rows = source.rows.slice(from, count - from);
         let ends_here = |row: u64| row.is_multiple_of(frames_per_chunk);
-        let to_chunk_end = rows.iter().skip(min_length as usize).take_while(|&row| !ends_here(row)).count() as u64;
+        let to_chunk_end =
+            rows.iter().skip(min_length as usize).take_while(|&row| !ends_here(row)).count() as u64;
         let length = (min_length + to_chunk_end).min(count - from);
         from += length;
         source.restricted_to(&rest.slice(0, length))
     })
 }
 
-/// Adds frames that no source holds to the task with the frame before them, or at the beginning to the first task. So every
-/// frame belongs to a task, and no task has to list all of them.
+/// Adds frames that no source holds to the task with the frame before them, or at the beginning to
+/// the first task. So every frame belongs to a task, and no task has to list all of them.
 fn add_frames_without_source<T: Iterator<Item = TaskFrames>>(
     mut tasks: T,
     without_source: &Spans,
@@ -250,7 +274,14 @@ fn contiguous_runs(frames: &Spans) -> impl Iterator<Item = Span> + use<> {
             _ => span.iter().map(|frame| Span::new(frame, frame + 1)).collect(),
         }
     };
-    let mut spans = frames.to_sorted().as_slice().iter().flat_map(gapless).collect::<Vec<_>>().into_iter().peekable();
+    let mut spans = frames
+        .to_sorted()
+        .as_slice()
+        .iter()
+        .flat_map(gapless)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .peekable();
     from_fn(move || {
         let mut run = spans.next()?;
         while let Some(next) = spans.next_if(|next| next.start() == run.stop()) {
@@ -281,7 +312,8 @@ mod tests {
 
     fn ranges(scan: &Acquisition, by: &str) -> Vec<String> {
         let tasks: Vec<TaskFrames> = split_scan(scan, by.parse().unwrap()).collect();
-        let mut all: Vec<u64> = tasks.iter().flat_map(|task| task.range.iter().collect::<Vec<_>>()).collect();
+        let mut all: Vec<u64> =
+            tasks.iter().flat_map(|task| task.range.iter().collect::<Vec<_>>()).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..scan.frames), "{by}: every frame once");
         tasks.iter().map(|task| serde_json::to_string(&task.range).unwrap()).collect()
@@ -311,16 +343,25 @@ mod tests {
         assert_eq!(ranges(&scan, "bytes=600"), ["[[0,5]]", "[[5,20]]", "[[20,27]]"]);
         scan.sources.remove(0);
         for by in ["file", "scan", "bytes=600"] {
-            assert_eq!(ranges(&scan, by), ["[[0,27]]"], "{by}: frames at the beginning belong to the first task");
+            assert_eq!(
+                ranges(&scan, by),
+                ["[[0,27]]"],
+                "{by}: frames at the beginning belong to the first task"
+            );
         }
         assert_eq!(ranges(&scan, "frames=4"), ["[[0,24]]", "[[24,27]]"]);
-        let third =
-            |from| Source { frames: Span::strided(from, 10, 3).into(), rows: Spans::first_n(10), ..source(0, 1, 9) };
+        let third = |from| Source {
+            frames: Span::strided(from, 10, 3).into(),
+            rows: Spans::first_n(10),
+            ..source(0, 1, 9)
+        };
         scan.sources = vec![third(0), third(1)];
         for by in ["file", "scan", "bytes=10", "frames=7", "workers=4"] {
             let count = ranges(&scan, by).len();
             assert_eq!(
-                split_scan(&scan, by.parse().unwrap()).filter(|task| !task.sources.is_empty()).count(),
+                split_scan(&scan, by.parse().unwrap())
+                    .filter(|task| !task.sources.is_empty())
+                    .count(),
                 count,
                 "{by}"
             );
@@ -336,10 +377,18 @@ mod tests {
 
     #[test]
     fn interleaved_sources_stay_whole() {
-        let even =
-            Source { frames: Span::strided(0, 5, 2).into(), rows: Spans::first_n(5), bytes: 50, ..Source::default() };
-        let odd =
-            Source { frames: Span::strided(1, 5, 2).into(), rows: Spans::first_n(5), bytes: 50, ..Source::default() };
+        let even = Source {
+            frames: Span::strided(0, 5, 2).into(),
+            rows: Spans::first_n(5),
+            bytes: 50,
+            ..Source::default()
+        };
+        let odd = Source {
+            frames: Span::strided(1, 5, 2).into(),
+            rows: Spans::first_n(5),
+            bytes: 50,
+            ..Source::default()
+        };
         let scan = Acquisition { frames: 10, sources: vec![even, odd], ..Acquisition::default() };
         assert_eq!(ranges(&scan, "file"), ["[[0,9,2]]", "[[1,10,2]]"]);
         assert_eq!(ranges(&scan, "scan"), ["[[0,10]]"]);
@@ -367,7 +416,8 @@ mod tests {
         scan.sources.push(source(20, 9, 100));
         for by in ["file", "scan", "frames=5", "workers=3", "bytes=300"] {
             ranges(&scan, by);
-            let held: Vec<Source> = split_scan(&scan, by.parse().unwrap()).flat_map(|task| task.sources).collect();
+            let held: Vec<Source> =
+                split_scan(&scan, by.parse().unwrap()).flat_map(|task| task.sources).collect();
             let rows_of_11: Vec<u64> = held
                 .iter()
                 .flat_map(|source| source.frames.iter().zip(source.rows.iter()))
@@ -387,7 +437,10 @@ mod tests {
         scan.sources = vec![source(0, 100_000, u64::MAX)];
         assert_eq!(split_scan(&scan, SplitBy::Bytes(1)).count(), 100_000);
         scan.frames = 1 << 60;
-        assert_eq!(split_scan(&scan, SplitBy::Frames(1)).nth(1000).unwrap().range, Span::new(1000, 1001).into());
+        assert_eq!(
+            split_scan(&scan, SplitBy::Frames(1)).nth(1000).unwrap().range,
+            Span::new(1000, 1001).into()
+        );
     }
 
     #[test]

@@ -108,8 +108,8 @@ pub enum RecipeError {
 }
 
 impl RecipeError {
-    /// Adds the name of the recipe file to an error about a setting. Other errors, which name a file already, are
-    /// returned as they are.
+    /// Adds the name of the recipe file to an error about a setting. Other errors, which name a
+    /// file already, are returned as they are.
     pub fn in_file(self, path: &Path) -> Self {
         match self {
             Self::Setting { .. } => Self::InFile { path: path.to_path_buf(), why: Box::new(self) },
@@ -127,13 +127,15 @@ pub fn describe_toml_error(text: &str, why: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {message}")
 }
 
-/// Describes a value of the wrong type, with its key behind `prefix`, in one line and without the names of Rust's types.
+/// Describes a value of the wrong type, with its key behind `prefix`, in one line and without the
+/// names of Rust's types.
 pub(crate) fn describe_type_error(prefix: &str, why: &toml::de::Error) -> String {
     let text = why.to_string();
     let (message, key) = text.trim().split_once("\nin `").unwrap_or((text.trim(), ""));
-    let message = ["usize", "u64", "i64", "u32"].iter().fold(message.to_owned(), |message, name| {
-        message.replace(&format!("expected {name}"), "expected a whole number")
-    });
+    let message =
+        ["usize", "u64", "i64", "u32"].iter().fold(message.to_owned(), |message, name| {
+            message.replace(&format!("expected {name}"), "expected a whole number")
+        });
     let message = message.replace("expected f64", "expected a number").replace('\n', ": ");
     match key.trim_end_matches('`') {
         "" => format!("{prefix}{message}"),

@@ -89,27 +89,36 @@ impl ErrorModel {
 
     /// Returns whether patterns have errors.
     pub fn has_errors(self) -> bool {
-        self.variance_source() != VarianceSource::None || self.spread_use() == SpreadUse::ClippingAndResult
+        self.variance_source() != VarianceSource::None
+            || self.spread_use() == SpreadUse::ClippingAndResult
     }
 
     /// Returns whether the errors of the result follow from counting statistics.
     pub fn is_counting_statistics(self) -> bool {
-        self.variance_source() == VarianceSource::Counts && self.spread_use() != SpreadUse::ClippingAndResult
+        self.variance_source() == VarianceSource::Counts
+            && self.spread_use() != SpreadUse::ClippingAndResult
     }
 
-    /// Returns the names of the models for which `is_listed` holds in one line, such as "no, poisson or hybrid".
+    /// Returns the names of the models for which `is_listed` holds in one line, such as "no,
+    /// poisson or hybrid".
     pub fn list(is_listed: impl Fn(Self) -> bool) -> String {
         let rows = ERROR_MODELS.iter().filter(|row| is_listed(row.model));
         let names: Vec<&str> = rows.map(|row| row.name).collect();
         match names.split_last() {
-            Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
             _ => names.concat(),
         }
     }
 
     /// Returns a sentence for each model that says where errors come from.
     pub fn describe_all() -> String {
-        ERROR_MODELS.iter().map(|row| format!("`{}`: {}.", row.name, row.help)).collect::<Vec<_>>().join(" ")
+        ERROR_MODELS
+            .iter()
+            .map(|row| format!("`{}`: {}.", row.name, row.help))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -127,14 +136,22 @@ mod tests {
             assert_eq!(row.name.parse(), Ok(row.model));
             assert_eq!(row.model.to_string(), row.name);
             for other in &ERROR_MODELS[..index] {
-                assert_ne!((row.variance, row.spread), (other.variance, other.spread), "{}", row.name);
+                assert_ne!(
+                    (row.variance, row.spread),
+                    (other.variance, other.spread),
+                    "{}",
+                    row.name
+                );
             }
         }
     }
 
     #[test]
     fn errors_and_counting_statistics_follow_from_the_settings() {
-        assert_eq!(ErrorModel::list(ErrorModel::has_errors), "poisson, azimuthal, hybrid or variance");
+        assert_eq!(
+            ErrorModel::list(ErrorModel::has_errors),
+            "poisson, azimuthal, hybrid or variance"
+        );
         assert_eq!(ErrorModel::list(ErrorModel::is_counting_statistics), "poisson or hybrid");
     }
 }

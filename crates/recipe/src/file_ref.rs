@@ -9,7 +9,8 @@ use system::untrusted_file::{self, MAX_FILE_BYTES};
 
 use crate::RecipeError;
 
-/// A reference to a file, such as a mask, with the digest that its content had when the recipe was made.
+/// A reference to a file, such as a mask, with the digest that its content had when the recipe was
+/// made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileRef {
     /// Absolute path of the file.
@@ -22,15 +23,15 @@ pub struct FileRef {
 }
 
 impl FileRef {
-    /// Makes a reference to the file `name`, a path or `file.h5::/dataset`; relative paths start from `base`. Reads the
-    /// whole file for its digest.
+    /// Makes a reference to the file `name`, a path or `file.h5::/dataset`; relative paths start
+    /// from `base`. Reads the whole file for its digest.
     ///
     /// # Errors
     /// The file can't be read.
     pub fn resolve(name: &RawPath, base: &Path) -> Result<Self, RecipeError> {
         let (file, dataset) = split_dataset(name, base)?;
-        let path =
-            std::path::absolute(base.join(&file)).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+        let path = std::path::absolute(base.join(&file))
+            .map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
         let sha256 = sha256_of_file(&path)?;
         Ok(Self { path: path.into(), dataset, sha256 })
     }
@@ -52,13 +53,17 @@ impl FileRef {
         if found == self.sha256 {
             return Ok(());
         }
-        Err(RecipeError::Changed { path: self.path.to_path_buf(), found, expected: self.sha256.clone() })
+        Err(RecipeError::Changed {
+            path: self.path.to_path_buf(),
+            found,
+            expected: self.sha256.clone(),
+        })
     }
 }
 
 fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
-    let bytes =
-        untrusted_file::read(path, MAX_FILE_BYTES).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+    let bytes = untrusted_file::read(path, MAX_FILE_BYTES)
+        .map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
     Ok(IdHasher::sha256_hex(&bytes))
 }
 
@@ -82,7 +87,11 @@ fn split_dataset(name: &RawPath, base: &Path) -> Result<(RawPath, Option<String>
 /// Fails if the system does not tell.
 pub(crate) fn exists(path: &Path) -> Result<bool, RecipeError> {
     match path.metadata() {
-        Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(why)
+            if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(false)
+        }
         Err(why) => Err(RecipeError::Io { path: path.to_path_buf(), why }),
         Ok(_) => Ok(true),
     }
@@ -100,8 +109,11 @@ mod tests {
         assert_eq!(split("a::b.edf").unwrap(), ("a::b.edf".into(), None));
         assert_eq!(split("c.h5::/d").unwrap(), ("c.h5".into(), Some("/d".to_owned())));
         assert_eq!(split("a::b.edf::/d").unwrap(), ("a::b.edf".into(), Some("/d".to_owned())));
-        // The system refuses to look at a name of this length, as it does at any file on a disk that fails.
+        // The system refuses to look at a name of this length, as it does at any file on a disk
+        // that fails.
         let unseen = format!("{}::/d", "n".repeat(300));
-        assert!(matches!(split(&unseen), Err(RecipeError::Io { path, .. }) if path.ends_with(&unseen)));
+        assert!(
+            matches!(split(&unseen), Err(RecipeError::Io { path, .. }) if path.ends_with(&unseen))
+        );
     }
 }

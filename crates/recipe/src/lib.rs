@@ -1,15 +1,16 @@
 //! Recipes: the settings of an integration, resolved into one file with one digest.
 //!
-//! 1. [`RecipeFile::read`] reads a user's recipe file: TOML with the names of `plan-split`'s flags as keys, the JSON of
-//!    pyFAI's worker, or the INI file of ESRF's integrator. It holds [`Settings`] for all detectors and, in sections
-//!    `[detector.NAME]`, for some.
+//! 1. [`RecipeFile::read`] reads a user's recipe file: TOML with the names of `plan-split`'s flags
+//!    as keys, the JSON of pyFAI's worker, or the INI file of ESRF's integrator. It holds
+//!    [`Settings`] for all detectors and, in sections `[detector.NAME]`, for some.
 //! 2. [`Settings::with_defaults`] combines command-line flags with the file: flags come first.
-//! 3. [`Recipe::resolve`] makes the [`Recipe`] that tasks refer to: defaults filled in, values checked, the PONI text
-//!    included, and each image file listed with the SHA-256 of its bytes.
-//! 4. [`Recipe::digest`] identifies a recipe by content. Two recipes with equal settings and files of equal content have
-//!    the same digest, wherever the files are and whatever the recipe is called.
-//! 5. [`Recipe::load`] reads a resolved recipe back in `ai-integrate` and refuses it if it, or one of its files, has
-//!    changed.
+//! 3. [`Recipe::resolve`] makes the [`Recipe`] that tasks refer to: defaults filled in, values
+//!    checked, the PONI text included, and each image file listed with the SHA-256 of its bytes.
+//! 4. [`Recipe::digest`] identifies a recipe by content. Two recipes with equal settings and files
+//!    of equal content have the same digest, wherever the files are and whatever the recipe is
+//!    called.
+//! 5. [`Recipe::load`] reads a resolved recipe back in `ai-integrate` and refuses it if it, or one
+//!    of its files, has changed.
 //!
 //! ```
 //! use recipe::{Recipe, Settings};
@@ -49,7 +50,8 @@ pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;
 pub use options::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, FlatMode, Mean, MedianError, ReferenceSetting, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, FlatMode, Mean, MedianError,
+    ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
 pub use recipe_file::RecipeFile;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::{SettingValue, impl_setting_text};
 
-/// A shape on the detector. Rows and columns are counted in pixels from the outer corner of the first pixel, so that
-/// pixel (i, j) has its centre at (i + ½, j + ½). A pixel is inside if its centre is.
+/// A shape on the detector. Rows and columns are counted in pixels from the outer corner of the
+/// first pixel, so that pixel (i, j) has its centre at (i + ½, j + ½). A pixel is inside if its
+/// centre is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RegionShape {
     /// A rectangle between two corners.
@@ -31,8 +32,9 @@ pub enum RegionShape {
     Sector([f64; 2]),
 }
 
-/// A shape whose inside or outside is masked, written `circle:ROW,COLUMN,RADIUS`, `rectangle:ROW,COLUMN,ROW,COLUMN`,
-/// `polygon:ROW,COLUMN,ROW,COLUMN,…` or `sector:FROM,TO`, with the prefix `outside-` to mask the outside.
+/// A shape whose inside or outside is masked, written `circle:ROW,COLUMN,RADIUS`,
+/// `rectangle:ROW,COLUMN,ROW,COLUMN`, `polygon:ROW,COLUMN,ROW,COLUMN,…` or `sector:FROM,TO`, with
+/// the prefix `outside-` to mask the outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub struct MaskRegion {
@@ -46,14 +48,17 @@ const EXPECTED_REGION: &str = "[outside-]circle:ROW,COLUMN,RADIUS, rectangle:ROW
     polygon:ROW,COLUMN,ROW,COLUMN,ROW,COLUMN,... or sector:FROM,TO";
 
 impl RegionShape {
-    /// Returns whether the shape contains the point at `row` and `column`, whose azimuth is `chi` degrees.
+    /// Returns whether the shape contains the point at `row` and `column`, whose azimuth is `chi`
+    /// degrees.
     pub fn contains(&self, [row, column]: [f64; 2], chi: f64) -> bool {
         match self {
             Self::Rectangle { from, to } => {
                 let between = |value: f64, a: f64, b: f64| a.min(b) <= value && value < a.max(b);
                 between(row, from[0], to[0]) && between(column, from[1], to[1])
             }
-            Self::Circle { center, radius } => (row - center[0]).hypot(column - center[1]) <= *radius,
+            Self::Circle { center, radius } => {
+                (row - center[0]).hypot(column - center[1]) <= *radius
+            }
             Self::Polygon(points) => polygon_contains(points, [row, column]),
             Self::Sector([from, to]) => (chi - from).rem_euclid(360.0) <= to - from,
         }
@@ -64,7 +69,8 @@ impl RegionShape {
 fn polygon_contains(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
     let edges = points.iter().zip(points.iter().cycle().skip(1));
     let crosses = |&(from, to): &(&[f64; 2], &[f64; 2])| {
-        (from[0] > row) != (to[0] > row) && column < from[1] + (row - from[0]) / (to[0] - from[0]) * (to[1] - from[1])
+        (from[0] > row) != (to[0] > row)
+            && column < from[1] + (row - from[0]) / (to[0] - from[0]) * (to[1] - from[1])
     };
     edges.filter(crosses).count() % 2 == 1
 }
@@ -82,17 +88,24 @@ impl_setting_text!(MaskRegion, EXPECTED_REGION,
         format!("{}{name}:{}", if value.outside { "outside-" } else { "" }, numbers.join(",")) });
 
 fn parse_region(text: &str) -> Option<MaskRegion> {
-    let (outside, shape) = text.strip_prefix("outside-").map_or((false, text), |shape| (true, shape));
+    let (outside, shape) =
+        text.strip_prefix("outside-").map_or((false, text), |shape| (true, shape));
     let (name, list) = shape.split_once(':')?;
     let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let numbers: Vec<f64> = list.split(',').map(number).collect::<Option<_>>()?;
     let shape = match (name, &numbers[..]) {
-        ("rectangle", &[top, left, bottom, right]) => RegionShape::Rectangle { from: [top, left], to: [bottom, right] },
-        ("circle", &[row, column, radius]) if radius >= 0.0 => RegionShape::Circle { center: [row, column], radius },
+        ("rectangle", &[top, left, bottom, right]) => {
+            RegionShape::Rectangle { from: [top, left], to: [bottom, right] }
+        }
+        ("circle", &[row, column, radius]) if radius >= 0.0 => {
+            RegionShape::Circle { center: [row, column], radius }
+        }
         ("polygon", points) if points.len() >= 6 && points.len().is_multiple_of(2) => {
             RegionShape::Polygon(points.as_chunks().0.to_vec())
         }
-        ("sector", &[from, to]) if from < to && to - from <= 360.0 => RegionShape::Sector([from, to]),
+        ("sector", &[from, to]) if from < to && to - from <= 360.0 => {
+            RegionShape::Sector([from, to])
+        }
         _ => return None,
     };
     Some(MaskRegion { shape, outside })
@@ -109,7 +122,9 @@ mod tests {
 
     #[test]
     fn regions_are_parsed_and_printed() {
-        for text in ["circle:1.5,2,3", "outside-rectangle:0,0,4,5", "polygon:0,0,0,4,4,0", "sector:170,190"] {
+        for text in
+            ["circle:1.5,2,3", "outside-rectangle:0,0,4,5", "polygon:0,0,0,4,4,0", "sector:170,190"]
+        {
             assert_eq!(text.parse::<MaskRegion>().unwrap().to_string(), text);
         }
         for bad in [
@@ -123,7 +138,10 @@ mod tests {
             "box:1,2,3,4",
             "circle:a,b,c",
         ] {
-            assert!(bad.parse::<MaskRegion>().unwrap_err().contains("expected [outside-]circle"), "{bad}");
+            assert!(
+                bad.parse::<MaskRegion>().unwrap_err().contains("expected [outside-]circle"),
+                "{bad}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Monitors: the quantities by which each frame's intensities are divided, each relative to a reference.
+//! Monitors: the quantities by which each frame's intensities are divided, each relative to a
+//! reference.
 
 use std::path::Path;
 
@@ -29,14 +30,16 @@ pub enum Quantity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MonitorReference {
-    /// The mean of all finite, positive readings of the scan, including those of frames without a pattern. With several
-    /// monitors it is the mean of their product. Merged scans have one mean over all of them.
+    /// The mean of all finite, positive readings of the scan, including those of frames without a
+    /// pattern. With several monitors it is the mean of their product. Merged scans have one mean
+    /// over all of them.
     Mean,
     /// Another quantity, frame by frame.
     Quantity(Quantity),
 }
 
-/// A quantity and its reference. Intensities of a frame are divided by quantity / reference, for each monitor.
+/// A quantity and its reference. Intensities of a frame are divided by quantity / reference, for
+/// each monitor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Monitor {
@@ -162,8 +165,12 @@ impl Quantity {
 }
 
 impl Monitor {
-    /// Makes the monitors of a recipe. `references` is the separate list of references: empty, or one for each monitor.
-    pub(crate) fn resolve(names: &[MonitorSetting], references: &[ReferenceSetting]) -> Result<Vec<Self>, RecipeError> {
+    /// Makes the monitors of a recipe. `references` is the separate list of references: empty, or
+    /// one for each monitor.
+    pub(crate) fn resolve(
+        names: &[MonitorSetting],
+        references: &[ReferenceSetting],
+    ) -> Result<Vec<Self>, RecipeError> {
         let refuse = |why: String| Err(RecipeError::Setting { key: "monitor-reference", why });
         if !references.is_empty() && references.len() != names.len() {
             let (found, expected) = (references.len(), names.len());
@@ -174,12 +181,17 @@ impl Monitor {
             let reference = match name.reference().or(references.get(index)) {
                 None => MonitorReference::Quantity(Quantity::Number(1.0)),
                 Some(ReferenceSetting::Mean) => MonitorReference::Mean,
-                Some(ReferenceSetting::Value(number)) => MonitorReference::Quantity(Quantity::Number(*number)),
-                Some(ReferenceSetting::Quantity(name)) => MonitorReference::Quantity(Quantity::resolve(name)?),
+                Some(ReferenceSetting::Value(number)) => {
+                    MonitorReference::Quantity(Quantity::Number(*number))
+                }
+                Some(ReferenceSetting::Quantity(name)) => {
+                    MonitorReference::Quantity(Quantity::resolve(name)?)
+                }
             };
             monitors.push(Self { quantity: Quantity::resolve(&name.name())?, reference });
         }
-        let means = monitors.iter().filter(|monitor| monitor.reference == MonitorReference::Mean).count();
+        let means =
+            monitors.iter().filter(|monitor| monitor.reference == MonitorReference::Mean).count();
         if means != 0 && means != monitors.len() {
             return refuse(
                 "mean: the mean is that of the product of all monitors; expected mean for all of them, or for none"
@@ -189,11 +201,16 @@ impl Monitor {
         Ok(monitors)
     }
 
-    /// Returns the name, such as `fpico2` or `det / exposure-time`. References that are numbers are left out.
+    /// Returns the name, such as `fpico2` or `det / exposure-time`. References that are numbers are
+    /// left out.
     pub fn name(&self) -> String {
         match &self.reference {
-            MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => self.quantity.name(),
-            MonitorReference::Quantity(divisor) => format!("{} / {}", self.quantity.name(), divisor.name()),
+            MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => {
+                self.quantity.name()
+            }
+            MonitorReference::Quantity(divisor) => {
+                format!("{} / {}", self.quantity.name(), divisor.name())
+            }
         }
     }
 
@@ -231,7 +248,8 @@ mod tests {
     #[test]
     fn counters_exposure_times_and_numbers_are_distinguished() {
         let found = Monitor::resolve(&names(&["fpico2", "exposure-time", "2.5"]), &[]).unwrap();
-        let expected = [Quantity::Counter("fpico2".into()), Quantity::ExposureTime, Quantity::Number(2.5)];
+        let expected =
+            [Quantity::Counter("fpico2".into()), Quantity::ExposureTime, Quantity::Number(2.5)];
         assert!(found.iter().map(|monitor| &monitor.quantity).eq(&expected));
         assert!(found.iter().all(|monitor| monitor.reference == number(1.0)));
     }
@@ -243,24 +261,39 @@ mod tests {
         assert_eq!(found[0].reference, number(1000.0));
         assert_eq!(found[1].name(), "b / diode");
         let refuse = |references: &[&str]| {
-            let references: Vec<ReferenceSetting> = references.iter().map(|text| text.parse().unwrap()).collect();
+            let references: Vec<ReferenceSetting> =
+                references.iter().map(|text| text.parse().unwrap()).collect();
             Monitor::resolve(&names(&["a", "b"]), &references).unwrap_err().to_string()
         };
         assert!(refuse(&["1"]).contains("1 given for 2 monitors"));
         assert!(refuse(&["mean", "1"]).contains("expected mean for all of them, or for none"));
-        assert!(Monitor::resolve(&names(&["a", "b"]), &[ReferenceSetting::Mean, ReferenceSetting::Mean]).is_ok());
+        assert!(
+            Monitor::resolve(
+                &names(&["a", "b"]),
+                &[ReferenceSetting::Mean, ReferenceSetting::Mean]
+            )
+            .is_ok()
+        );
     }
 
     #[test]
     fn a_number_that_can_not_be_divided_by_is_refused() {
         for bad in ["0", "nan", "inf"] {
-            assert!(Monitor::resolve(&names(&[bad]), &[]).unwrap_err().to_string().contains("other than 0"), "{bad}");
+            assert!(
+                Monitor::resolve(&names(&[bad]), &[])
+                    .unwrap_err()
+                    .to_string()
+                    .contains("other than 0"),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn the_keys_in_recipes_and_digests_stay() {
-        let [monitor] = &Monitor::resolve(&names(&["a"]), &[]).unwrap()[..] else { panic!("one monitor") };
+        let [monitor] = &Monitor::resolve(&names(&["a"]), &[]).unwrap()[..] else {
+            panic!("one monitor")
+        };
         let json = serde_json::to_string(monitor).unwrap();
         assert_eq!(json, r#"{"of":{"counter":"a"},"over":{"quantity":{"number":1.0}}}"#);
     }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    // First, because serde takes the first variant that fits: a struct (a monitor with its reference) may be read from a list.
+    // First, because serde takes the first variant that fits: a struct (a monitor with its
+    // reference) may be read from a list.
     /// A list of any length.
     Many(Vec<T>),
     /// A single item.

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI: a setting of a recipe. Crate
-/// `binning`, which doesn't know recipes, has the type `PixelSplitting` for it.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI: a setting of
+/// a recipe. Crate `binning`, which doesn't know recipes, has the type `PixelSplitting` for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum Split {
@@ -19,20 +19,22 @@ pub enum Split {
     Full,
 }
 
-/// The mean over the pixels of a bin. s is a pixel's signal, n its normalization (flat field, solid angle, polarization),
-/// and c its share in the bin.
+/// The mean over the pixels of a bin. s is a pixel's signal, n its normalization (flat field, solid
+/// angle, polarization), and c its share in the bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum Mean {
-    /// Σ c s / Σ c n, pyFAI's default: pixels count by their normalization, which gives the smallest errors.
+    /// Σ c s / Σ c n, pyFAI's default: pixels count by their normalization, which gives the
+    /// smallest errors.
     #[default]
     Weighted,
-    /// Σ c (s / n) / Σ c, pyFAI's and azint's unweighted mean: all corrected intensities count alike.
+    /// Σ c (s / n) / Σ c, pyFAI's and azint's unweighted mean: all corrected intensities count
+    /// alike.
     Unweighted,
 }
 
-/// The measure of spread that a pattern's errors are. V is the variance of the weighted sum of a bin, W the sum of its
-/// weights and W₂ the sum of their squares.
+/// The measure of spread that a pattern's errors are. V is the variance of the weighted sum of a
+/// bin, W the sum of its weights and W₂ the sum of their squares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorMeasure {
@@ -43,7 +45,8 @@ pub enum ErrorMeasure {
     Std,
 }
 
-/// Sets a minimum of one photon for variances, because the estimate from 0 counts would be 0: per pixel, per bin or none.
+/// Sets a minimum of one photon for variances, because the estimate from 0 counts would be 0: per
+/// pixel, per bin or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorFloor {
@@ -60,10 +63,12 @@ pub enum ErrorFloor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum MedianError {
-    /// The standard deviation that the median would have in repeated frames, estimated from all pixels of the bin.
+    /// The standard deviation that the median would have in repeated frames, estimated from all
+    /// pixels of the bin.
     #[default]
     Scatter,
-    /// pyFAI's error: that of the mean of the few pixels between the quantiles; for a median, that of one pixel.
+    /// pyFAI's error: that of the mean of the few pixels between the quantiles; for a median, that
+    /// of one pixel.
     PyFai,
 }
 
@@ -104,7 +109,8 @@ pub enum ReferenceSetting {
     Mean,
     /// A number.
     Value(f64),
-    /// The name of another quantity, frame by frame: a counter, `exposure-time` or `file.h5::/path`.
+    /// The name of another quantity, frame by frame: a counter, `exposure-time` or
+    /// `file.h5::/path`.
     Quantity(String),
 }
 
@@ -135,13 +141,15 @@ impl fmt::Display for SettingValue {
             Self::Text(text) => f.write_str(text),
             Self::Integer(number) => number.fmt(f),
             Self::Float(number) => number.fmt(f),
-            Self::Numbers(numbers) => f.write_str(&numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(",")),
+            Self::Numbers(numbers) => {
+                f.write_str(&numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(","))
+            }
         }
     }
 }
 
-/// Implements parsing and printing of a setting's text, and its conversions for serde. `$expected` lists the valid texts
-/// in the error.
+/// Implements parsing and printing of a setting's text, and its conversions for serde. `$expected`
+/// lists the valid texts in the error.
 macro_rules! impl_setting_text {
     ($type:ident, $expected:expr, $text:ident => $parse:expr, $value:ident => $show:expr) => {
         impl FromStr for $type {
@@ -218,7 +226,8 @@ impl_setting_text!(FlatMode, "divide or multiply",
 fn parse_interval(text: &str) -> Option<DummySetting> {
     let (value, delta) = text.split_once(',').unwrap_or((text, "0"));
     let (value, delta): (f64, f64) = (value.trim().parse().ok()?, delta.trim().parse().ok()?);
-    (value.is_finite() && delta.is_finite() && delta >= 0.0).then_some(DummySetting::Value { value, delta })
+    (value.is_finite() && delta.is_finite() && delta >= 0.0)
+        .then_some(DummySetting::Value { value, delta })
 }
 
 #[cfg(test)]
@@ -233,7 +242,10 @@ mod tests {
         for text in ["auto", "none", "-2,0.5", "4294967295,0"] {
             assert_eq!(text.parse::<DummySetting>().unwrap().to_string(), text);
         }
-        assert_eq!("-2".parse::<DummySetting>(), Ok(DummySetting::Value { value: -2.0, delta: 0.0 }));
+        assert_eq!(
+            "-2".parse::<DummySetting>(),
+            Ok(DummySetting::Value { value: -2.0, delta: 0.0 })
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Averages that reject outliers such as Bragg spots, cosmic rays and hot pixels: sigma clipping and quantile means.
+//! Averages that reject outliers such as Bragg spots, cosmic rays and hot pixels: sigma clipping
+//! and quantile means.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,21 +10,24 @@ use crate::options::{SettingValue, impl_setting_text};
 
 /// Default number of iterations, as in pyFAI.
 const DEFAULT_MAX_ITER: u32 = 5;
-/// Largest valid number of iterations. Pixels that only further iterations would drop are no outliers.
+/// Largest valid number of iterations. Pixels that only further iterations would drop are no
+/// outliers.
 const LARGEST_MAX_ITER: u32 = 1000;
 
-/// Sigma clipping: pixels far from the mean of their bin are dropped and the mean is computed again, repeatedly.
+/// Sigma clipping: pixels far from the mean of their bin are dropped and the mean is computed
+/// again, repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub struct SigmaClip {
-    /// Largest distance from the mean in standard deviations, or Chauvenet's criterion √(2 ln(n/√(2π))) for n pixels if
-    /// that is larger. 0 stands for Chauvenet's criterion alone.
+    /// Largest distance from the mean in standard deviations, or Chauvenet's criterion √(2
+    /// ln(n/√(2π))) for n pixels if that is larger. 0 stands for Chauvenet's criterion alone.
     pub threshold: f64,
     /// Largest number of iterations.
     pub max_iter: u32,
 }
 
-/// The mean of the pixels between two quantiles of their bin's intensities; the median if both are 50.
+/// The mean of the pixels between two quantiles of their bin's intensities; the median if both are
+/// 50.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub struct Quantiles {
@@ -50,7 +54,9 @@ fn parse_sigma_clip(text: &str) -> Option<SigmaClip> {
     };
     let threshold = match threshold.trim() {
         "chauvenet" => 0.0,
-        number => number.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?,
+        number => {
+            number.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?
+        }
     };
     (1..=LARGEST_MAX_ITER).contains(&max_iter).then_some(SigmaClip { threshold, max_iter })
 }
@@ -73,7 +79,10 @@ mod tests {
             assert_eq!(text.parse::<SigmaClip>().unwrap().to_string(), text);
         }
         for wrong in ["-1", "nan", "3,0", "3,1001", "3,2.5", ""] {
-            assert!(wrong.parse::<SigmaClip>().unwrap_err().contains("expected T or T,ITERATIONS"), "{wrong}");
+            assert!(
+                wrong.parse::<SigmaClip>().unwrap_err().contains("expected T or T,ITERATIONS"),
+                "{wrong}"
+            );
         }
     }
 

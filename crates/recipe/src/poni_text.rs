@@ -11,8 +11,8 @@ pub(crate) fn with_detector(text: &str, name: &str, config: &Value) -> String {
     format!("{text}{newline}Detector: {name}\nDetector_config: {config}\n")
 }
 
-/// Returns a digest of the values in a PONI text. It does not depend on comments, the order of lines, the spelling of
-/// numbers, and lines that later ones override.
+/// Returns a digest of the values in a PONI text. It does not depend on comments, the order of
+/// lines, the spelling of numbers, and lines that later ones override.
 pub(crate) fn content_digest(text: &str) -> String {
     let mut values = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -26,7 +26,8 @@ pub(crate) fn content_digest(text: &str) -> String {
     }
     // Keys have the same meaning in all versions from 2 on.
     let claimed = values.get("poni_version").and_then(|version| version.parse::<f64>().ok());
-    let is_version_2 = values.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
+    let is_version_2 =
+        values.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
     values.insert("poni_version".to_owned(), if is_version_2 { "2" } else { "1" }.to_owned());
     let mut digest = IdHasher::new("poni");
     for (key, value) in values {
@@ -35,12 +36,15 @@ pub(crate) fn content_digest(text: &str) -> String {
     digest.to_hex()
 }
 
-/// Returns the canonical spelling of a value: JSON with sorted lower-case keys, numbers as Rust prints them.
+/// Returns the canonical spelling of a value: JSON with sorted lower-case keys, numbers as Rust
+/// prints them.
 fn canonical_value(value: &str) -> String {
     match serde_json::from_str(value) {
         Ok(Value::Object(settings)) => {
-            let sorted: BTreeMap<String, Value> =
-                settings.into_iter().map(|(key, value)| (key.to_lowercase(), as_float(value))).collect();
+            let sorted: BTreeMap<String, Value> = settings
+                .into_iter()
+                .map(|(key, value)| (key.to_lowercase(), as_float(value)))
+                .collect();
             serde_json::to_string(&sorted).expect("what came from JSON goes into JSON")
         }
         _ => value.parse::<f64>().map_or_else(|_| value.to_owned(), |number| number.to_string()),
@@ -68,14 +72,22 @@ mod tests {
 
     #[test]
     fn values_matter() {
-        for (from, to) in [("0.1", "0.2"), ("Eiger4M", "Eiger1M"), (": 3", ": 2"), ("Wave", "Short")] {
-            assert_ne!(content_digest(TEXT), content_digest(&TEXT.replace(from, to)), "{from} -> {to}");
+        for (from, to) in
+            [("0.1", "0.2"), ("Eiger4M", "Eiger1M"), (": 3", ": 2"), ("Wave", "Short")]
+        {
+            assert_ne!(
+                content_digest(TEXT),
+                content_digest(&TEXT.replace(from, to)),
+                "{from} -> {to}"
+            );
         }
     }
 
     #[test]
     fn another_detector_replaces_the_first() {
-        let other = TEXT.replace("Eiger4M", "Pilatus1M").replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
+        let other = TEXT
+            .replace("Eiger4M", "Pilatus1M")
+            .replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
         assert_eq!(
             content_digest(&with_detector(TEXT.trim_end(), "Pilatus1M", &serde_json::json!({}))),
             content_digest(&other)

@@ -5,14 +5,16 @@ use records::{IdHasher, RawPath};
 use crate::{Recipe, poni_text};
 
 impl Recipe {
-    /// Returns the digest that identifies the recipe, 64 hexadecimal digits. It depends on all settings, the values in
-    /// the PONI text and the content of all files, but not on paths.
+    /// Returns the digest that identifies the recipe, 64 hexadecimal digits. It depends on all
+    /// settings, the values in the PONI text and the content of all files, but not on paths.
     pub fn digest(&self) -> String {
-        let canonical = serde_json::to_string(&self.without_paths()).expect("a recipe holds nothing that JSON can't");
+        let canonical = serde_json::to_string(&self.without_paths())
+            .expect("a recipe holds nothing that JSON can't");
         IdHasher::new("recipe").add_text(&canonical).to_hex()
     }
 
-    /// Returns the settings in which the recipe `now` differs from this one, each with both values: `npt: 300, now 400`.
+    /// Returns the settings in which the recipe `now` differs from this one, each with both values:
+    /// `npt: 300, now 400`.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let fields = |recipe: &Self| match serde_json::to_value(recipe.without_paths()) {
             Ok(serde_json::Value::Object(fields)) => fields,
@@ -21,11 +23,15 @@ impl Recipe {
         let (before, after) = (fields(self), fields(now));
         let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
         let differing = keys.filter(|key| before.get(*key) != after.get(*key));
-        let shown = |fields: &serde_json::Map<String, serde_json::Value>, key: &str| match fields.get(key) {
+        let shown = |fields: &serde_json::Map<String, serde_json::Value>, key: &str| match fields
+            .get(key)
+        {
             None => "none".to_owned(),
             Some(value) if value.is_number() || value.is_boolean() => value.to_string(),
             Some(serde_json::Value::String(text)) if key != "poni" => text.clone(),
-            Some(serde_json::Value::Array(list)) if list.iter().all(serde_json::Value::is_number) && list.len() < 5 => {
+            Some(serde_json::Value::Array(list))
+                if list.iter().all(serde_json::Value::is_number) && list.len() < 5 =>
+            {
                 serde_json::Value::Array(list.clone()).to_string()
             }
             // Files and long texts are not shown.
@@ -38,8 +44,8 @@ impl Recipe {
         differing.map(pair).collect()
     }
 
-    /// Returns the part of the recipe that is in its digest: without paths, and with a digest of the PONI file's values
-    /// in place of its text.
+    /// Returns the part of the recipe that is in its digest: without paths, and with a digest of
+    /// the PONI file's values in place of its text.
     fn without_paths(&self) -> Self {
         let mut recipe = self.clone();
         recipe.poni = poni_text::content_digest(&self.poni);

@@ -1,4 +1,5 @@
-//! Resolves settings into a recipe: fills in defaults, reads files, and refuses settings that contradict each other.
+//! Resolves settings into a recipe: fills in defaults, reads files, and refuses settings that
+//! contradict each other.
 
 use std::path::Path;
 
@@ -23,7 +24,8 @@ const DEPENDENT_KEYS: [(&str, &str); 3] =
     [("flat-mode", "flat"), ("polarization-offset", "polarization"), ("median-error", "median")];
 
 impl Recipe {
-    /// Makes a recipe from settings: fills in defaults, checks values, and reads all files for their digests.
+    /// Makes a recipe from settings: fills in defaults, checks values, and reads all files for
+    /// their digests.
     ///
     /// # Errors
     /// A setting is missing, invalid or contradicts another one, or a file can't be read.
@@ -33,14 +35,27 @@ impl Recipe {
         match &settings.poni_detector {
             Some(file) if is_detector_file(file) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
-                poni = poni_text::with_detector(&poni, "NexusDetector", &serde_json::json!({ "filename": name }));
+                poni = poni_text::with_detector(
+                    &poni,
+                    "NexusDetector",
+                    &serde_json::json!({ "filename": name }),
+                );
                 detector_file = Some(FileRef::resolve(file, Path::new(""))?);
             }
-            Some(name) => poni = poni_text::with_detector(&poni, &name.display().to_string(), &serde_json::json!({})),
+            Some(name) => {
+                poni = poni_text::with_detector(
+                    &poni,
+                    &name.display().to_string(),
+                    &serde_json::json!({}),
+                )
+            }
             None => (),
         }
         let files = |list: &Option<OneOrMany<RawPath>>| -> Result<Vec<FileRef>, RecipeError> {
-            OneOrMany::items(list.as_ref()).iter().map(|name| FileRef::resolve(name, Path::new(""))).collect()
+            OneOrMany::items(list.as_ref())
+                .iter()
+                .map(|name| FileRef::resolve(name, Path::new("")))
+                .collect()
         };
         let monitor = OneOrMany::items(settings.monitor.as_ref());
         let recipe = Self {
@@ -83,16 +98,24 @@ impl Recipe {
             mask_inverted: files(&settings.mask_inverted)?,
             dark: files(&settings.dark)?,
             flat: files(&settings.flat)?,
-            variance: settings.variance.as_ref().map(|name| FileRef::resolve(name, Path::new(""))).transpose()?,
-            monitor: Monitor::resolve(monitor, OneOrMany::items(settings.monitor_reference.as_ref()))?,
+            variance: settings
+                .variance
+                .as_ref()
+                .map(|name| FileRef::resolve(name, Path::new("")))
+                .transpose()?,
+            monitor: Monitor::resolve(
+                monitor,
+                OneOrMany::items(settings.monitor_reference.as_ref()),
+            )?,
         };
         check_combinations(settings)?;
         recipe.validate()?;
         Ok(recipe)
     }
 
-    /// Adds the detector file that the PONI file names. A relative name is looked up in the directory of the PONI file
-    /// first, then in the working directory. A detector file from the settings stays.
+    /// Adds the detector file that the PONI file names. A relative name is looked up in the
+    /// directory of the PONI file first, then in the working directory. A detector file from the
+    /// settings stays.
     ///
     /// # Errors
     /// The file can't be read.
@@ -101,13 +124,14 @@ impl Recipe {
             return Ok(self);
         }
         let next_to_poni = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
-        let found = if file_ref::exists(&next_to_poni)? { next_to_poni } else { name.to_path_buf() };
+        let found =
+            if file_ref::exists(&next_to_poni)? { next_to_poni } else { name.to_path_buf() };
         self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
         Ok(self)
     }
 
-    /// Spells the detector in the PONI text canonically: by class name, with all of its settings in JSON. Recipes that
-    /// name a detector by different aliases then have the same digest.
+    /// Spells the detector in the PONI text canonically: by class name, with all of its settings in
+    /// JSON. Recipes that name a detector by different aliases then have the same digest.
     pub fn with_canonical_detector(mut self, class: &str, config: &serde_json::Value) -> Self {
         let canonical = poni_text::with_detector(&self.poni, class, config);
         if poni_text::content_digest(&canonical) != poni_text::content_digest(&self.poni) {
@@ -133,11 +157,16 @@ fn check_combinations(settings: &Settings) -> Result<(), RecipeError> {
     Ok(())
 }
 
-/// Returns the default pixel splitting: none with sigma clipping, because the parts of a split pixel in several bins are
-/// no independent measurements, and none with units of the sample's frame, which have values that no pixel can show.
+/// Returns the default pixel splitting: none with sigma clipping, because the parts of a split
+/// pixel in several bins are no independent measurements, and none with units of the sample's
+/// frame, which have values that no pixel can show.
 fn default_split(settings: &Settings) -> Split {
     let unit = settings.unit.unwrap_or_default();
-    if settings.sigma_clip.is_some() || unit.depends_on_sample() { Split::No } else { Split::default() }
+    if settings.sigma_clip.is_some() || unit.depends_on_sample() {
+        Split::No
+    } else {
+        Split::default()
+    }
 }
 
 fn default_error_model(settings: &Settings) -> ErrorModel {
@@ -149,7 +178,8 @@ fn bin_count(edges: &Option<Vec<f64>>) -> Option<u64> {
     edges.as_ref().map(|edges| edges.len().saturating_sub(1) as u64)
 }
 
-/// Returns the text and the absolute path of the PONI file; the path is empty if the settings hold the geometry itself.
+/// Returns the text and the absolute path of the PONI file; the path is empty if the settings hold
+/// the geometry itself.
 fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
     match (&settings.poni, &settings.geometry) {
         (None, None) => {
@@ -174,5 +204,7 @@ fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
 }
 
 fn absolute_path(path: &RawPath) -> Result<RawPath, RecipeError> {
-    std::path::absolute(path).map(RawPath::from).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })
+    std::path::absolute(path)
+        .map(RawPath::from)
+        .map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })
 }

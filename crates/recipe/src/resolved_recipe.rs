@@ -7,9 +7,9 @@ use records::{FrameLayout, RawPath};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, Mean,
-    MedianError, Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip,
-    Split, describe_toml_error,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode,
+    MaskRegion, Mean, MedianError, Monitor, MonitorReference, Quantiles, Quantity, RecipeError,
+    ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -18,11 +18,12 @@ use crate::{
 pub struct Recipe {
     /// Version of the recipe format.
     pub version: u64,
-    /// Row and column of the detector at which frames begin; `None` if they show the whole detector.
+    /// Row and column of the detector at which frames begin; `None` if they show the whole
+    /// detector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roi: Option<[u64; 2]>,
-    /// True if the PONI file is of the whole detector, so that the image operation of Lima (binning, flip, rotation,
-    /// region) is undone; false if it is of the frames as saved.
+    /// True if the PONI file is of the whole detector, so that the image operation of Lima
+    /// (binning, flip, rotation, region) is undone; false if it is of the frames as saved.
     #[serde(skip_serializing_if = "is_true", default = "default_true")]
     pub image_operation: bool,
     /// Angle in degrees by which the sample is turned towards the beam; `None` for 0.
@@ -103,9 +104,11 @@ pub struct Recipe {
     /// Division or multiplication by the flat field; `None` without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat_mode: Option<FlatMode>,
-    /// Text of the PONI file. The digest depends on its values, not on their spelling, order and comments.
+    /// Text of the PONI file. The digest depends on its values, not on their spelling, order and
+    /// comments.
     pub poni: String,
-    /// Path of the PONI file; empty if the recipe file held the geometry itself. Not part of the digest.
+    /// Path of the PONI file; empty if the recipe file held the geometry itself. Not part of the
+    /// digest.
     pub poni_file: RawPath,
     /// NeXus detector file that the PONI file names as the detector.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,8 +146,8 @@ impl Recipe {
         }
     }
 
-    /// Returns the part of the detector that a scan's frames show and their image operation: from the recipe if it has
-    /// `roi` or ignores image operations, otherwise from the scan.
+    /// Returns the part of the detector that a scan's frames show and their image operation: from
+    /// the recipe if it has `roi` or ignores image operations, otherwise from the scan.
     pub fn framing(&self, scan: &FrameLayout) -> FrameLayout {
         match (self.roi, self.image_operation) {
             (Some(origin), _) => FrameLayout::region(origin, scan.shape),
@@ -172,8 +175,8 @@ impl Recipe {
         (0..self.npt_azim).map(|bin| [edge(bin), edge(bin + 1)]).collect()
     }
 
-    /// Returns the constant reference of the product of all monitors: the mean, or the product of all references that
-    /// are numbers. `None` without monitors.
+    /// Returns the constant reference of the product of all monitors: the mean, or the product of
+    /// all references that are numbers. `None` without monitors.
     pub fn reference(&self) -> Option<ReferenceSetting> {
         let number = |monitor: &Monitor| match monitor.reference {
             MonitorReference::Quantity(Quantity::Number(number)) => number,
@@ -182,11 +185,14 @@ impl Recipe {
         let first = self.monitor.first()?;
         Some(match first.reference {
             MonitorReference::Mean => ReferenceSetting::Mean,
-            MonitorReference::Quantity(_) => ReferenceSetting::Value(self.monitor.iter().map(number).product()),
+            MonitorReference::Quantity(_) => {
+                ReferenceSetting::Value(self.monitor.iter().map(number).product())
+            }
         })
     }
 
-    /// Returns the name of the product of all monitors, such as `fpico2 x exposure-time`; `None` without monitors.
+    /// Returns the name of the product of all monitors, such as `fpico2 x exposure-time`; `None`
+    /// without monitors.
     pub fn monitor_name(&self) -> Option<String> {
         let names: Vec<String> = self.monitor.iter().map(Monitor::name).collect();
         (!names.is_empty()).then(|| names.join(" x "))
@@ -196,7 +202,12 @@ impl Recipe {
     pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
         let images = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
         let monitors = self.monitor.iter_mut().flat_map(Monitor::files_mut);
-        images.into_iter().flatten().chain(&mut self.variance).chain(&mut self.detector_file).chain(monitors)
+        images
+            .into_iter()
+            .flatten()
+            .chain(&mut self.variance)
+            .chain(&mut self.detector_file)
+            .chain(monitors)
     }
 
     /// Returns the name of the recipe's file, relative to the output root.
@@ -209,11 +220,12 @@ impl Recipe {
         format!(".azpipe/recipe-{}.toml", digest.get(..16).unwrap_or(digest))
     }
 
-    /// Returns the paths of all files that the recipe was made from: PONI file, detector file, masks, dark frames, flat
-    /// fields, variance, and monitors in HDF5 files.
+    /// Returns the paths of all files that the recipe was made from: PONI file, detector file,
+    /// masks, dark frames, flat fields, variance, and monitors in HDF5 files.
     pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
         let lists = [&self.mask, &self.mask_inverted, &self.dark, &self.flat].into_iter().flatten();
-        let files = lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
+        let files =
+            lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
         let monitors = self.monitor.iter().flat_map(Monitor::file_paths);
         let poni = Some(self.poni_file.as_path()).filter(|path| !path.as_os_str().is_empty());
         poni.into_iter().chain(files).chain(monitors)
@@ -221,25 +233,29 @@ impl Recipe {
 
     /// Returns the text of the recipe's file.
     pub fn to_toml(&self) -> String {
-        let comment =
-            "# Resolved by plan-split; ai-integrate refuses it, or a file it names, once it no longer matches.\n";
-        format!("{comment}{}", toml::to_string(self).expect("a recipe holds nothing that TOML can't"))
+        let comment = "# Resolved by plan-split; ai-integrate refuses it, or a file it names, once it no longer matches.\n";
+        format!(
+            "{comment}{}",
+            toml::to_string(self).expect("a recipe holds nothing that TOML can't")
+        )
     }
 
-    /// Reads a resolved recipe, and checks that it has the digest in the task and that none of its files has changed.
+    /// Reads a resolved recipe, and checks that it has the digest in the task and that none of its
+    /// files has changed.
     ///
     /// # Errors
-    /// A file can't be read, or the recipe or one of its files has changed since the recipe was made.
+    /// A file can't be read, or the recipe or one of its files has changed since the recipe was
+    /// made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
-        let text =
-            system::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+        let text = system::untrusted_file::read_text(path)
+            .map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
     }
 
-    /// Parses the text of a resolved recipe and checks that it has the digest in the task. Does not read the recipe's
-    /// files; `path` is only used in errors.
+    /// Parses the text of a resolved recipe and checks that it has the digest in the task. Does not
+    /// read the recipe's files; `path` is only used in errors.
     ///
     /// # Errors
     /// The text is not a recipe, is from a newer version, or has another digest.

@@ -18,7 +18,8 @@ pub struct Sensor {
 }
 
 /// Units of length, each with how many of it make a metre.
-const LENGTH_UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
+const LENGTH_UNITS: [(&str, f64); 6] =
+    [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
 
 /// Valid thicknesses in metres.
 const THICKNESS_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
@@ -26,19 +27,22 @@ const THICKNESS_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
 impl_setting_text!(Sensor, "a material and its thickness, 1e-9 to 1 m, such as CdTe,750um or Si,0.32mm",
     text => parse_sensor(text),
     value => {
-        // Rounding to nine digits after the point removes the error of the conversion, so that the text parses back.
+        // Rounding to nine digits after the point removes the error of the conversion, so that the
+        // text parses back.
         let micrometres = (value.thickness * 1e15).round() / 1e9;
         format!("{},{micrometres}um", value.material) });
 
 fn parse_sensor(text: &str) -> Option<Sensor> {
     let (material, thickness) = text.split_once(',')?;
     let material = material.trim().to_owned();
-    Some(Sensor { material, thickness: parse_metres(thickness.trim())? }).filter(|sensor| !sensor.material.is_empty())
+    Some(Sensor { material, thickness: parse_metres(thickness.trim())? })
+        .filter(|sensor| !sensor.material.is_empty())
 }
 
 fn parse_metres(text: &str) -> Option<f64> {
-    let (number, per_metre) =
-        LENGTH_UNITS.iter().find_map(|(unit, per_metre)| Some((text.strip_suffix(unit)?, per_metre)))?;
+    let (number, per_metre) = LENGTH_UNITS
+        .iter()
+        .find_map(|(unit, per_metre)| Some((text.strip_suffix(unit)?, per_metre)))?;
     let number: f64 = number.trim().parse().ok()?;
     Some(number / per_metre).filter(|metres| THICKNESS_RANGE.contains(metres))
 }
@@ -49,7 +53,8 @@ mod tests {
 
     #[test]
     fn a_thickness_is_one_length_in_any_unit() {
-        for text in ["CdTe,750um", "CdTe, 750 µm", "CdTe,0.75mm", "CdTe,0.075cm", "CdTe,0.00075m"] {
+        for text in ["CdTe,750um", "CdTe, 750 µm", "CdTe,0.75mm", "CdTe,0.075cm", "CdTe,0.00075m"]
+        {
             assert_eq!(text.parse::<Sensor>().unwrap().to_string(), "CdTe,750um", "{text}");
         }
         assert_eq!("Si,320um".parse::<Sensor>().unwrap().thickness, 320e-6);

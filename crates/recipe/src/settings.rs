@@ -1,4 +1,5 @@
-//! Settings: a user's choices from command-line flags or a TOML file, before defaults are filled in.
+//! Settings: a user's choices from command-line flags or a TOML file, before defaults are filled
+//! in.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +12,9 @@ use crate::error::describe_type_error;
 use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
 use crate::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean, MedianError,
-    Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean,
+    MedianError, Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
+    describe_toml_error,
 };
 
 /// Name of the TOML table that holds the sections.
@@ -21,8 +23,8 @@ const SECTION_TABLE: &str = "detector";
 /// Defines `Settings` with an optional field for each key, and the list of keys.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $key:ident: $type:ty,)+) => {
-        /// The settings of a recipe file, whose keys are the names of plan-split's flags. Absent settings get their
-        /// defaults when the recipe is [resolved](crate::Recipe::resolve).
+        /// The settings of a recipe file, whose keys are the names of plan-split's flags. Absent
+        /// settings get their defaults when the recipe is [resolved](crate::Recipe::resolve).
         #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
         #[serde(default, rename_all = "kebab-case")]
         pub struct Settings { $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$type>,)+ }
@@ -31,13 +33,14 @@ macro_rules! settings {
         pub(crate) const SETTING_KEYS: &[&str] = &[$(stringify!($key)),+];
 
         impl Settings {
-            /// Returns these settings with absent ones taken from `defaults`. Flags, for example, come before the recipe
-            /// file, and the file's sections before its top.
+            /// Returns these settings with absent ones taken from `defaults`. Flags, for example,
+            /// come before the recipe file, and the file's sections before its top.
             pub fn with_defaults(self, defaults: Self) -> Self {
                 Self { $($key: self.$key.or(defaults.$key),)+ }
             }
 
-            /// Returns whether the setting with this key, spelled with hyphens or underscores, is present.
+            /// Returns whether the setting with this key, spelled with hyphens or underscores, is
+            /// present.
             pub(crate) fn has(&self, key: &str) -> bool {
                 let key = key.replace('-', "_");
                 false $(|| (key == stringify!($key) && self.$key.is_some()))+
@@ -77,7 +80,8 @@ settings! {
     azimuth_range: [f64; 2],
     /// Edges of the radial bins, in `unit`, instead of `npt` and `radial_range`.
     radial_edges: Vec<f64>,
-    /// Edges of the azimuthal bins of a cake, in degrees, instead of `npt_azim` and `azimuth_range`.
+    /// Edges of the azimuthal bins of a cake, in degrees, instead of `npt_azim` and
+    /// `azimuth_range`.
     azimuth_edges: Vec<f64>,
     /// Pixel splitting.
     split: Split,
@@ -134,7 +138,8 @@ settings! {
 }
 
 impl Settings {
-    /// Parses a recipe in TOML and returns the settings at its top, without sections. `path` is only used in errors.
+    /// Parses a recipe in TOML and returns the settings at its top, without sections. `path` is
+    /// only used in errors.
     ///
     /// # Errors
     /// The text is not TOML, has an unknown key, or a value of the wrong type.
@@ -142,11 +147,19 @@ impl Settings {
         Self::parse_all(text, path).map(|(settings, _)| settings)
     }
 
-    /// Parses a recipe in TOML and returns the settings at its top, and those of each section `[detector.NAME]`.
-    pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), RecipeError> {
-        let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why: why.trim().to_owned() };
-        let mut table: toml::Table =
-            text.parse().map_err(|why: toml::de::Error| syntax_error(describe_toml_error(text, &why)))?;
+    /// Parses a recipe in TOML and returns the settings at its top, and those of each section
+    /// `[detector.NAME]`.
+    pub(crate) fn parse_all(
+        text: &str,
+        path: &Path,
+    ) -> Result<(Self, BTreeMap<String, Self>), RecipeError> {
+        let syntax_error = |why: String| RecipeError::Syntax {
+            path: path.to_path_buf(),
+            why: why.trim().to_owned(),
+        };
+        let mut table: toml::Table = text
+            .parse()
+            .map_err(|why: toml::de::Error| syntax_error(describe_toml_error(text, &why)))?;
         let mut sections = BTreeMap::new();
         match table.remove(SECTION_TABLE) {
             None => (),
@@ -157,7 +170,8 @@ impl Settings {
                             "{SECTION_TABLE}.{name}: expected a section, [{SECTION_TABLE}.{name}]"
                         )));
                     };
-                    let section = Self::from_table(section, &format!("{SECTION_TABLE}.{name}."), path)?;
+                    let section =
+                        Self::from_table(section, &format!("{SECTION_TABLE}.{name}."), path)?;
                     sections.insert(name, section);
                 }
             }
@@ -171,15 +185,22 @@ impl Settings {
         Ok((Self::from_table(table, "", path)?, sections))
     }
 
-    /// Converts a table to settings. `prefix` precedes keys in errors, such as `detector.p3.` for a section.
+    /// Converts a table to settings. `prefix` precedes keys in errors, such as `detector.p3.` for a
+    /// section.
     fn from_table(table: toml::Table, prefix: &str, path: &Path) -> Result<Self, RecipeError> {
         // Keys may be spelled with underscores, too, because many users type them.
-        let table: toml::Table = table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
+        let table: toml::Table =
+            table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
         let keys: Vec<String> = SETTING_KEYS.iter().map(|key| key.replace('_', "-")).collect();
         if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
-            let known = keys.iter().map(String::as_str).chain(prefix.is_empty().then_some(SECTION_TABLE));
+            let known =
+                keys.iter().map(String::as_str).chain(prefix.is_empty().then_some(SECTION_TABLE));
             let nearest = closest_name(key, known).map(str::to_owned);
-            return Err(RecipeError::UnknownKey { path: path.to_path_buf(), key: format!("{prefix}{key}"), nearest });
+            return Err(RecipeError::UnknownKey {
+                path: path.to_path_buf(),
+                key: format!("{prefix}{key}"),
+                nearest,
+            });
         }
         table.try_into().map_err(|why: toml::de::Error| RecipeError::Syntax {
             path: path.to_path_buf(),
@@ -191,13 +212,18 @@ impl Settings {
     pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
         self.poni.iter_mut().for_each(join);
-        if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_detector_file(detector)) {
+        if let Some(detector) =
+            self.poni_detector.as_mut().filter(|detector| is_detector_file(detector))
+        {
             join(detector);
         }
         self.variance.iter_mut().for_each(join);
         let lists = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
         lists.into_iter().flatten().flat_map(OneOrMany::as_mut_slice).for_each(join);
-        self.monitor.iter_mut().flat_map(OneOrMany::as_mut_slice).for_each(|name| name.resolve_paths_from(directory));
+        self.monitor
+            .iter_mut()
+            .flat_map(OneOrMany::as_mut_slice)
+            .for_each(|name| name.resolve_paths_from(directory));
         let references = self.monitor_reference.iter_mut().flat_map(OneOrMany::as_mut_slice);
         references.for_each(|reference| reference.resolve_paths_from(directory));
     }
@@ -206,13 +232,16 @@ impl Settings {
 /// Returns the name most similar to a mistyped one; `None` if none is similar.
 pub fn closest_name<'k>(typed: &str, names: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let similarity = |name: &str| strsim::jaro_winkler(typed, name);
-    names.max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|name| similarity(name) > 0.7)
+    names
+        .max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
+        .filter(|name| similarity(name) > 0.7)
 }
 
 /// Returns whether a detector is given as the path of a file, not by name.
 pub(crate) fn is_detector_file(detector: &Path) -> bool {
     let suffix = detector.extension().and_then(|suffix| suffix.to_str());
-    detector.components().count() > 1 || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"))
+    detector.components().count() > 1
+        || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"))
 }
 
 #[cfg(test)]
@@ -233,11 +262,20 @@ mod tests {
     #[test]
     fn the_error_for_a_wrong_type_says_where() {
         let error = parse("npt = \"many\"").unwrap_err().to_string();
-        assert!(error.contains("npt") && !error.contains('\n') && !error.contains("usize"), "{error}");
+        assert!(
+            error.contains("npt") && !error.contains('\n') && !error.contains("usize"),
+            "{error}"
+        );
         let error = parse("valid-min = \"low\"").unwrap_err().to_string();
-        assert!(error.contains("valid-min") && !error.contains('\n') && !error.contains("f64"), "{error}");
+        assert!(
+            error.contains("valid-min") && !error.contains('\n') && !error.contains("f64"),
+            "{error}"
+        );
         let error = parse("npt = 1\nnpt 5\n").unwrap_err().to_string();
-        assert!(error.starts_with("a.toml: line 2, column 5: ") && !error.contains('\n'), "{error}");
+        assert!(
+            error.starts_with("a.toml: line 2, column 5: ") && !error.contains('\n'),
+            "{error}"
+        );
         let error = parse("split = \"pseudo\"").unwrap_err().to_string();
         assert!(error.contains("expected no, bbox or full"), "{error}");
     }
@@ -265,7 +303,9 @@ mod tests {
         assert_eq!(settings.poni.unwrap().as_path(), Path::new("/dir/lab6.poni"));
         assert_eq!(settings.mask.unwrap().as_slice()[0].as_path(), Path::new("/abs/mask.edf"));
         assert_eq!(settings.poni_detector.unwrap().as_path(), Path::new("/dir/det.h5"));
-        let absolute = parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]").unwrap();
+        let absolute =
+            parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]")
+                .unwrap();
         assert_eq!(settings.monitor, absolute.monitor);
     }
 

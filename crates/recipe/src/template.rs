@@ -1,4 +1,5 @@
-//! The recipe that `plan-split --print-recipe` prints: every key with its meaning and its default or value.
+//! The recipe that `plan-split --print-recipe` prints: every key with its meaning and its default
+//! or value.
 
 use std::fmt::Write as _;
 
@@ -15,8 +16,8 @@ const TEMPLATE: &str = include_str!("template.toml");
 const UNITS_LINE: &str = "#   {units}";
 
 impl RecipeFile {
-    /// Returns the recipe in TOML with every key: the values of `flags` and of this file, and commented-out defaults.
-    /// Paths are absolute, so that the text may be saved anywhere.
+    /// Returns the recipe in TOML with every key: the values of `flags` and of this file, and
+    /// commented-out defaults. Paths are absolute, so that the text may be saved anywhere.
     pub fn to_toml(&self, flags: &Settings) -> String {
         let (settings, detectors) = self.settings_and_sections();
         let directory = std::env::current_dir().unwrap_or_default();
@@ -29,7 +30,8 @@ impl RecipeFile {
         let mut values = table(settings);
         let mut text = String::new();
         for line in TEMPLATE.lines() {
-            let key = line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
+            let key =
+                line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
             match key.and_then(|key| Some((key, values.remove(key)?))) {
                 Some((key, value)) => write_assignment(&mut text, key, &value),
                 None if line == UNITS_LINE => write_units(&mut text),
@@ -70,19 +72,30 @@ mod tests {
 
     /// Returns the template without the comment signs before the keys that are `wanted`.
     fn uncommented(wanted: impl Fn(&str) -> bool) -> String {
-        let line = |line: &'static str| match line.strip_prefix('#').and_then(|line| line.split_once(" = ")) {
+        let line = |line: &'static str| match line
+            .strip_prefix('#')
+            .and_then(|line| line.split_once(" = "))
+        {
             Some((key, _)) if wanted(key) && !key.contains(' ') => &line[1..],
             _ => line,
         };
-        TEMPLATE.split("\n## Detectors").next().unwrap().lines().map(line).collect::<Vec<_>>().join("\n")
+        TEMPLATE
+            .split("\n## Detectors")
+            .next()
+            .unwrap()
+            .lines()
+            .map(line)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]
     fn every_key_is_in_the_template_once_and_parses() {
         let settings = Settings::parse(&uncommented(|_| true), Path::new("t")).unwrap();
         let set = Table::try_from(&settings).unwrap();
-        let keys =
-            TEMPLATE.lines().filter(|line| line.starts_with('#') && line.contains(" = ") && !line.starts_with("# "));
+        let keys = TEMPLATE.lines().filter(|line| {
+            line.starts_with('#') && line.contains(" = ") && !line.starts_with("# ")
+        });
         // The example of a section has one more key.
         assert_eq!(
             (keys.count() - 1, set.len()),
@@ -92,10 +105,20 @@ mod tests {
 
     #[test]
     fn defaults_in_the_template_are_the_defaults() {
-        let defaults = ["npt", "npt-azim", "unit", "azimuth-range", "split", "detector-mask", "dummy", "solid-angle"];
+        let defaults = [
+            "npt",
+            "npt-azim",
+            "unit",
+            "azimuth-range",
+            "split",
+            "detector-mask",
+            "dummy",
+            "solid-angle",
+        ];
         let more = ["mean", "error-model", "error", "empty", "image-operation"];
         let geometry = "geometry = 'Distance: 1'\n";
-        let resolve = |text: &str| Recipe::resolve(&Settings::parse(text, Path::new("t")).unwrap()).unwrap();
+        let resolve =
+            |text: &str| Recipe::resolve(&Settings::parse(text, Path::new("t")).unwrap()).unwrap();
         let text = uncommented(|key| defaults.contains(&key) || more.contains(&key));
         let explicit = resolve(&format!("{geometry}{text}"));
         let default = resolve(geometry);
@@ -117,10 +140,13 @@ mod tests {
         for ((_, found), (_, expected)) in again.sections().into_iter().zip(file.sections()) {
             assert_eq!(found, flags.clone().with_defaults(expected), "{printed}");
         }
-        let units = printed.lines().filter(|line| Unit::all().any(|unit| line.starts_with(&format!("#   {unit} "))));
+        let units = printed
+            .lines()
+            .filter(|line| Unit::all().any(|unit| line.starts_with(&format!("#   {unit} "))));
         assert_eq!(units.count(), Unit::all().len(), "{printed}");
         assert!(
-            printed.contains("geometry = '''\nDistance: 1\nPoni1: 0\n'''\n") && printed.contains("#unit = "),
+            printed.contains("geometry = '''\nDistance: 1\nPoni1: 0\n'''\n")
+                && printed.contains("#unit = "),
             "{printed}"
         );
     }

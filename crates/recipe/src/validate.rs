@@ -1,8 +1,11 @@
 //! Validation of a recipe's values, alone and in combination.
 
-use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource};
+use crate::{
+    ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource,
+};
 
-/// Largest number of bins, about that of pixels of a large detector: more bins take memory and show nothing.
+/// Largest number of bins, about that of pixels of a large detector: more bins take memory and show
+/// nothing.
 const MAX_BINS: u64 = 1 << 24;
 
 impl Recipe {
@@ -19,9 +22,10 @@ impl Recipe {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
                 refuse("polarization", format!("{factor}: expected a number from -1 to 1"))
             }
-            (_, Some(offset)) if !offset.is_finite() => {
-                refuse("polarization-offset", format!("{offset}: expected a finite number of degrees"))
-            }
+            (_, Some(offset)) if !offset.is_finite() => refuse(
+                "polarization-offset",
+                format!("{offset}: expected a finite number of degrees"),
+            ),
             _ => self.validate_error_model(),
         }
     }
@@ -34,7 +38,10 @@ impl Recipe {
         if let Some([first, .., last]) = self.azimuth_edges.as_deref()
             && last - first > 360.0
         {
-            return refuse("azimuth-edges", format!("{first} to {last}: expected at most a full circle, 360 degrees"));
+            return refuse(
+                "azimuth-edges",
+                format!("{first} to {last}: expected at most a full circle, 360 degrees"),
+            );
         }
         if !(1..=1 << 20).contains(&self.npt) {
             return refuse("npt", format!("{}: expected 1 to 1048576 bins", self.npt));
@@ -43,28 +50,40 @@ impl Recipe {
             return refuse("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
         }
         if self.npt * self.npt_azim > MAX_BINS {
-            let why = format!("{} x {} bins: expected at most {MAX_BINS} in all", self.npt, self.npt_azim);
+            let why = format!(
+                "{} x {} bins: expected at most {MAX_BINS} in all",
+                self.npt, self.npt_azim
+            );
             return refuse("npt-azim", why);
         }
         Ok(())
     }
 
-    /// Checks the orientation of the sample, which other units than those of the sample's frame do not depend on.
+    /// Checks the orientation of the sample, which other units than those of the sample's frame do
+    /// not depend on.
     fn validate_sample(&self) -> Result<(), RecipeError> {
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
         let angles = [("incident-angle", self.incident_angle), ("tilt-angle", self.tilt_angle)];
-        if let Some((key, Some(angle))) = angles.into_iter().find(|(_, angle)| !angle.is_none_or(f64::is_finite)) {
+        if let Some((key, Some(angle))) =
+            angles.into_iter().find(|(_, angle)| !angle.is_none_or(f64::is_finite))
+        {
             return refuse(key, format!("{angle}: expected a finite number of degrees"));
         }
         if let Err(why) = self.sample_frame() {
             return refuse("sample-orientation", why.to_string());
         }
         let is_set = angles.map(|(key, angle)| (key, angle.is_some()));
-        let is_set = is_set.into_iter().chain([("sample-orientation", self.sample_orientation.is_some())]);
+        let is_set =
+            is_set.into_iter().chain([("sample-orientation", self.sample_orientation.is_some())]);
         match is_set.into_iter().find(|(_, is_set)| *is_set && !self.unit.depends_on_sample()) {
             Some((key, _)) => {
                 let unit = self.unit;
-                refuse(key, format!("set with unit {unit}, which does not depend on the sample; expected another unit"))
+                refuse(
+                    key,
+                    format!(
+                        "set with unit {unit}, which does not depend on the sample; expected another unit"
+                    ),
+                )
             }
             None => Ok(()),
         }
@@ -72,24 +91,37 @@ impl Recipe {
 
     fn validate_ranges(&self) -> Result<(), RecipeError> {
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
-        for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
+        for (key, range) in
+            [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)]
+        {
             if let Some([low, high]) = range
                 && !(low.is_finite() && high.is_finite() && low < high)
             {
-                return refuse(key, format!("{low},{high}: expected two finite numbers, the lower first"));
+                return refuse(
+                    key,
+                    format!("{low},{high}: expected two finite numbers, the lower first"),
+                );
             }
         }
         if let Some([low, high]) = self.azimuth_range
             && high - low > 360.0
         {
-            return refuse("azimuth-range", format!("{low},{high}: expected at most a full circle, 360 degrees"));
+            return refuse(
+                "azimuth-range",
+                format!("{low},{high}: expected at most a full circle, 360 degrees"),
+            );
         }
         match (self.valid_min, self.valid_max) {
-            (Some(low), _) if !low.is_finite() => refuse("valid-min", format!("{low}: expected a finite number")),
-            (_, Some(high)) if !high.is_finite() => refuse("valid-max", format!("{high}: expected a finite number")),
-            (_, Some(high)) if high < 0.0 => {
-                refuse("valid-max", format!("{high}: expected at least 0; a negative limit masks every photon count"))
+            (Some(low), _) if !low.is_finite() => {
+                refuse("valid-min", format!("{low}: expected a finite number"))
             }
+            (_, Some(high)) if !high.is_finite() => {
+                refuse("valid-max", format!("{high}: expected a finite number"))
+            }
+            (_, Some(high)) if high < 0.0 => refuse(
+                "valid-max",
+                format!("{high}: expected at least 0; a negative limit masks every photon count"),
+            ),
             (Some(low), Some(high)) if low > high => {
                 refuse("valid-max", format!("{high}: expected at least valid-min, {low}"))
             }
@@ -103,45 +135,67 @@ impl Recipe {
         let model = self.error_model;
         match (model.variance_source() == VarianceSource::Image, self.variance.is_some()) {
             (true, false) => {
-                let why = format!("missing; error-model {model} needs an image of variances (--variance)");
+                let why = format!(
+                    "missing; error-model {model} needs an image of variances (--variance)"
+                );
                 return refuse("variance", &why);
             }
             (false, true) => {
-                let with_image = ErrorModel::list(|other| other.variance_source() == VarianceSource::Image);
-                return refuse("variance", &format!("set with another error-model; expected error-model {with_image}"));
+                let with_image =
+                    ErrorModel::list(|other| other.variance_source() == VarianceSource::Image);
+                return refuse(
+                    "variance",
+                    &format!("set with another error-model; expected error-model {with_image}"),
+                );
             }
             _ => (),
         }
         if !model.has_errors() && self.error == ErrorMeasure::Std {
-            return refuse("error", &format!("std with error-model {model}; expected another error-model"));
+            return refuse(
+                "error",
+                &format!("std with error-model {model}; expected another error-model"),
+            );
         }
         if self.error_floor != ErrorFloor::Pixel && !model.is_counting_statistics() {
             let counting = ErrorModel::list(ErrorModel::is_counting_statistics);
-            let why = format!("set without counting statistics; expected error-model {counting}, or no error-floor");
+            let why = format!(
+                "set without counting statistics; expected error-model {counting}, or no error-floor"
+            );
             return refuse("error-floor", &why);
         }
-        let averages = [("sigma-clip", self.sigma_clip.is_some()), ("median", self.median.is_some())];
-        if let Some((key, _)) = averages.into_iter().find(|(_, is_set)| *is_set && self.mean == Mean::Unweighted) {
+        let averages =
+            [("sigma-clip", self.sigma_clip.is_some()), ("median", self.median.is_some())];
+        if let Some((key, _)) =
+            averages.into_iter().find(|(_, is_set)| *is_set && self.mean == Mean::Unweighted)
+        {
             return refuse(key, "set together with mean unweighted; expected one of them");
         }
         if self.sigma_clip.is_some() && self.median.is_some() {
             return refuse("median", "set together with sigma-clip; expected one of them");
         }
         if self.sigma_clip.is_some() && !model.has_errors() {
-            let why = format!("needs a standard deviation; expected another error-model than {model}");
+            let why =
+                format!("needs a standard deviation; expected another error-model than {model}");
             return refuse("sigma-clip", &why);
         }
         let is_from_spread = |model: ErrorModel| model.spread_use() == SpreadUse::ClippingAndResult;
         if self.median.is_some() && is_from_spread(model) {
             let others = ErrorModel::list(|other| !is_from_spread(other));
-            return refuse("median", &format!("has no {model} errors; expected error-model {others}"));
+            return refuse(
+                "median",
+                &format!("has no {model} errors; expected error-model {others}"),
+            );
         }
         Ok(())
     }
 }
 
 /// Checks that there are at least `min_count` edges, all finite and rising.
-fn check_edges(key: &'static str, edges: Option<&[f64]>, min_count: usize) -> Result<(), RecipeError> {
+fn check_edges(
+    key: &'static str,
+    edges: Option<&[f64]>,
+    min_count: usize,
+) -> Result<(), RecipeError> {
     let refuse = |why: String| Err(RecipeError::Setting { key, why });
     let Some(edges) = edges else { return Ok(()) };
     if edges.len() < min_count {
@@ -151,7 +205,9 @@ fn check_edges(key: &'static str, edges: Option<&[f64]>, min_count: usize) -> Re
         return refuse(format!("{edge}: expected finite numbers"));
     }
     match edges.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => refuse(format!("{} is followed by {}; expected rising numbers", pair[0], pair[1])),
+        Some(pair) => {
+            refuse(format!("{} is followed by {}; expected rising numbers", pair[0], pair[1]))
+        }
         None => Ok(()),
     }
 }
@@ -160,7 +216,10 @@ fn check_edges(key: &'static str, edges: Option<&[f64]>, min_count: usize) -> Re
 mod tests {
     use std::path::Path;
 
-    use crate::{ErrorMeasure, ErrorModel, MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings, Split};
+    use crate::{
+        ErrorMeasure, ErrorModel, MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings,
+        Split,
+    };
 
     fn settings(dir: &Path) -> Settings {
         std::fs::write(dir.join("m.npy"), "image").unwrap();
@@ -177,35 +236,57 @@ mod tests {
         assert!(refuse(|all| all.npt = Some(0)).starts_with("npt: 0: expected"));
         assert!(refuse(|all| all.radial_range = Some([2.0, 1.0])).contains("lower first"));
         assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
-        assert!(refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000))).contains("at most 16777216"));
+        assert!(
+            refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000)))
+                .contains("at most 16777216")
+        );
         assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
         assert!(
-            refuse(|all| all.radial_edges = Some(vec![1.0])).starts_with("radial-edges: 1 given; expected at least 2")
+            refuse(|all| all.radial_edges = Some(vec![1.0]))
+                .starts_with("radial-edges: 1 given; expected at least 2")
         );
         assert!(
-            refuse(|all| all.radial_edges = Some(vec![1.0, 3.0, 3.0])).contains("3 is followed by 3; expected rising")
+            refuse(|all| all.radial_edges = Some(vec![1.0, 3.0, 3.0]))
+                .contains("3 is followed by 3; expected rising")
         );
-        assert!(refuse(|all| all.radial_edges = Some(vec![1.0, f64::NAN])).contains("expected finite numbers"));
-        assert!(refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0])).contains("expected at least 3"));
-        assert!(refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0, 361.0])).contains("full circle"));
+        assert!(
+            refuse(|all| all.radial_edges = Some(vec![1.0, f64::NAN]))
+                .contains("expected finite numbers")
+        );
+        assert!(
+            refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0])).contains("expected at least 3")
+        );
+        assert!(
+            refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0, 361.0])).contains("full circle")
+        );
         let both = refuse(|all| (all.radial_edges, all.npt) = (Some(vec![1.0, 2.0]), Some(1)));
         assert!(both.starts_with("npt: set together with radial-edges"), "{both}");
-        let both = refuse(|all| (all.azimuth_edges, all.azimuth_range) = (Some(vec![1.0, 2.0, 4.0]), Some([1.0, 4.0])));
+        let both = refuse(|all| {
+            (all.azimuth_edges, all.azimuth_range) = (Some(vec![1.0, 2.0, 4.0]), Some([1.0, 4.0]))
+        });
         assert!(both.starts_with("azimuth-range: set together with azimuth-edges"), "{both}");
         assert!(refuse(|all| all.geometry = None).contains("--poni"));
         assert!(refuse(|all| all.valid_max = Some(f64::NAN)).contains("expected a finite number"));
-        assert!(refuse(|all| all.valid_max = Some(-1.0)).starts_with("valid-max: -1: expected at least 0"));
+        assert!(
+            refuse(|all| all.valid_max = Some(-1.0))
+                .starts_with("valid-max: -1: expected at least 0")
+        );
         assert!(
             refuse(|all| (all.valid_min, all.valid_max) = (Some(2.0), Some(1.0)))
                 .contains("expected at least valid-min")
         );
         assert!(refuse(|all| all.polarization_offset = Some(1.0)).contains("without polarization"));
-        assert!(refuse(|all| all.flat_mode = Some(crate::FlatMode::Multiply)).contains("without flat"));
+        assert!(
+            refuse(|all| all.flat_mode = Some(crate::FlatMode::Multiply)).contains("without flat")
+        );
         assert!(
             refuse(|all| all.monitor_reference = Some(OneOrMany::One(ReferenceSetting::Mean)))
                 .contains("for 0 monitors")
         );
-        assert!(refuse(|all| all.monitor = Some(OneOrMany::One(MonitorSetting::Number(0.0)))).contains("other than 0"));
+        assert!(
+            refuse(|all| all.monitor = Some(OneOrMany::One(MonitorSetting::Number(0.0))))
+                .contains("other than 0")
+        );
     }
 
     #[test]
@@ -218,16 +299,29 @@ mod tests {
         };
         let clipped = resolve(|all| all.sigma_clip = "4".parse().ok()).unwrap();
         assert_eq!((clipped.split, clipped.error_model), (Split::No, ErrorModel::Poisson));
-        assert_ne!(clipped.digest(), resolve(|all| all.sigma_clip = "4,4".parse().ok()).unwrap().digest());
+        assert_ne!(
+            clipped.digest(),
+            resolve(|all| all.sigma_clip = "4,4".parse().ok()).unwrap().digest()
+        );
         let refuse = |change| resolve(change).unwrap_err();
-        let both = refuse(|all| (all.sigma_clip, all.median) = ("4".parse().ok(), "50".parse().ok()));
+        let both =
+            refuse(|all| (all.sigma_clip, all.median) = ("4".parse().ok(), "50".parse().ok()));
         assert!(both.starts_with("median: set together with sigma-clip"), "{both}");
-        let none = refuse(|all| (all.sigma_clip, all.error_model) = ("4".parse().ok(), Some(ErrorModel::No)));
+        let none = refuse(|all| {
+            (all.sigma_clip, all.error_model) = ("4".parse().ok(), Some(ErrorModel::No))
+        });
         assert!(none.starts_with("sigma-clip: needs"), "{none}");
-        assert!(refuse(|all| all.error_model = Some(ErrorModel::Variance)).starts_with("variance: missing"));
-        let spread = refuse(|all| (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal)));
+        assert!(
+            refuse(|all| all.error_model = Some(ErrorModel::Variance))
+                .starts_with("variance: missing")
+        );
+        let spread = refuse(|all| {
+            (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal))
+        });
         assert!(spread.starts_with("median: has no azimuthal errors"), "{spread}");
-        let none = refuse(|all| (all.error, all.error_model) = (Some(ErrorMeasure::Std), Some(ErrorModel::No)));
+        let none = refuse(|all| {
+            (all.error, all.error_model) = (Some(ErrorMeasure::Std), Some(ErrorModel::No))
+        });
         assert!(none.starts_with("error: std with error-model no"), "{none}");
     }
 

@@ -6,27 +6,53 @@ use std::io;
 use std::path::Path;
 
 use recipe::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError, Quantiles,
-    Recipe, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion,
+    MedianError, Quantiles, Recipe, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip,
+    Split,
 };
 
 #[test]
 fn recipe_errors() {
     let path = || "/r.toml".into();
     let detector = || "p3".to_owned();
-    let setting = || RecipeError::Setting { key: "npt", why: "0: expected 1 to 1048576 bins".to_owned() };
+    let setting =
+        || RecipeError::Setting { key: "npt", why: "0: expected 1 to 1048576 bins".to_owned() };
     let errors = [
         RecipeError::Io { path: path(), why: io::Error::from_raw_os_error(2) },
         RecipeError::Syntax { path: path(), why: "expected a JSON object".to_owned() },
-        RecipeError::UnknownKey { path: path(), key: "nptt".to_owned(), nearest: Some("npt".to_owned()) },
+        RecipeError::UnknownKey {
+            path: path(),
+            key: "nptt".to_owned(),
+            nearest: Some("npt".to_owned()),
+        },
         RecipeError::UnknownKey { path: path(), key: "zzz".to_owned(), nearest: None },
-        RecipeError::Import { path: path(), key: "unit".to_owned(), why: "3: expected the name of a unit".to_owned() },
-        RecipeError::SectionGlob { path: path(), section: "a[".to_owned(), why: "unclosed character class".to_owned() },
-        RecipeError::NoSection { path: path(), detector: detector(), sections: vec!["e1".to_owned(), "e*".to_owned()] },
-        RecipeError::SeveralSections { path: path(), detector: detector(), sections: vec!["p*".into(), "*3".into()] },
+        RecipeError::Import {
+            path: path(),
+            key: "unit".to_owned(),
+            why: "3: expected the name of a unit".to_owned(),
+        },
+        RecipeError::SectionGlob {
+            path: path(),
+            section: "a[".to_owned(),
+            why: "unclosed character class".to_owned(),
+        },
+        RecipeError::NoSection {
+            path: path(),
+            detector: detector(),
+            sections: vec!["e1".to_owned(), "e*".to_owned()],
+        },
+        RecipeError::SeveralSections {
+            path: path(),
+            detector: detector(),
+            sections: vec!["p*".into(), "*3".into()],
+        },
         setting(),
         setting().in_file(Path::new("/r.toml")),
-        RecipeError::Changed { path: path(), found: "00ff".to_owned(), expected: "ff00".to_owned() },
+        RecipeError::Changed {
+            path: path(),
+            found: "00ff".to_owned(),
+            expected: "ff00".to_owned(),
+        },
         RecipeError::NewerVersion { path: path(), found: 2 },
     ];
     let messages = [
@@ -51,16 +77,34 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
     for (settings, expected) in [
         ("npt = 0", "npt: 0: expected 1 to 1048576 bins"),
         ("npt-azim = 0", "npt-azim: 0: expected 1 to 36000 bins"),
-        ("npt = 1000000\nnpt-azim = 36000", "npt-azim: 1000000 x 36000 bins: expected at most 16777216 in all"),
-        ("radial-range = [2, 1]", "radial-range: 2,1: expected two finite numbers, the lower first"),
-        ("azimuth-range = [0, 361]", "azimuth-range: 0,361: expected at most a full circle, 360 degrees"),
+        (
+            "npt = 1000000\nnpt-azim = 36000",
+            "npt-azim: 1000000 x 36000 bins: expected at most 16777216 in all",
+        ),
+        (
+            "radial-range = [2, 1]",
+            "radial-range: 2,1: expected two finite numbers, the lower first",
+        ),
+        (
+            "azimuth-range = [0, 361]",
+            "azimuth-range: 0,361: expected at most a full circle, 360 degrees",
+        ),
         ("radial-edges = [1]", "radial-edges: 1 given; expected at least 2 numbers"),
         ("radial-edges = [1, nan]", "radial-edges: NaN: expected finite numbers"),
         ("radial-edges = [1, 3, 2]", "radial-edges: 3 is followed by 2; expected rising numbers"),
-        ("azimuth-edges = [0, 9, 361]", "azimuth-edges: 0 to 361: expected at most a full circle, 360 degrees"),
-        ("radial-edges = [1, 2]\nnpt = 1", "npt: set together with radial-edges; expected one of them"),
+        (
+            "azimuth-edges = [0, 9, 361]",
+            "azimuth-edges: 0 to 361: expected at most a full circle, 360 degrees",
+        ),
+        (
+            "radial-edges = [1, 2]\nnpt = 1",
+            "npt: set together with radial-edges; expected one of them",
+        ),
         ("polarization = 2", "polarization: 2: expected a number from -1 to 1"),
-        ("polarization-offset = 1", "polarization-offset: set without polarization; expected both, or neither"),
+        (
+            "polarization-offset = 1",
+            "polarization-offset: set without polarization; expected both, or neither",
+        ),
         ("incident-angle = nan", "incident-angle: NaN: expected a finite number of degrees"),
         ("sample-orientation = 9", "sample-orientation: 9: expected 1 to 8, as in EXIF"),
         (
@@ -70,19 +114,31 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
         ("flat-mode = 'divide'", "flat-mode: set without flat; expected both, or neither"),
         ("median-error = 'pyfai'", "median-error: set without median; expected both, or neither"),
         ("valid-min = nan", "valid-min: NaN: expected a finite number"),
-        ("valid-max = -1", "valid-max: -1: expected at least 0; a negative limit masks every photon count"),
+        (
+            "valid-max = -1",
+            "valid-max: -1: expected at least 0; a negative limit masks every photon count",
+        ),
         ("valid-min = 3\nvalid-max = 1", "valid-max: 1: expected at least valid-min, 3"),
         (
             "error-model = 'variance'",
             "variance: missing; error-model variance needs an image of variances (--variance)",
         ),
-        ("error-model = 'no'\nerror = 'std'", "error: std with error-model no; expected another error-model"),
+        (
+            "error-model = 'no'\nerror = 'std'",
+            "error: std with error-model no; expected another error-model",
+        ),
         (
             "error-model = 'azimuthal'\nerror-floor = 'bin'",
             "error-floor: set without counting statistics; expected error-model poisson or hybrid, or no error-floor",
         ),
-        ("sigma-clip = 5\nmedian = 50", "median: set together with sigma-clip; expected one of them"),
-        ("median = 50\nmean = 'unweighted'", "median: set together with mean unweighted; expected one of them"),
+        (
+            "sigma-clip = 5\nmedian = 50",
+            "median: set together with sigma-clip; expected one of them",
+        ),
+        (
+            "median = 50\nmean = 'unweighted'",
+            "median: set together with mean unweighted; expected one of them",
+        ),
         (
             "sigma-clip = 5\nerror-model = 'no'",
             "sigma-clip: needs a standard deviation; expected another error-model than no",
@@ -92,14 +148,19 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
             "median: has no azimuthal errors; expected error-model no, poisson, hybrid or variance",
         ),
         ("monitor = 0", "monitor: 0: expected a finite number other than 0"),
-        ("monitor-reference = 1", "monitor-reference: 1 given for 0 monitors; expected one for each"),
+        (
+            "monitor-reference = 1",
+            "monitor-reference: 1 given for 0 monitors; expected one for each",
+        ),
         (
             "monitor = [{name = 'a', reference = 'mean'}, {name = 'b', reference = 1}]",
             "monitor-reference: mean: the mean is that of the product of all monitors; \
              expected mean for all of them, or for none",
         ),
     ] {
-        let settings = Settings::parse(&format!("geometry = 'Distance: 1'\n{settings}"), Path::new("r.toml")).unwrap();
+        let settings =
+            Settings::parse(&format!("geometry = 'Distance: 1'\n{settings}"), Path::new("r.toml"))
+                .unwrap();
         assert_eq!(Recipe::resolve(&settings).unwrap_err().to_string(), expected);
     }
     assert_eq!(

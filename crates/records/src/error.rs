@@ -69,8 +69,8 @@ pub enum FieldError {
     RepeatedFrame(std::path::PathBuf),
 }
 
-/// Describes a JSON error in words that don't presume Rust, and without serde's line number, which is always 1
-/// because a record is one line.
+/// Describes a JSON error in words that don't presume Rust, and without serde's line number, which
+/// is always 1 because a record is one line.
 pub(crate) fn describe_json_error(why: &serde_json::Error) -> String {
     let words = [
         (" at line 1 column ", ", column "),

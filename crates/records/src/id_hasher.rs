@@ -2,8 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// Hashes the parts of an id. The length of each part precedes it, so that different lists of parts never give the
-/// same bytes.
+/// Hashes the parts of an id. The length of each part precedes it, so that different lists of parts
+/// never give the same bytes.
 ///
 /// ```
 /// let one = records::IdHasher::new("scan").add_text("ab").add_text("c").to_short_hex();

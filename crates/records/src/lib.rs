@@ -1,7 +1,9 @@
-//! The records that azpipe's filters exchange, and the best page to begin with: it defines the words of all crates.
+//! The records that azpipe's filters exchange, and the best page to begin with: it defines the
+//! words of all crates.
 //!
 //! # The pipe
-//! azpipe turns detector frames into diffraction patterns. Its programs are Unix filters, which read and write records:
+//! azpipe turns detector frames into diffraction patterns. Its programs are Unix filters, which
+//! read and write records:
 //!
 //! ```sh
 //! scan-find /data/visitor | plan-split --poni lab6.poni --out PROCESSED | ai-integrate | gather > summaries.jsonl
@@ -34,9 +36,10 @@
 //! | output root | the directory `OUT` of finals and parts: `plan-split --out` |
 //!
 //! # The format
-//! A record is one JSON object on one line, which begins with `type`, `v` and `id`. Every line can be read on its own. Fields that this version does not know are kept and written again. A record of
-//! a newer version is refused. A path that is not UTF-8 is written as `<name>_b64`, the base64 of its bytes, in place
-//! of `<name>`.
+//! A record is one JSON object on one line, which begins with `type`, `v` and `id`. Every line can
+//! be read on its own. Fields that this version does not know are kept and written again. A record
+//! of a newer version is refused. A path that is not UTF-8 is written as `<name>_b64`, the base64
+//! of its bytes, in place of `<name>`.
 //!
 //! ```
 //! use records::{Record, Fail};

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// The marker before the base64 of a path, between [`RawPath`] and the `_b64` field. No path can begin with it,
-/// because a path holds no NUL.
+/// The marker before the base64 of a path, between [`RawPath`] and the `_b64` field. No path can
+/// begin with it, because a path holds no NUL.
 const B64_MARKER: &str = "\0b64:";
 
 /// A path in a record, which may hold any bytes.
@@ -24,18 +24,20 @@ impl RawPath {
         &self.0
     }
 
-    /// Returns whether the path stays below the directory that it is joined to: it is relative, not empty, and has no
-    /// `..` component.
+    /// Returns whether the path stays below the directory that it is joined to: it is relative, not
+    /// empty, and has no `..` component.
     pub fn is_contained(&self) -> bool {
         use std::path::Component::{CurDir, Normal};
-        self.0.components().next().is_some() && self.0.components().all(|part| matches!(part, Normal(_) | CurDir))
+        self.0.components().next().is_some()
+            && self.0.components().all(|part| matches!(part, Normal(_) | CurDir))
     }
 }
 
-/// Returns the relative path from a directory to a file, both absolute, by their names only, with `..` for each
-/// directory to leave. The relative path stays the same when both are moved together.
+/// Returns the relative path from a directory to a file, both absolute, by their names only, with
+/// `..` for each directory to leave. The relative path stays the same when both are moved together.
 pub fn relative_path(directory: &Path, file: &Path) -> PathBuf {
-    let (from, to): (Vec<_>, Vec<_>) = (directory.components().collect(), file.components().collect());
+    let (from, to): (Vec<_>, Vec<_>) =
+        (directory.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
     let up = from[shared..].iter().map(|_| std::path::Component::ParentDir);
     up.chain(to[shared..].iter().copied()).collect()
@@ -107,8 +109,9 @@ pub(crate) fn take_b64_fields(value: Value) -> Value {
     })
 }
 
-/// Returns whether the base64 stands for bytes that a plain string could not hold. Only such bytes are read as a
-/// path, so that a user's own `..._b64` field with other content is written unchanged.
+/// Returns whether the base64 stands for bytes that a plain string could not hold. Only such bytes
+/// are read as a path, so that a user's own `..._b64` field with other content is written
+/// unchanged.
 fn is_path_bytes(coded: &str) -> bool {
     STANDARD.decode(coded).is_ok_and(|bytes| OsStr::from_bytes(&bytes).to_str().is_none())
 }
@@ -116,9 +119,13 @@ fn is_path_bytes(coded: &str) -> bool {
 fn rename_fields(value: Value, field: &impl Fn(String, Value) -> (String, Value)) -> Value {
     match value {
         Value::Object(map) => Value::Object(
-            map.into_iter().map(|(key, value)| field(key, rename_fields(value, field))).collect::<Map<_, _>>(),
+            map.into_iter()
+                .map(|(key, value)| field(key, rename_fields(value, field)))
+                .collect::<Map<_, _>>(),
         ),
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| rename_fields(item, field)).collect()),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().map(|item| rename_fields(item, field)).collect())
+        }
         other => other,
     }
 }
@@ -139,10 +146,15 @@ mod tests {
 
     #[test]
     fn a_path_between_two_places_stays_where_both_are_moved() {
-        let between = |from: &str, to: &str| relative_path(Path::new(from), Path::new(to)).display().to_string();
+        let between = |from: &str, to: &str| {
+            relative_path(Path::new(from), Path::new(to)).display().to_string()
+        };
         assert_eq!(between("/raw/s", "/raw/s/scan0001/p3.h5"), "scan0001/p3.h5");
         assert_eq!(between("/raw/s", "/raw/lima/p3.h5"), "../lima/p3.h5");
-        assert_eq!(between("/a/raw/s", "/a/raw/lima/p3.h5"), between("/b/c/raw/s", "/b/c/raw/lima/p3.h5"));
+        assert_eq!(
+            between("/a/raw/s", "/a/raw/lima/p3.h5"),
+            between("/b/c/raw/s", "/b/c/raw/lima/p3.h5")
+        );
         assert_eq!(between("/a/b", "/c"), "../../c");
         assert_eq!(between("/raw/s", "/raw/s2/p3.h5"), "../s2/p3.h5");
     }

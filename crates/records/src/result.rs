@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Absent, Extra, RawPath, ScanState, Spans, Task};
 
-/// A result record: the outcome of one recipe of a task. Its `type` is `result`, and its `id` is that of the task. A
-/// task of several recipes has one result for each. Bytes read and seconds are divided evenly among the recipes that
-/// had frames to integrate, so that the results add up.
+/// A result record: the outcome of one recipe of a task. Its `type` is `result`, and its `id` is
+/// that of the task. A task of several recipes has one result for each. Bytes read and seconds are
+/// divided evenly among the recipes that had frames to integrate, so that the results add up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
     /// The fields of the task record.
@@ -24,8 +24,8 @@ pub struct TaskResult {
     pub part_digest: Option<String>,
     /// The number of stored bytes read.
     pub read_bytes: u64,
-    /// This recipe's share of the bytes sent to the device (chunks, and the offsets of their blocks); 0 without a
-    /// device.
+    /// This recipe's share of the bytes sent to the device (chunks, and the offsets of their
+    /// blocks); 0 without a device.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
     /// Seconds of each stage, summed over the threads.
@@ -34,9 +34,9 @@ pub struct TaskResult {
     pub device: String,
     /// `cpu` or `opencl`, or `opencl+cpu` if the device did not integrate all frames.
     pub engine: String,
-    /// The decode path of the task's frames through the processor's kernels, for people: the instruction set, how
-    /// many frames took which path, and the reason for a slow path. Absent if the processor integrated no frames.
-    /// Older versions called it `way`.
+    /// The decode path of the task's frames through the processor's kernels, for people: the
+    /// instruction set, how many frames took which path, and the reason for a slow path. Absent if
+    /// the processor integrated no frames. Older versions called it `way`.
     #[serde(default, alias = "way", skip_serializing_if = "String::is_empty")]
     pub decode_path: String,
     /// The name of the machine.
@@ -57,7 +57,8 @@ pub struct Seconds {
     pub integrate: f64,
     /// Writing, syncing and renaming the part.
     pub write: f64,
-    /// Wall-clock time from the task's start to its end. The end of a task may overlap the start of the next.
+    /// Wall-clock time from the task's start to its end. The end of a task may overlap the start of
+    /// the next.
     pub wall: f64,
 }
 
@@ -74,8 +75,8 @@ impl Seconds {
     }
 }
 
-/// A summary record: the final file of one scan. Its `type` is `summary`, and its `id` is a digest of scan and
-/// recipe.
+/// A summary record: the final file of one scan. Its `type` is `summary`, and its `id` is a digest
+/// of scan and recipe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The digest of scan and recipe.
@@ -100,16 +101,18 @@ pub struct Summary {
     /// Frames without a pattern, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Absent>,
-    /// True if every frame of the scan has a pattern, including the frames that a running scan has yet to take.
+    /// True if every frame of the scan has a pattern, including the frames that a running scan has
+    /// yet to take.
     pub complete: bool,
-    /// True if every frame that could be integrated has a pattern, so that running the pipe again would add nothing.
-    /// Frames whose data is missing or was never taken do not count.
+    /// True if every frame that could be integrated has a pattern, so that running the pipe again
+    /// would add nothing. Frames whose data is missing or was never taken do not count.
     #[serde(default)]
     pub up_to_date: bool,
     /// The state of the scan.
     #[serde(default)]
     pub scan_state: ScanState,
-    /// A digest of the final's data, which is equal for equal patterns, however the work was divided into tasks.
+    /// A digest of the final's data, which is equal for equal patterns, however the work was
+    /// divided into tasks.
     pub data_digest: String,
     /// Seconds of each stage, summed over the parts.
     pub seconds: Seconds,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The frames `start`, `start + step`, … below `stop`. The wire format is `[start, stop]`, or `[start, stop, step]`
-/// if the step is not 1.
+/// The frames `start`, `start + step`, … below `stop`. The wire format is `[start, stop]`, or
+/// `[start, stop, step]` if the step is not 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     start: u64,
@@ -22,8 +22,9 @@ impl Span {
         Self::strided(frame, 1, 1)
     }
 
-    /// Creates a span of `count` frames from `start` on, `step` apart; a step of 0 counts as 1. The span is cut at
-    /// the largest number, which no frame has: frame numbers in records stay below [`Spans::MAX_FRAMES`].
+    /// Creates a span of `count` frames from `start` on, `step` apart; a step of 0 counts as 1. The
+    /// span is cut at the largest number, which no frame has: frame numbers in records stay below
+    /// [`Spans::MAX_FRAMES`].
     pub fn strided(start: u64, count: u64, step: u64) -> Self {
         let step = if count < 2 { 1 } else { step.max(1) };
         let stop = match count.checked_sub(1) {
@@ -59,7 +60,8 @@ impl Span {
     }
 
     pub(crate) fn contains(&self, frame: u64) -> bool {
-        (self.start..self.stop).contains(&frame) && frame.abs_diff(self.start).is_multiple_of(self.step)
+        (self.start..self.stop).contains(&frame)
+            && frame.abs_diff(self.start).is_multiple_of(self.step)
     }
 
     /// Iterates over the frames in order.
@@ -102,7 +104,11 @@ impl<'de> Deserialize<'de> for Span {
         let (start, stop, step) = match Vec::<u64>::deserialize(deserializer)?[..] {
             [start, stop] => (start, stop, 1),
             [start, stop, step] => (start, stop, step),
-            _ => return Err(D::Error::custom("expected a frame range [start, stop] or [start, stop, step]")),
+            _ => {
+                return Err(D::Error::custom(
+                    "expected a frame range [start, stop] or [start, stop, step]",
+                ));
+            }
         };
         if stop < start || step == 0 {
             return Err(D::Error::custom(format!(
@@ -113,7 +119,8 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Explains why a list of frame ranges is refused. Ranges are cited as records write them: without their end.
+/// Explains why a list of frame ranges is refused. Ranges are cited as records write them: without
+/// their end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpansError {
     /// A frame number is larger than any scan's.
@@ -140,12 +147,16 @@ pub struct Spans(Vec<Span>);
 impl TryFrom<Vec<Span>> for Spans {
     type Error = SpansError;
 
-    /// Refuses numbers that no scan has, so that listing the frames of a record takes limited memory.
+    /// Refuses numbers that no scan has, so that listing the frames of a record takes limited
+    /// memory.
     fn try_from(spans: Vec<Span>) -> Result<Self, SpansError> {
-        if let Some(&Span { start, stop, .. }) = spans.iter().find(|span| span.stop > Self::MAX_FRAMES) {
+        if let Some(&Span { start, stop, .. }) =
+            spans.iter().find(|span| span.stop > Self::MAX_FRAMES)
+        {
             return Err(SpansError::TooLarge { start, stop });
         }
-        // Each span counts at most MAX_FRAMES frames: the sum of fewer than 2^37 spans can't overflow.
+        // Each span counts at most MAX_FRAMES frames: the sum of fewer than 2^37 spans can't
+        // overflow.
         let count: u64 = spans.iter().map(Span::count).sum();
         if count > Self::MAX_FRAMES {
             return Err(SpansError::TooManyFrames(count));
@@ -330,14 +341,16 @@ impl Spans {
         out
     }
 
-    /// Splits spans of two frames with a wide step. [`push`](Self::push) may read two neighbouring runs, such as 0 2
-    /// 3 4, as strided pairs first; after the split, the frames that follow read as a range.
+    /// Splits spans of two frames with a wide step. [`push`](Self::push) may read two neighbouring
+    /// runs, such as 0 2 3 4, as strided pairs first; after the split, the frames that follow read
+    /// as a range.
     pub(crate) fn split_strided_pairs(self) -> Self {
         let mut out = Self::default();
         let mut spans = self.0.iter().peekable();
         while let Some(span) = spans.next() {
             let is_pair = span.step > 1 && span.count() == 2;
-            if is_pair && spans.peek().is_some_and(|next| next.start == span.stop && next.step == 1) {
+            if is_pair && spans.peek().is_some_and(|next| next.start == span.stop && next.step == 1)
+            {
                 out.push_span(Span::one(span.start));
                 out.push_span(Span::one(span.frame_at(1)));
             } else {

@@ -8,9 +8,9 @@ use crate::error::FieldError;
 use crate::valid::{check_absolute, check_id};
 use crate::{Acquisition, IdHasher, RawPath, Span, Spans};
 
-/// A task record: a frame range of one scan to integrate by one recipe, or by several in one pass. Its `type` is
-/// `task`. It repeats its scan record, reduced to the sources of its range, so that the line can be processed
-/// anywhere on its own.
+/// A task record: a frame range of one scan to integrate by one recipe, or by several in one pass.
+/// Its `type` is `task`. It repeats its scan record, reduced to the sources of its range, so that
+/// the line can be processed anywhere on its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// The digest of scan, recipes and frame range.
@@ -33,8 +33,8 @@ pub struct Task {
     /// The recipes beyond the first: each frame is decoded once, and integrated by all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<TaskRecipe>,
-    /// The readings of the recipe's monitor over all frames of the scan, if the monitor is divided by its mean.
-    /// ai-integrate adds them so that parts and finals hold them.
+    /// The readings of the recipe's monitor over all frames of the scan, if the monitor is divided
+    /// by its mean. ai-integrate adds them so that parts and finals hold them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor_readings: Option<MonitorReadings>,
     /// The cost of the task: the stored bytes of its range.
@@ -44,8 +44,8 @@ pub struct Task {
     pub acquisition: Acquisition,
 }
 
-/// The readings of a monitor over a scan's frames, with or without a pattern. Only finite, positive readings count,
-/// because no others can be divided by.
+/// The readings of a monitor over a scan's frames, with or without a pattern. Only finite, positive
+/// readings count, because no others can be divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MonitorReadings {
     /// The sum of the readings.
@@ -58,7 +58,10 @@ impl FromIterator<f64> for MonitorReadings {
     /// Sums the finite, positive readings in their order.
     fn from_iter<I: IntoIterator<Item = f64>>(readings: I) -> Self {
         let valid = readings.into_iter().filter(|reading| reading.is_finite() && *reading > 0.0);
-        valid.fold(Self::default(), |all, reading| Self { sum: all.sum + reading, count: all.count.saturating_add(1) })
+        valid.fold(Self::default(), |all, reading| Self {
+            sum: all.sum + reading,
+            count: all.count.saturating_add(1),
+        })
     }
 }
 
@@ -100,7 +103,11 @@ impl Task {
     }
 
     /// Computes a task's id.
-    pub fn compute_id<'a>(scan: &str, recipe_digests: impl IntoIterator<Item = &'a str>, range: &Spans) -> String {
+    pub fn compute_id<'a>(
+        scan: &str,
+        recipe_digests: impl IntoIterator<Item = &'a str>,
+        range: &Spans,
+    ) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
         let of_scan = IdHasher::new("task").add_text(scan);
         recipe_digests
@@ -128,24 +135,27 @@ impl Task {
         Some(Self { recipe, recipe_digest, part, final_file, more: recipes.collect(), ..self })
     }
 
-    /// Splits the task into one task per recipe, each with the id of the whole: frames, parts and finals are tracked
-    /// by recipe.
+    /// Splits the task into one task per recipe, each with the id of the whole: frames, parts and
+    /// finals are tracked by recipe.
     pub fn split_by_recipe(self) -> Vec<Self> {
         let alone = |task: Self, recipe| task.with_recipes([recipe]).expect("a recipe was given");
         let recipes: Vec<TaskRecipe> = self.recipes().collect();
         let Some((last, others)) = recipes.split_last() else { return Vec::new() };
-        let mut tasks: Vec<Self> = others.iter().map(|recipe| alone(self.clone(), recipe.clone())).collect();
+        let mut tasks: Vec<Self> =
+            others.iter().map(|recipe| alone(self.clone(), recipe.clone())).collect();
         tasks.push(alone(self, last.clone()));
         tasks
     }
 
-    /// Returns the path below the output root of the part with the frames of `range`. The parts of a scan and a
-    /// recipe share a directory and are named by their frames, so that equal work gets the same file.
+    /// Returns the path below the output root of the part with the frames of `range`. The parts of
+    /// a scan and a recipe share a directory and are named by their frames, so that equal work gets
+    /// the same file.
     pub fn part_path(scan: &str, recipe_digest: &str, range: &Spans) -> RawPath {
         let recipe: String = recipe_digest.chars().take(16).collect();
         let range = range.to_sorted();
         let spans = range.as_slice();
-        let (first, end) = (spans.first().map_or(0, Span::start), spans.last().map_or(1, Span::stop));
+        let (first, end) =
+            (spans.first().map_or(0, Span::start), spans.last().map_or(1, Span::stop));
         let name = if first.checked_add(range.count()) == Some(end) {
             format!("{first:08}-{:08}.h5", end.saturating_sub(1))
         } else {
@@ -170,8 +180,13 @@ mod tests {
 
     #[test]
     fn parts_are_named_by_their_frames() {
-        let part = |spans: Spans| Task::part_path("5c", "0123456789abcdef99", &spans).to_str().unwrap().to_owned();
-        assert_eq!(part(Span::new(500, 1000).into()), ".azpipe/parts/5c/0123456789abcdef/00000500-00000999.h5");
+        let part = |spans: Spans| {
+            Task::part_path("5c", "0123456789abcdef99", &spans).to_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            part(Span::new(500, 1000).into()),
+            ".azpipe/parts/5c/0123456789abcdef/00000500-00000999.h5"
+        );
         let interleaved = part(Span::strided(0, 4, 2).into());
         assert!(interleaved.starts_with(".azpipe/parts/5c/0123456789abcdef/00000000-"));
         assert_ne!(interleaved, part(Span::strided(0, 5, 2).into()));
@@ -179,11 +194,15 @@ mod tests {
 
     #[test]
     fn a_task_of_several_recipes_is_one_of_each() {
-        let recipe = |digest: &str| TaskRecipe { recipe_digest: digest.to_owned(), ..TaskRecipe::default() };
-        let task = Task { id: "7a".to_owned(), ..Task::default() }.with_recipes(["a", "b", "c"].map(recipe)).unwrap();
+        let recipe =
+            |digest: &str| TaskRecipe { recipe_digest: digest.to_owned(), ..TaskRecipe::default() };
+        let task = Task { id: "7a".to_owned(), ..Task::default() }
+            .with_recipes(["a", "b", "c"].map(recipe))
+            .unwrap();
         assert_eq!((task.recipe_digest.as_str(), task.more.len()), ("a", 2));
         let alone = task.clone().split_by_recipe();
-        let told: Vec<_> = alone.iter().map(|task| (task.id.as_str(), task.recipe_digest.as_str())).collect();
+        let told: Vec<_> =
+            alone.iter().map(|task| (task.id.as_str(), task.recipe_digest.as_str())).collect();
         assert_eq!(told, [("7a", "a"), ("7a", "b"), ("7a", "c")]);
         assert!(alone.iter().all(|task| task.more.is_empty()));
         assert_eq!(task.clone().with_recipes(task.recipes()).unwrap(), task);
@@ -192,7 +211,8 @@ mod tests {
 
     #[test]
     fn the_id_is_of_all_recipes_in_their_order() {
-        let id = |recipes: &[&str]| Task::compute_id("5c", recipes.iter().copied(), &Spans::first_n(3));
+        let id =
+            |recipes: &[&str]| Task::compute_id("5c", recipes.iter().copied(), &Spans::first_n(3));
         assert_ne!(id(&["a"]), id(&["a", "b"]));
         assert_ne!(id(&["b", "a"]), id(&["a", "b"]));
     }

@@ -20,7 +20,8 @@ pub fn format_count<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> 
     format!("{count} {noun}{ending}")
 }
 
-/// Formats frame numbers as people write them: ranges include their last frame. At most `most` ranges are listed.
+/// Formats frame numbers as people write them: ranges include their last frame. At most `most`
+/// ranges are listed.
 ///
 /// ```
 /// use records::{Span, Spans, format_frames};

@@ -36,14 +36,17 @@ pub enum RecordError {
     #[error("not a record: {0}")]
     NotRecord(String),
     /// The record was written by a newer azpipe.
-    #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}: update azpipe")]
+    #[error(
+        "{kind} record of version {found}: this azpipe reads up to version {VERSION}: update azpipe"
+    )]
     UnsupportedVersion {
         /// The record's type.
         kind: String,
         /// The record's version.
         found: u64,
     },
-    /// A record of a known type lacks a field, or a field has the wrong type or an impossible value.
+    /// A record of a known type lacks a field, or a field has the wrong type or an impossible
+    /// value.
     #[error("{kind} record: {why}")]
     InvalidFields {
         /// The record's type.
@@ -57,11 +60,11 @@ impl Record {
     /// Parses one line. Records of unknown types are [`Record::Other`], whatever their version.
     ///
     /// # Errors
-    /// Fails if the line is not a JSON object with a string `type`, and if a record of a known type is of a newer
-    /// version, lacks a field, or has numbers that no scan has.
+    /// Fails if the line is not a JSON object with a string `type`, and if a record of a known type
+    /// is of a newer version, lacks a field, or has numbers that no scan has.
     pub fn parse(line: &str) -> Result<Self, RecordError> {
-        let value: Value =
-            serde_json::from_str(line).map_err(|why| RecordError::NotRecord(describe_json_error(&why)))?;
+        let value: Value = serde_json::from_str(line)
+            .map_err(|why| RecordError::NotRecord(describe_json_error(&why)))?;
         let Value::Object(mut map) = value else {
             return Err(RecordError::NotRecord("expected a JSON object".to_owned()));
         };
@@ -72,7 +75,9 @@ impl Record {
             return Ok(Self::Other(line.to_owned()));
         }
         match map.shift_remove("v").as_ref().map(Value::as_u64) {
-            Some(Some(found)) if found > VERSION => return Err(RecordError::UnsupportedVersion { kind, found }),
+            Some(Some(found)) if found > VERSION => {
+                return Err(RecordError::UnsupportedVersion { kind, found });
+            }
             Some(Some(1..)) => (),
             _ => return Err(RecordError::InvalidFields { kind, why: FieldError::Version }),
         }
@@ -98,7 +103,8 @@ impl Record {
         }
     }
 
-    /// Returns the record's `type` on the wire; `unknown` for a type that this version does not know.
+    /// Returns the record's `type` on the wire; `unknown` for a type that this version does not
+    /// know.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Scan(_) => "scan",

@@ -41,7 +41,10 @@ mod strict {
 }
 
 fn golden(kind: &str) -> &'static str {
-    GOLDEN.lines().find(|line| line.starts_with(&format!("{{\"type\":\"{kind}\""))).expect("a golden line of each type")
+    GOLDEN
+        .lines()
+        .find(|line| line.starts_with(&format!("{{\"type\":\"{kind}\"")))
+        .expect("a golden line of each type")
 }
 
 fn holds<T: DeserializeOwned>(line: &str) {
@@ -79,7 +82,10 @@ fn unknown_fields_survive_at_every_level() {
     scan["beamline"] = "id31".into();
     scan["sources"][0]["tape"] = 7.into();
     let line = scan.to_string();
-    assert_eq!(serde_json::from_str::<Value>(&Record::parse(&line).unwrap().to_line()).unwrap(), scan);
+    assert_eq!(
+        serde_json::from_str::<Value>(&Record::parse(&line).unwrap().to_line()).unwrap(),
+        scan
+    );
 }
 
 #[test]
@@ -109,7 +115,9 @@ fn what_is_no_record_is_an_error() {
     for line in ["", "{", "[1]", "{\"v\":1}", "{\"type\":3}", "nonsense"] {
         assert!(matches!(Record::parse(line), Err(RecordError::NotRecord(_))), "{line}");
     }
-    for line in ["{\"type\":\"task\",\"v\":1}", "{\"type\":\"scan\"}", "{\"type\":\"fail\",\"v\":\"1\"}"] {
+    for line in
+        ["{\"type\":\"task\",\"v\":1}", "{\"type\":\"scan\"}", "{\"type\":\"fail\",\"v\":\"1\"}"]
+    {
         assert!(matches!(Record::parse(line), Err(RecordError::InvalidFields { .. })), "{line}");
     }
 }
@@ -120,7 +128,9 @@ fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
         let mut record: Value = serde_json::from_str(golden(kind)).unwrap();
         record[field] = value;
         match Record::parse(&record.to_string()) {
-            Err(RecordError::InvalidFields { kind: found, why }) if found == kind => why.to_string(),
+            Err(RecordError::InvalidFields { kind: found, why }) if found == kind => {
+                why.to_string()
+            }
             other => panic!("{kind} with another {field}: {other:?}"),
         }
     };
@@ -132,14 +142,23 @@ fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
     for field in ["out", "recipe", "file"] {
         for path in ["", "out", "./out", "../out"] {
             let why = refuse("task", field, path.into());
-            assert!(why.contains(&format!("`{field}` is {path:?}: expected an absolute path")), "{why}");
+            assert!(
+                why.contains(&format!("`{field}` is {path:?}: expected an absolute path")),
+                "{why}"
+            );
         }
     }
-    let more = serde_json::json!([{"recipe": "r", "recipe_digest": "00", "part": "p", "final": "f"}]);
+    let more =
+        serde_json::json!([{"recipe": "r", "recipe_digest": "00", "part": "p", "final": "f"}]);
     assert!(refuse("task", "more", more).contains("`recipe` is \"r\": expected an absolute path"));
-    let more = serde_json::json!([{"recipe": "/r", "recipe_digest": "../..", "part": "p", "final": "f"}]);
+    let more =
+        serde_json::json!([{"recipe": "/r", "recipe_digest": "../..", "part": "p", "final": "f"}]);
     assert!(refuse("task", "more", more).contains("`recipe_digest`"));
     assert!(refuse("scan", "frames", (1u64 << 60).into()).contains("at most"));
-    assert!(refuse("task", "shape", serde_json::json!([1u64 << 40, 1u64 << 40])).contains("pixels"));
-    assert!(refuse("task", "range", serde_json::json!([[0, 1u64 << 60]])).contains("up to 134217728"));
+    assert!(
+        refuse("task", "shape", serde_json::json!([1u64 << 40, 1u64 << 40])).contains("pixels")
+    );
+    assert!(
+        refuse("task", "range", serde_json::json!([[0, 1u64 << 60]])).contains("up to 134217728")
+    );
 }

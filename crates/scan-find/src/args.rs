@@ -11,14 +11,15 @@ use crate::since::Since;
 
 /// Find scans, and write a record of each: where its frames are, and which of them are missing
 ///
-/// Reads Bliss masters and collections of them, Lima 1 and 2 and Dectris files, NeXus detectors, single
-/// datasets, and TIFF, CBF, EDF and NPY images. In a directory, at any depth, files that a master
-/// names are not listed again; numbered images of one directory are one scan. Files are opened
-/// read-only and without a lock, so that a beamline may be writing them.
+/// Reads Bliss masters and collections of them, Lima 1 and 2 and Dectris files, NeXus detectors,
+/// single datasets, and TIFF, CBF, EDF and NPY images. In a directory, at any depth, files that a
+/// master names are not listed again; numbered images of one directory are one scan. Files are
+/// opened read-only and without a lock, so that a beamline may be writing them.
 #[derive(Parser)]
 #[command(name = "scan-find", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
-    /// Files, directories, datasets (FILE::/PATH), quoted globs; with none or `-`, a list of them on stdin
+    /// Files, directories, datasets (FILE::/PATH), quoted globs; with none or `-`, a list of them
+    /// on stdin
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
@@ -38,7 +39,8 @@ pub struct Args {
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub title: Vec<GlobMatcher>,
 
-    /// Only scans that started since then: `2026-03-04`, `2026-03-04T10:20:30+01:00`, or `90m`, `12h`, `7d` ago
+    /// Only scans that started since then: `2026-03-04`, `2026-03-04T10:20:30+01:00`, or `90m`,
+    /// `12h`, `7d` ago
     ///
     /// A time without an offset is on the clock of the beamline. A file that does not say when its
     /// scan began counts by its last change.
@@ -47,15 +49,17 @@ pub struct Args {
 
     /// Keep looking for new scans and frames, every SECONDS: 5 if none are given
     ///
-    /// When an unfinished scan gets new frames, its record is written again. The search does not stop when a scan ends:
-    /// end it with --until-idle, or with SIGTERM to scan-find alone; the other filters of the pipe then finish what they
-    /// have received. Ctrl-C ends all filters at once: frames in progress are lost, files that were written stay, and
-    /// the same command adds the rest. On local file systems changes are seen at once, and nothing is read in between.
+    /// When an unfinished scan gets new frames, its record is written again. The search does not
+    /// stop when a scan ends: end it with --until-idle, or with SIGTERM to scan-find alone; the
+    /// other filters of the pipe then finish what they have received. Ctrl-C ends all filters at
+    /// once: frames in progress are lost, files that were written stay, and the same command adds
+    /// the rest. On local file systems changes are seen at once, and nothing is read in between.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
     #[arg(value_parser = parse_seconds)]
     pub follow: Option<Duration>,
 
-    /// End when nothing has changed for the time T: seconds, 90s, 50m, 12h or HH:MM:SS [default: never]
+    /// End when nothing has changed for the time T: seconds, 90s, 50m, 12h or HH:MM:SS [default:
+    /// never]
     #[arg(long, value_name = "T", requires = "follow", value_parser = filter::duration::parse)]
     pub until_idle: Option<Duration>,
 
@@ -65,8 +69,8 @@ pub struct Args {
 
     /// Write records to a terminal, too; by default it shows a table
     ///
-    /// The table has a row for each scan and detector, and with -v the names of its counters. Into a pipe or file, records
-    /// are written in any case.
+    /// The table has a row for each scan and detector, and with -v the names of its counters. Into
+    /// a pipe or file, records are written in any case.
     #[arg(long)]
     pub json: bool,
 

@@ -30,8 +30,8 @@ impl ClaimedFiles {
         self.files.insert(real);
     }
 
-    /// Returns the path of a file with symbolic links resolved, or the path itself if that fails. Directories are
-    /// resolved once, because a scan has hundreds of files in one.
+    /// Returns the path of a file with symbolic links resolved, or the path itself if that fails.
+    /// Directories are resolved once, because a scan has hundreds of files in one.
     pub fn real_path(&mut self, file: &Path) -> PathBuf {
         match self.resolve(file) {
             Ok(real) => real,
@@ -46,7 +46,9 @@ impl ClaimedFiles {
     }
 
     fn resolve(&mut self, file: &Path) -> io::Result<PathBuf> {
-        let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(file.to_owned()) };
+        let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
+            return Ok(file.to_owned());
+        };
         let known = match self.directories.get(directory) {
             Some(real) => real.join(name),
             None => {
@@ -69,8 +71,8 @@ impl ClaimedFiles {
         Ok(real)
     }
 
-    /// Takes the files whose real paths could not be determined; a scan with such files may have been reported
-    /// before.
+    /// Takes the files whose real paths could not be determined; a scan with such files may have
+    /// been reported before.
     pub fn take_unresolved(&mut self) -> Vec<(PathBuf, io::Error)> {
         std::mem::take(&mut self.unresolved)
     }
@@ -86,10 +88,10 @@ impl ClaimedFiles {
     }
 }
 
-/// Returns the path of a master's results below the output root, which does not depend on the other operands: the
-/// master's path below `root`, which is the operand if it is a directory, or else the operand's directory. For a file
-/// that is elsewhere, such as a link of a collection of masters, it is the relative path to the file without its
-/// `..` components.
+/// Returns the path of a master's results below the output root, which does not depend on the other
+/// operands: the master's path below `root`, which is the operand if it is a directory, or else the
+/// operand's directory. For a file that is elsewhere, such as a link of a collection of masters, it
+/// is the relative path to the file without its `..` components.
 pub fn path_below(file: &Path, root: &Path) -> PathBuf {
     relative_path(root, file).components().filter(|part| *part != Component::ParentDir).collect()
 }
@@ -100,7 +102,9 @@ mod tests {
 
     #[test]
     fn the_place_of_results_depends_on_the_file_and_its_operand_alone() {
-        let below = |file: &str, root: &str| path_below(Path::new(file), Path::new(root)).display().to_string();
+        let below = |file: &str, root: &str| {
+            path_below(Path::new(file), Path::new(root)).display().to_string()
+        };
         assert_eq!(below("/data/a/x.h5", "/data"), "a/x.h5");
         assert_eq!(below("/data/b/x.h5", "/data/b"), "x.h5");
         assert_eq!(below("/raw/d/x.h5", "/raw/collections"), "d/x.h5");

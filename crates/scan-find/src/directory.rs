@@ -1,4 +1,5 @@
-//! Lists the files of a directory that may hold frames, in a fixed order, and follows symbolic links.
+//! Lists the files of a directory that may hold frames, in a fixed order, and follows symbolic
+//! links.
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
@@ -31,14 +32,18 @@ impl DirectoryListing {
     /// # Errors
     /// Fails if the directory can't be read.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let entry = |entry: io::Result<DirEntry>| entry.map(|entry| (entry.file_type().ok(), entry.path()));
-        let mut listed: Vec<(Option<FileType>, PathBuf)> = fs::read_dir(path)?.map(entry).collect::<io::Result<_>>()?;
+        let entry =
+            |entry: io::Result<DirEntry>| entry.map(|entry| (entry.file_type().ok(), entry.path()));
+        let mut listed: Vec<(Option<FileType>, PathBuf)> =
+            fs::read_dir(path)?.map(entry).collect::<io::Result<_>>()?;
         // Links come last, so that a file that is reached twice is reported under its own name.
         let is_link = |kind: &Option<FileType>| kind.is_some_and(|kind| kind.is_symlink());
-        listed.sort_unstable_by(|one, two| (is_link(&one.0), &one.1).cmp(&(is_link(&two.0), &two.1)));
+        listed
+            .sort_unstable_by(|one, two| (is_link(&one.0), &one.1).cmp(&(is_link(&two.0), &two.1)));
         let mut out = Self::default();
         for (kind, path) in listed.into_iter().filter(|(_, path)| !is_hidden(path)) {
-            // Most file systems return the type of an entry with the listing, which saves a stat of each.
+            // Most file systems return the type of an entry with the listing, which saves a stat of
+            // each.
             match kind.filter(|kind| !kind.is_symlink()) {
                 Some(kind) if kind.is_dir() => {
                     out.subdirectories.push(path);
@@ -54,9 +59,13 @@ impl DirectoryListing {
                 Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
                 Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
-                // A link that dangles or loops holds no frames; nor does an entry that has been removed since.
+                // A link that dangles or loops holds no frames; nor does an entry that has been
+                // removed since.
                 Err(why)
-                    if matches!(Errno::from_raw(why.raw_os_error().unwrap_or(0)), Errno::ENOENT | Errno::ELOOP) => {}
+                    if matches!(
+                        Errno::from_raw(why.raw_os_error().unwrap_or(0)),
+                        Errno::ENOENT | Errno::ELOOP
+                    ) => {}
                 Err(why) => out.unreadable.push((path, why)),
             }
         }
@@ -66,7 +75,9 @@ impl DirectoryListing {
     fn classify(&mut self, path: PathBuf) {
         match suffix(&path) {
             Some(ending) if HDF5_SUFFIXES.contains(&ending.as_str()) => self.hdf5.push(path),
-            Some(ending) if image::searched_suffixes().any(|suffix| suffix == ending) => self.images.push(path),
+            Some(ending) if image::searched_suffixes().any(|suffix| suffix == ending) => {
+                self.images.push(path)
+            }
             _ => (),
         }
     }

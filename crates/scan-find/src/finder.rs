@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
-use records::{Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan, format_count};
+use records::{
+    Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan, format_count,
+};
 
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
@@ -25,7 +27,8 @@ pub struct Finder<'a> {
     pub(crate) claims: ClaimedFiles,
     /// The digest of the last record of each scan; the records themselves may have megabytes.
     emitted_digests: HashMap<String, String>,
-    /// The path by which each file and dataset was reached, and the path of its results. Each is reported once.
+    /// The path by which each file and dataset was reached, and the path of its results. Each is
+    /// reported once.
     reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
     /// The first file and dataset with each id.
     ids: HashMap<String, (PathBuf, String)>,
@@ -65,7 +68,11 @@ impl<'a> Finder<'a> {
             files_without_detector: 0,
             unwanted: BTreeSet::new(),
             skipped: 0,
-            watcher: if args.follow.is_some() { DirectoryWatcher::new() } else { DirectoryWatcher::default() },
+            watcher: if args.follow.is_some() {
+                DirectoryWatcher::new()
+            } else {
+                DirectoryWatcher::default()
+            },
             stability: StabilityTracker::default(),
             has_unstable: false,
             emitted: 0,
@@ -78,8 +85,8 @@ impl<'a> Finder<'a> {
         self.claims.directories().for_each(|directory| self.watcher.watch(directory));
     }
 
-    /// Reads a file, and passes each scan that it holds to `take`, as soon as it is found. `linked` decides of which
-    /// other files entries may be followed.
+    /// Reads a file, and passes each scan that it holds to `take`, as soon as it is found. `linked`
+    /// decides of which other files entries may be followed.
     ///
     /// # Errors
     /// Fails with the error of `take`, and on a signal.
@@ -126,7 +133,10 @@ impl<'a> Finder<'a> {
         let mut all = Vec::with_capacity(series.len());
         for files in series {
             self.filter.check_stopped()?;
-            let found = discover::discover_series(files, &ArgsScanFilter { args: self.args, linked: &|_| true });
+            let found = discover::discover_series(
+                files,
+                &ArgsScanFilter { args: self.args, linked: &|_| true },
+            );
             // The images are not claimed, so that a later look finds the series again.
             all.push(Discovery { files: Vec::new(), ..found });
         }
@@ -134,7 +144,8 @@ impl<'a> Finder<'a> {
         all.into_iter().zip(series).try_for_each(|(found, files)| self.report(found, root(files)))
     }
 
-    /// Opens in parallel the files whose first frames distinguish those scans that have no start time.
+    /// Opens in parallel the files whose first frames distinguish those scans that have no start
+    /// time.
     pub(crate) fn prefetch_contents(&self, all: &[Discovery]) {
         self.first_frame_digests.prefetch(all.iter().filter_map(|found| match &found.kind {
             DiscoveryKind::Scan(scan) => Some(&**scan),
@@ -142,20 +153,30 @@ impl<'a> Finder<'a> {
         }));
     }
 
-    /// Reports a discovery: as a record, a failure, or a message on stderr. `below` is relative to `root`.
+    /// Reports a discovery: as a record, a failure, or a message on stderr. `below` is relative to
+    /// `root`.
     ///
     /// # Errors
     /// Fails if the record can't be written, and at the first failure under `--fail-fast`.
     pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
         let about = found.display_path();
         // The file itself is not claimed, because a later look may find more in it.
-        found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.insert(file));
+        found
+            .files
+            .iter()
+            .filter(|file| **file != found.file)
+            .for_each(|file| self.claims.insert(file));
         match found.kind {
-            DiscoveryKind::Scan(acquisition) => self.report_scan(*acquisition, &found.dataset, root),
+            DiscoveryKind::Scan(acquisition) => {
+                self.report_scan(*acquisition, &found.dataset, root)
+            }
             DiscoveryKind::Excluded { entry, detector } => {
                 self.found_count += 1;
-                self.filter
-                    .note(2, || format!("{about}: detector {detector} in entry {entry}: left out: not asked for"));
+                self.filter.note(2, || {
+                    format!(
+                        "{about}: detector {detector} in entry {entry}: left out: not asked for"
+                    )
+                });
                 self.unwanted.insert(format!("{detector} in {entry}"));
                 Ok(())
             }
@@ -168,7 +189,10 @@ impl<'a> Finder<'a> {
             DiscoveryKind::NoDetectors { entries } => {
                 self.files_without_detector += 1;
                 self.filter.note(1, || {
-                    format!("{about}: no detector with frames in {}", format_count(entries, "NXentry group"))
+                    format!(
+                        "{about}: no detector with frames in {}",
+                        format_count(entries, "NXentry group")
+                    )
                 });
                 Ok(())
             }
@@ -179,7 +203,12 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn report_scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {
+    fn report_scan(
+        &mut self,
+        mut acquisition: Acquisition,
+        dataset: &str,
+        root: &Path,
+    ) -> Result<(), Stop> {
         self.found_count += 1;
         let about = display_dataset(&acquisition.file.display(), dataset);
         if !self.is_recent(&acquisition) {
@@ -204,7 +233,8 @@ impl<'a> Finder<'a> {
         let place = (self.claims.real_path(&acquisition.file), dataset.to_owned());
         let way = (acquisition.file.clone(), acquisition.below.clone());
         if *self.reached_by.entry(place.clone()).or_insert_with(|| way.clone()) != way {
-            // The scan was reported before by another path, such as a link or an operand inside another.
+            // The scan was reported before by another path, such as a link or an operand inside
+            // another.
             return Ok(());
         }
         if let Err(why) = self.set_content_digest(&mut acquisition, &place) {
@@ -225,10 +255,13 @@ impl<'a> Finder<'a> {
         }
         self.emitted += 1;
         self.filter.emit(&record)?;
-        failures.into_iter().try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
+        failures
+            .into_iter()
+            .try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
     }
 
-    /// Sets the scan's content digest if it has no start time, or if another file has claimed the same id.
+    /// Sets the scan's content digest if it has no start time, or if another file has claimed the
+    /// same id.
     fn set_content_digest(
         &mut self,
         acquisition: &mut Acquisition,
@@ -245,8 +278,9 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Returns whether a scan began after `--since`; a scan without a start time is judged by the times of its files. A
-    /// file that the system can't read may be as new as any, so that its scan is reported, with the failure.
+    /// Returns whether a scan began after `--since`; a scan without a start time is judged by the
+    /// times of its files. A file that the system can't read may be as new as any, so that its scan
+    /// is reported, with the failure.
     fn is_recent(&self, acquisition: &Acquisition) -> bool {
         let Some(since) = self.args.since else { return true };
         let began = acquisition.start_time.as_deref().and_then(|start| since.accepts(start));
@@ -260,7 +294,12 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// Fails as [`Filter::fail`] does.
-    pub(crate) fn fail(&mut self, about: String, error: String, retryable: bool) -> Result<(), Stop> {
+    pub(crate) fn fail(
+        &mut self,
+        about: String,
+        error: String,
+        retryable: bool,
+    ) -> Result<(), Stop> {
         self.found_count += 1;
         if !self.failures.insert((about.clone(), error.clone())) {
             return Ok(());
@@ -275,7 +314,9 @@ impl<'a> Finder<'a> {
     /// Fails as [`Finder::report`] does.
     pub(crate) fn report_unresolved(&mut self) -> Result<(), Stop> {
         let failures = self.claims.take_unresolved();
-        failures.into_iter().try_for_each(|(file, why)| self.fail(file.display().to_string(), why.to_string(), true))
+        failures.into_iter().try_for_each(|(file, why)| {
+            self.fail(file.display().to_string(), why.to_string(), true)
+        })
     }
 
     pub(crate) fn warn_once(&mut self, about: String, why: String) {
@@ -301,7 +342,8 @@ fn display_dataset(file: &dyn Display, dataset: &str) -> String {
     format!("{file}{separator}{dataset}")
 }
 
-/// Describes why the first frame of a scan can't be read, without the path of the file that `about` names already.
+/// Describes why the first frame of a scan can't be read, without the path of the file that `about`
+/// names already.
 pub(crate) fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String {
     let why = why.to_string();
     let file = about.split_once("::").map_or(about, |(file, _)| file);
@@ -319,7 +361,10 @@ pub(crate) fn describe_skipped(scans: usize) -> String {
 pub(crate) fn describe_unwanted(unwanted: &BTreeSet<String>) -> String {
     let some: Vec<&str> = unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
     let more = if unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
-    format!("no scan matches --detector, --entry, --title and --since; the detectors are {}{more}", some.join(", "))
+    format!(
+        "no scan matches --detector, --entry, --title and --since; the detectors are {}{more}",
+        some.join(", ")
+    )
 }
 
 /// The scans and detectors that the arguments ask for.
@@ -352,26 +397,38 @@ impl ScanFilter for ArgsScanFilter<'_> {
     }
 }
 
-/// Returns the reasons why parts of a scan could not be read, each with whether another attempt may succeed: yes for
-/// errors of the system, no for damaged data. Missing frames are not among them, because they are known to be
-/// missing.
+/// Returns the reasons why parts of a scan could not be read, each with whether another attempt may
+/// succeed: yes for errors of the system, no for damaged data. Missing frames are not among them,
+/// because they are known to be missing.
 pub(crate) fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
     let failure = |(kind, retryable): (AbsentKind, bool)| {
         let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
         let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
         let more = if of_kind().count() > 1 { ", and other reasons" } else { "" };
-        let why =
-            format!("{frames} of {}: {}{more}", format_count(acquisition.frames, "frame"), of_kind().next()?.reason);
+        let why = format!(
+            "{frames} of {}: {}{more}",
+            format_count(acquisition.frames, "frame"),
+            of_kind().next()?.reason
+        );
         Some((why, retryable))
     };
-    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)].into_iter().filter_map(failure).collect()
+    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)]
+        .into_iter()
+        .filter_map(failure)
+        .collect()
 }
 
 /// Summarizes the absent frames of a scan.
 pub(crate) fn absent_summary(acquisition: &Acquisition) -> Option<String> {
-    let is_failure = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
-    let lost: Vec<&Absent> = acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
+    let is_failure =
+        |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let lost: Vec<&Absent> =
+        acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
     let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
     let more = if lost.len() > 1 { ", and other reasons" } else { "" };
-    Some(format!("{frames} of {} absent: {}{more}", format_count(acquisition.frames, "frame"), lost.first()?.reason))
+    Some(format!(
+        "{frames} of {} absent: {}{more}",
+        format_count(acquisition.frames, "frame"),
+        lost.first()?.reason
+    ))
 }

@@ -37,13 +37,14 @@ impl FirstFrameDigests {
     /// Opens in parallel the files that [`FirstFrameDigests::digest`] needs next, in this order.
     pub fn prefetch<'s>(&self, scans: impl Iterator<Item = &'s Acquisition>) {
         let nameless = scans.filter(|scan| scan.start_time.is_none());
-        let unknown = nameless.filter_map(first_source).filter(|source| !self.0.contains_key(&key(source)));
+        let unknown =
+            nameless.filter_map(first_source).filter(|source| !self.0.contains_key(&key(source)));
         let files: Vec<PathBuf> = unknown.map(|source| source.file.to_path_buf()).collect();
         frames::prefetch_to_read(&files);
     }
 
-    /// Returns a digest of the first frame's stored bytes, dataset, shape and type. The digest stays the same as
-    /// frames are added and when the file is moved.
+    /// Returns a digest of the first frame's stored bytes, dataset, shape and type. The digest
+    /// stays the same as frames are added and when the file is moved.
     ///
     /// # Errors
     /// Fails if the frame can't be read, and not if there is no frame.
@@ -73,14 +74,20 @@ fn key(source: &Source) -> Key {
 
 fn digest_of(scan: &Acquisition, bytes: &[u8]) -> String {
     let shape = format!("{:?} {}", scan.shape, scan.dtype);
-    IdHasher::new("content").add_text(&scan.dataset).add_text(&shape).add_bytes(bytes).to_short_hex()
+    IdHasher::new("content")
+        .add_text(&scan.dataset)
+        .add_text(&shape)
+        .add_bytes(bytes)
+        .to_short_hex()
 }
 
 fn read_first_bytes(source: &Source) -> Result<Vec<u8>, FirstFrameError> {
     let wrong = |why| FirstFrameError::Bytes { file: source.file.to_path_buf(), why };
     let mut bytes = Vec::new();
     let mut file = frames::open(&source.file).map_err(wrong)?;
-    file.rewind().and_then(|()| file.take(MAX_DIGEST_BYTES).read_to_end(&mut bytes)).map_err(wrong)?;
+    file.rewind()
+        .and_then(|()| file.take(MAX_DIGEST_BYTES).read_to_end(&mut bytes))
+        .map_err(wrong)?;
     Ok(bytes)
 }
 

@@ -22,7 +22,8 @@ pub struct ExpandedGlob {
 }
 
 impl ExpandedGlob {
-    /// Returns the value, or the default if there is no such file or directory. Other errors are recorded.
+    /// Returns the value, or the default if there is no such file or directory. Other errors are
+    /// recorded.
     fn or_default<T: Default>(&mut self, path: &Path, looked: io::Result<T>) -> T {
         looked.unwrap_or_else(|why| {
             if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
@@ -36,14 +37,15 @@ impl ExpandedGlob {
     fn list(&mut self, directory: &Path) -> Vec<PathBuf> {
         let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         let name = |entry: io::Result<fs::DirEntry>| Ok(directory.join(entry?.file_name()));
-        let listed = fs::read_dir(place).and_then(|listed| listed.map(name).collect::<io::Result<Vec<PathBuf>>>());
+        let listed = fs::read_dir(place)
+            .and_then(|listed| listed.map(name).collect::<io::Result<Vec<PathBuf>>>());
         let mut members = self.or_default(place, listed);
         members.sort_unstable();
         members
     }
 
-    /// Returns a directory and all directories below it. Links to directories are not followed, because they may lead
-    /// back up.
+    /// Returns a directory and all directories below it. Links to directories are not followed,
+    /// because they may lead back up.
     fn with_directories_below(&mut self, directory: &Path) -> Vec<PathBuf> {
         let mut all = vec![directory.to_owned()];
         for below in self.list(directory) {
@@ -117,7 +119,11 @@ mod tests {
         let names = |glob: &str| -> Vec<String> {
             let found = expand_glob(&root.join(glob)).unwrap();
             assert!(found.unreadable.is_empty());
-            found.paths.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect()
+            found
+                .paths
+                .iter()
+                .map(|path| path.strip_prefix(root).unwrap().display().to_string())
+                .collect()
         };
         assert_eq!(names("a/b?/*.h5"), ["a/b1/x.h5", "a/b2/x.h5"]);
         assert_eq!(names("a/**/x.h5"), ["a/b1/x.h5", "a/b2/x.h5", "a/b2/c/x.h5"]);

@@ -1,9 +1,10 @@
-//! scan-find reads paths and writes scan records: which detectors were read out in which scans, which files hold the
-//! frames, and which frames are missing.
+//! scan-find reads paths and writes scan records: which detectors were read out in which scans,
+//! which files hold the frames, and which frames are missing.
 //!
-//! [`main`] is the whole program, and [`command`] describes its command line for the manual page. A walk turns
-//! operands (files, directories, datasets, globs and lists) into files, the `frames` crate discovers the scans in
-//! each file, and each scan becomes one record. With `--follow`, the search repeats whenever a directory changes.
+//! [`main`] is the whole program, and [`command`] describes its command line for the manual page. A
+//! walk turns operands (files, directories, datasets, globs and lists) into files, the `frames`
+//! crate discovers the scans in each file, and each scan becomes one record. With `--follow`, the
+//! search repeats whenever a directory changes.
 //!
 //! Behaviour of the program is tested in `tests/integration/scan_find`.
 
@@ -67,11 +68,13 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     Ok(())
 }
 
-/// How long to wait for further changes after the first, because files are seldom written one at a time.
+/// How long to wait for further changes after the first, because files are seldom written one at a
+/// time.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// The minimum ratio of the pause to the duration of the last search, while the kernel reports no change. The search
-/// is repeated even then, because it costs little and some files of a scan may be outside the watched directories.
+/// The minimum ratio of the pause to the duration of the last search, while the kernel reports no
+/// change. The search is repeated even then, because it costs little and some files of a scan may
+/// be outside the watched directories.
 const IDLE_PAUSE_FACTOR: u32 = 100;
 
 /// The minimum ratio of the pause to the duration of the last search, while there are changes.
@@ -95,7 +98,9 @@ fn follow(
             false => pause,
         };
         let left = until_idle.map(|idle| idle.saturating_sub(changed.elapsed()));
-        let rest = left.filter(|_| !walk.was_unfinished() && !holds_back).map_or(rest, |left| left.min(rest));
+        let rest = left
+            .filter(|_| !walk.was_unfinished() && !holds_back)
+            .map_or(rest, |left| left.min(rest));
         let is_told = filter.sleep_or_readable(walk.finder.watcher.descriptor(), rest)?;
         if is_told {
             filter.sleep(CHANGE_DEBOUNCE.max(look * BUSY_PAUSE_FACTOR).min(pause))?;
@@ -131,7 +136,11 @@ fn search_listed(
     Ok(())
 }
 
-fn search_operand(operand: PathBuf, walk: &mut OperandWalker<'_>, taken: &mut Vec<PathBuf>) -> Result<(), Stop> {
+fn search_operand(
+    operand: PathBuf,
+    walk: &mut OperandWalker<'_>,
+    taken: &mut Vec<PathBuf>,
+) -> Result<(), Stop> {
     walk.search(&operand)?;
     taken.push(operand);
     Ok(())

@@ -1,5 +1,5 @@
-//! A test that lists the messages of the crate in one place, so that their wording can be compared. Messages about a
-//! file that can't be used are in the crate `frames`.
+//! A test that lists the messages of the crate in one place, so that their wording can be compared.
+//! Messages about a file that can't be used are in the crate `frames`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,23 +8,37 @@ use clap::CommandFactory as _;
 use records::{Absent, AbsentKind, Acquisition, Span};
 
 use crate::args::Args;
-use crate::finder::{absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted, read_failures};
+use crate::finder::{
+    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted, read_failures,
+};
 use crate::first_frame::FirstFrameError;
 use crate::glob::expand_glob;
 
 #[test]
 fn what_is_left_out_and_why() {
-    let absent = |range, kind, reason: &str| Absent { range: Span::into(range), kind, reason: reason.to_owned() };
+    let absent = |range, kind, reason: &str| Absent {
+        range: Span::into(range),
+        kind,
+        reason: reason.to_owned(),
+    };
     let scan = |absent| Acquisition { frames: 12, absent, ..Acquisition::default() };
     let lost = scan(vec![
         absent(Span::new(0, 1), AbsentKind::NotWritten, "not written"),
         absent(Span::new(6, 12), AbsentKind::Missing, "file missing: p3_0001.h5"),
     ]);
-    let unread =
-        scan(vec![absent(Span::new(0, 3), AbsentKind::Unreadable, "file unreadable: p3_0000.h5: Input/output error")]);
-    let one = Acquisition { frames: 1, ..scan(vec![absent(Span::new(0, 1), AbsentKind::NotWritten, "not written")]) };
-    let why = FirstFrameError::Bytes { file: "/a.npy".into(), why: io::Error::from_raw_os_error(5) };
-    let unwanted = |count: usize| (0..count).map(|entry| format!("p3 in {entry}.1")).collect::<BTreeSet<_>>();
+    let unread = scan(vec![absent(
+        Span::new(0, 3),
+        AbsentKind::Unreadable,
+        "file unreadable: p3_0000.h5: Input/output error",
+    )]);
+    let one = Acquisition {
+        frames: 1,
+        ..scan(vec![absent(Span::new(0, 1), AbsentKind::NotWritten, "not written")])
+    };
+    let why =
+        FirstFrameError::Bytes { file: "/a.npy".into(), why: io::Error::from_raw_os_error(5) };
+    let unwanted =
+        |count: usize| (0..count).map(|entry| format!("p3 in {entry}.1")).collect::<BTreeSet<_>>();
     let messages = [
         absent_summary(&lost).expect("absent frames"),
         absent_summary(&one).expect("an absent frame"),
@@ -66,7 +80,10 @@ fn why_a_value_of_an_option_is_refused() {
         ("--until-idle=1d", "expected a duration: seconds, 90s, 50m, 12h or HH:MM:SS"),
     ];
     for (argument, expected) in refusals {
-        let why = Args::command().try_get_matches_from(["scan-find", argument]).expect_err(argument).to_string();
+        let why = Args::command()
+            .try_get_matches_from(["scan-find", argument])
+            .expect_err(argument)
+            .to_string();
         assert!(why.contains(expected), "{why}");
     }
 }

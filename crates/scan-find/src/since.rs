@@ -14,17 +14,21 @@ pub enum Since {
 
 /// The reason why a text is not a time.
 #[derive(Debug, thiserror::Error)]
-#[error("expected a time such as 2026-03-04, 2026-03-04T10:20, 2026-03-04T10:20:30+01:00, 90m, 12h or 7d")]
+#[error(
+    "expected a time such as 2026-03-04, 2026-03-04T10:20, 2026-03-04T10:20:30+01:00, 90m, 12h or 7d"
+)]
 pub struct TimeParseError;
 
-/// A parsed time: seconds on its own clock, and the offset of that clock in seconds if the text has it.
+/// A parsed time: seconds on its own clock, and the offset of that clock in seconds if the text has
+/// it.
 struct ParsedTime {
     clock: f64,
     offset: Option<f64>,
 }
 
 impl Since {
-    /// Returns whether a scan with this start time began at or after this time; `None` if the text is not a time.
+    /// Returns whether a scan with this start time began at or after this time; `None` if the text
+    /// is not a time.
     pub fn accepts(&self, start_time: &str) -> Option<bool> {
         let stamp = ParsedTime::parse(start_time)?;
         Some(match self {
@@ -45,11 +49,14 @@ impl FromStr for Since {
 
     fn from_str(text: &str) -> Result<Self, TimeParseError> {
         if let Some(ago) = parse_age(text) {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+            let now =
+                SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
             return Ok(Self::Utc(now.as_secs_f64() - ago));
         }
         let stamp = ParsedTime::parse(text).ok_or(TimeParseError)?;
-        Ok(stamp.offset.map_or(Self::LocalClock(stamp.clock), |offset| Self::Utc(stamp.clock - offset)))
+        Ok(stamp
+            .offset
+            .map_or(Self::LocalClock(stamp.clock), |offset| Self::Utc(stamp.clock - offset)))
     }
 }
 
@@ -67,8 +74,8 @@ fn parse_age(text: &str) -> Option<f64> {
 }
 
 impl ParsedTime {
-    /// Parses ISO 8601 as files and people write it: a date, optionally a time of day after `T` or a space, and
-    /// optionally an offset.
+    /// Parses ISO 8601 as files and people write it: a date, optionally a time of day after `T` or
+    /// a space, and optionally an offset.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
@@ -97,18 +104,22 @@ fn parse_time_of_day(text: &str) -> Option<f64> {
         return parse_time_of_day(&format!("{}:{}", &text[..2], &text[2..]));
     }
     let mut parts = text.split(':');
-    let (hours, minutes) = (parse_digits(parts.next()?)?, parts.next().map_or(Some(0), parse_digits)?);
+    let (hours, minutes) =
+        (parse_digits(parts.next()?)?, parts.next().map_or(Some(0), parse_digits)?);
     let seconds: f64 = parts.next().map_or(Some(0.0), |seconds| seconds.parse().ok())?;
-    let in_range = hours < 25 && minutes < 60 && (0.0..61.0).contains(&seconds) && parts.next().is_none();
+    let in_range =
+        hours < 25 && minutes < 60 && (0.0..61.0).contains(&seconds) && parts.next().is_none();
     in_range.then(|| (hours * 3600 + minutes * 60) as f64 + seconds)
 }
 
 fn parse_digits(text: &str) -> Option<i64> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
-/// Returns the days from 1970-01-01 to a date of the Gregorian calendar. The computation starts years in March, so
-/// that the leap day is the last day; 400 years have 146097 days.
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar. The computation starts
+/// years in March, so that the leap day is the last day; 400 years have 146097 days.
 fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !((1..=12).contains(&month) && (1..=31).contains(&day)) {
         return None;
@@ -137,14 +148,22 @@ mod tests {
 
     #[test]
     fn a_time_without_offset_is_on_the_clock_of_the_beamline() {
-        assert_eq!(since("2021-01-29T11:00").accepts("2021-01-29T11:00:40.490243+01:00"), Some(true));
-        assert_eq!(since("2021-01-29T11:00Z").accepts("2021-01-29T11:00:40.490243+01:00"), Some(false));
+        assert_eq!(
+            since("2021-01-29T11:00").accepts("2021-01-29T11:00:40.490243+01:00"),
+            Some(true)
+        );
+        assert_eq!(
+            since("2021-01-29T11:00Z").accepts("2021-01-29T11:00:40.490243+01:00"),
+            Some(false)
+        );
         assert_eq!(since("2021-01-29").accepts("yesterday"), None);
     }
 
     #[test]
     fn what_is_no_time_says_what_is() {
-        for text in ["", "yesterday", "2026-13-01", "2026-03-04T25:61", "12x", "-3h", "2026-03-04Tnoon"] {
+        for text in
+            ["", "yesterday", "2026-13-01", "2026-03-04T25:61", "12x", "-3h", "2026-03-04Tnoon"]
+        {
             assert!(text.parse::<Since>().is_err(), "{text}");
         }
     }

@@ -1,8 +1,8 @@
 //! Withholds the frames of files that have just changed.
 //!
-//! Lima marks a file as closed and then closes it, which changes the modification time again. A record written in
-//! between would hold an outdated time. So a following search waits until a file has been unchanged for a moment, and
-//! while the kernel reports that its writer still has it open.
+//! Lima marks a file as closed and then closes it, which changes the modification time again. A
+//! record written in between would hold an outdated time. So a following search waits until a file
+//! has been unchanged for a moment, and while the kernel reports that its writer still has it open.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,8 +16,9 @@ use crate::watcher::DirectoryWatcher;
 /// How long a recently changed file must stay unchanged.
 pub const STABILITY_PERIOD: Duration = Duration::from_millis(200);
 
-/// The age from which on a file counts as unchanged. A younger file may change again with the same modification time,
-/// because the clocks of file systems tick a few hundred times a second, and some once.
+/// The age from which on a file counts as unchanged. A younger file may change again with the same
+/// modification time, because the clocks of file systems tick a few hundred times a second, and
+/// some once.
 const RECENT_CHANGE: Duration = Duration::from_secs(2);
 
 /// The reason given for frames of a file that may still change.
@@ -28,16 +29,17 @@ const BEING_WRITTEN_REASON: &str = "being written";
 pub struct StabilityTracker(HashMap<PathBuf, ((u64, i64), Instant)>);
 
 impl StabilityTracker {
-    /// Makes the frames absent whose files have just changed, and returns whether there are any. They count as frames
-    /// that are still being written.
+    /// Makes the frames absent whose files have just changed, and returns whether there are any.
+    /// They count as frames that are still being written.
     pub fn withhold_unstable(
         &mut self,
         scan: &mut Acquisition,
         claims: &mut ClaimedFiles,
         watch: &DirectoryWatcher,
     ) -> bool {
-        let (held, quiet): (Vec<Source>, Vec<Source>) =
-            std::mem::take(&mut scan.sources).into_iter().partition(|source| !self.is_stable(source, claims, watch));
+        let (held, quiet): (Vec<Source>, Vec<Source>) = std::mem::take(&mut scan.sources)
+            .into_iter()
+            .partition(|source| !self.is_stable(source, claims, watch));
         scan.sources = quiet;
         if held.is_empty() {
             return false;
@@ -55,7 +57,12 @@ impl StabilityTracker {
         true
     }
 
-    fn is_stable(&mut self, source: &Source, claims: &mut ClaimedFiles, watch: &DirectoryWatcher) -> bool {
+    fn is_stable(
+        &mut self,
+        source: &Source,
+        claims: &mut ClaimedFiles,
+        watch: &DirectoryWatcher,
+    ) -> bool {
         if !is_recent(source.mtime) {
             self.0.remove(source.file.as_path());
             return true;
@@ -65,7 +72,8 @@ impl StabilityTracker {
         if seen.0 != stamp {
             *seen = (stamp, now);
         }
-        seen.1.elapsed() >= STABILITY_PERIOD && !watch.is_open_for_writing(&claims.real_path(&source.file))
+        seen.1.elapsed() >= STABILITY_PERIOD
+            && !watch.is_open_for_writing(&claims.real_path(&source.file))
     }
 }
 
@@ -84,11 +92,20 @@ mod tests {
 
     #[test]
     fn a_file_that_was_just_changed_is_waited_for() {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
-        let source = |file: &str, mtime: i64, frames| Source { file: file.into(), mtime, frames, ..Source::default() };
+        let now =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let source = |file: &str, mtime: i64, frames| Source {
+            file: file.into(),
+            mtime,
+            frames,
+            ..Source::default()
+        };
         let far = now + 3_600_000_000_000;
         let scan = || Acquisition {
-            sources: vec![source("/a", 5, Spans::first_n(3)), source("/b", far, Span::new(3, 6).into())],
+            sources: vec![
+                source("/a", 5, Spans::first_n(3)),
+                source("/b", far, Span::new(3, 6).into()),
+            ],
             complete: true,
             ..Acquisition::default()
         };

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use filter::TerminalView;
 use records::{Acquisition, Record, ScanState, format_count};
 
-/// Headings of the columns, with the least width of each; the title comes last, because its length varies most.
+/// Headings of the columns, with the least width of each; the title comes last, because its length
+/// varies most.
 const COLUMNS: [(&str, usize); 8] = [
     ("ENTRY", 6),
     ("DETECTOR", 9),
@@ -24,7 +25,8 @@ const RIGHT_ALIGNED: [usize; 3] = [2, 3, 6];
 /// Number of characters of a start time without its seconds: `2026-03-04T10:20`.
 const MINUTES_LENGTH: usize = 16;
 
-/// A table with a row for each scan and detector. Rows appear as scans are found, so that a column only grows wider.
+/// A table with a row for each scan and detector. Rows appear as scans are found, so that a column
+/// only grows wider.
 pub struct ScanTable {
     lists_counters: bool,
     widths: [usize; COLUMNS.len()],
@@ -42,9 +44,15 @@ struct ScanCounts {
 }
 
 impl ScanTable {
-    /// Creates an empty table. With `lists_counters`, the names of a scan's counters follow its row.
+    /// Creates an empty table. With `lists_counters`, the names of a scan's counters follow its
+    /// row.
     pub fn new(lists_counters: bool) -> Self {
-        Self { lists_counters, widths: COLUMNS.map(|(_, width)| width), file: None, counts: HashMap::new() }
+        Self {
+            lists_counters,
+            widths: COLUMNS.map(|(_, width)| width),
+            file: None,
+            counts: HashMap::new(),
+        }
     }
 
     /// Formats cells in columns, followed by the title.
@@ -70,7 +78,9 @@ impl ScanTable {
         let mut lines = Vec::new();
         if self.file.as_deref() != Some(&*scan.file) {
             if self.file.is_none() {
-                lines.push(self.format_row(&COLUMNS.map(|(heading, _)| heading.to_owned()), "TITLE"));
+                lines.push(
+                    self.format_row(&COLUMNS.map(|(heading, _)| heading.to_owned()), "TITLE"),
+                );
             }
             lines.push(scan.file.display().to_string());
             self.file = Some(scan.file.to_path_buf());
@@ -118,13 +128,17 @@ impl TerminalView for ScanTable {
         if self.counts.is_empty() {
             return String::new();
         }
-        let sum = |field: fn(&ScanCounts) -> u64| self.counts.values().map(field).fold(0, u64::saturating_add);
+        let sum = |field: fn(&ScanCounts) -> u64| {
+            self.counts.values().map(field).fold(0, u64::saturating_add)
+        };
         let missing = match sum(|scan| scan.missing) {
             0 => String::new(),
             missing => format!(" ({missing} missing)"),
         };
-        let (scans, frames) =
-            (format_count(self.counts.len() as u64, "scan"), format_count(sum(|scan| scan.frames), "frame"));
+        let (scans, frames) = (
+            format_count(self.counts.len() as u64, "scan"),
+            format_count(sum(|scan| scan.frames), "frame"),
+        );
         format!("{scans}, {frames}{missing}, {}", format_size(sum(|scan| scan.bytes)))
     }
 }
@@ -155,7 +169,11 @@ mod tests {
     use super::*;
 
     fn scan(entry: &str, absent: u64) -> Record {
-        let missing = Absent { range: Span::new(0, absent).into(), kind: AbsentKind::Missing, reason: String::new() };
+        let missing = Absent {
+            range: Span::new(0, absent).into(),
+            kind: AbsentKind::Missing,
+            reason: String::new(),
+        };
         let acquisition = Acquisition {
             file: "/raw/LaB6.h5".into(),
             entry: entry.to_owned(),
@@ -207,9 +225,13 @@ ENTRY   DETECTOR    FRAMES  MISSING  SHAPE      CODEC        SIZE  START        
 
     #[test]
     fn sizes_have_two_digits_and_never_four() {
-        for (bytes, expected) in
-            [(0, "0.0 KiB"), (1024, "1.0 KiB"), (1_048_575, "1.0 MiB"), (10 << 30, "10 GiB"), (u64::MAX, "16 EiB")]
-        {
+        for (bytes, expected) in [
+            (0, "0.0 KiB"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (10 << 30, "10 GiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
             assert_eq!(format_size(bytes), expected);
         }
     }

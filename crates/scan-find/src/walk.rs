@@ -54,9 +54,12 @@ struct TreeWalk<'a> {
 impl TreeWalk<'_> {
     /// Returns the unreadable file to which this file may belong.
     fn unreadable_master_of(&self, file: &Path) -> Option<&Path> {
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem =
+            |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let is_master = |master: &&PathBuf| {
-            let Some(below) = master.parent().and_then(|directory| file.strip_prefix(directory).ok()) else {
+            let Some(below) =
+                master.parent().and_then(|directory| file.strip_prefix(directory).ok())
+            else {
                 return false;
             };
             let of_name = stem(file).starts_with(stem(master).trim_end_matches("_master"));
@@ -67,7 +70,8 @@ impl TreeWalk<'_> {
 }
 
 impl<'a> OperandWalker<'a> {
-    /// Creates a walk that reports to `finder`. A patient walk accepts operands that do not exist yet.
+    /// Creates a walk that reports to `finder`. A patient walk accepts operands that do not exist
+    /// yet.
     pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
         Self {
             finder,
@@ -84,12 +88,13 @@ impl<'a> OperandWalker<'a> {
         self.look.was_unfinished
     }
 
-    /// Ends a look at all operands, and returns whether files have changed or records were written since the previous
-    /// look.
+    /// Ends a look at all operands, and returns whether files have changed or records were written
+    /// since the previous look.
     pub fn finish_pass(&mut self) -> bool {
         let LookState { files, before, is_unfinished, .. } = std::mem::take(&mut self.look);
         let now = (files.finish(), self.finder.emitted);
-        self.look = LookState { before: Some(now), was_unfinished: is_unfinished, ..LookState::default() };
+        self.look =
+            LookState { before: Some(now), was_unfinished: is_unfinished, ..LookState::default() };
         // Files of a scan may be in directories that the walk does not visit.
         self.finder.watch_directories();
         before != Some(now)
@@ -123,7 +128,9 @@ impl<'a> OperandWalker<'a> {
                     self.finder.fail(path.display().to_string(), why.why, why.retryable)
                 }
             },
-            Err(why) if is_not_found(&why) && is_glob(operand) && dataset.is_none() => self.search_glob(operand),
+            Err(why) if is_not_found(&why) && is_glob(operand) && dataset.is_none() => {
+                self.search_glob(operand)
+            }
             Err(why) => self.report_io_error(&path, &why),
         }?;
         self.finder.report_unresolved()
@@ -144,7 +151,10 @@ impl<'a> OperandWalker<'a> {
                 self.report_failure(glob, "no file or directory matches this glob".to_owned())
             }
             Ok(found) => {
-                found.unreadable.iter().try_for_each(|(path, why)| self.report_io_error(path, why))?;
+                found
+                    .unreadable
+                    .iter()
+                    .try_for_each(|(path, why)| self.report_io_error(path, why))?;
                 found.paths.iter().try_for_each(|path| self.search(path))
             }
             Err(why) => self.report_failure(glob, why.to_string()),
@@ -165,11 +175,13 @@ impl<'a> OperandWalker<'a> {
 
     /// Adds an image to the current series, or starts a new series.
     fn push_image(&mut self, path: PathBuf) -> Result<(), Stop> {
-        let is_next =
-            match (self.series.last().and_then(|last| NumberedFileName::parse(last)), NumberedFileName::parse(&path)) {
-                (Some(last), Some(next)) => last.is_same_series(&next),
-                _ => false,
-            };
+        let is_next = match (
+            self.series.last().and_then(|last| NumberedFileName::parse(last)),
+            NumberedFileName::parse(&path),
+        ) {
+            (Some(last), Some(next)) => last.is_same_series(&next),
+            _ => false,
+        };
         if !is_next {
             self.flush_series()?;
         }
@@ -179,8 +191,9 @@ impl<'a> OperandWalker<'a> {
 
     fn flush_series(&mut self) -> Result<(), Stop> {
         let images = std::mem::take(&mut self.series);
-        self.finder
-            .report_image_series(&discover::group_series(images), |files| files[0].parent().unwrap_or(Path::new("/")))
+        self.finder.report_image_series(&discover::group_series(images), |files| {
+            files[0].parent().unwrap_or(Path::new("/"))
+        })
     }
 
     /// Searches a file or a dataset; `file` is the file in either case.
@@ -197,13 +210,14 @@ impl<'a> OperandWalker<'a> {
         })?;
         match empty {
             Some(0) => {
-                let why =
-                    "no scan in this HDF5 file: it has no NXentry; if it has a dataset of frames, name it: FILE::/PATH";
+                let why = "no scan in this HDF5 file: it has no NXentry; if it has a dataset of frames, name it: FILE::/PATH";
                 self.report_failure(file, why.to_owned())
             }
             Some(_) if !self.follows => {
-                self.finder
-                    .warn_once(file.display().to_string(), "no detector with frames in this HDF5 file".to_owned());
+                self.finder.warn_once(
+                    file.display().to_string(),
+                    "no detector with frames in this HDF5 file".to_owned(),
+                );
                 Ok(())
             }
             _ => Ok(()),
@@ -225,8 +239,8 @@ impl<'a> OperandWalker<'a> {
         self.report_failure(root, format!("no scan in this directory or below: {there}"))
     }
 
-    /// Searches a directory: files before subdirectories, so that masters, which are above their data, are found
-    /// first.
+    /// Searches a directory: files before subdirectories, so that masters, which are above their
+    /// data, are found first.
     fn search_directory(&mut self, directory: &Path, tree: &mut TreeWalk<'_>) -> Result<(), Stop> {
         match directory.metadata() {
             Ok(metadata) if tree.seen.insert(file_id(&metadata)) => (),
@@ -255,23 +269,32 @@ impl<'a> OperandWalker<'a> {
         listed.subdirectories.iter().try_for_each(|below| self.search_directory(below, tree))
     }
 
-    /// Searches HDF5 files. Bliss masters are reported at once. Other files wait until all files of the directory
-    /// have been read, because they may be data files of a master that comes later by name. A following search keeps
-    /// them for the next look, because they may belong to a scan that began after its master was read.
-    fn search_hdf5_files(&mut self, files: &[PathBuf], tree: &mut TreeWalk<'_>) -> Result<(), Stop> {
+    /// Searches HDF5 files. Bliss masters are reported at once. Other files wait until all files of
+    /// the directory have been read, because they may be data files of a master that comes later by
+    /// name. A following search keeps them for the next look, because they may belong to a scan
+    /// that began after its master was read.
+    fn search_hdf5_files(
+        &mut self,
+        files: &[PathBuf],
+        tree: &mut TreeWalk<'_>,
+    ) -> Result<(), Stop> {
         let root = tree.root;
         let mut waiting: Vec<Discovery> = Vec::new();
         let is_new = |file: &&PathBuf| !self.unchanged.contains_key(*file);
         let new: Vec<PathBuf> = files.iter().filter(is_new).cloned().collect();
-        let new = new.into_iter().filter(|file| !self.finder.claims.contains(file)).collect::<Vec<_>>();
+        let new =
+            new.into_iter().filter(|file| !self.finder.claims.contains(file)).collect::<Vec<_>>();
         frames::open_ahead(new.into_iter());
         for file in files {
             let stamp = self.record_stamp(file);
-            if self.finder.claims.contains(file) || (stamp.is_some() && self.unchanged.get(file) == stamp.as_ref()) {
+            if self.finder.claims.contains(file)
+                || (stamp.is_some() && self.unchanged.get(file) == stamp.as_ref())
+            {
                 self.finder.found_count += 1;
                 continue;
             }
-            // The walk itself visits the masters below this root, so entries that link to them are skipped.
+            // The walk itself visits the masters below this root, so entries that link to them are
+            // skipped.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
             let mut is_unreadable = false;
             self.finder.visit(file, &elsewhere, |finder, found| {
@@ -279,7 +302,11 @@ impl<'a> OperandWalker<'a> {
                 if is_bliss_entry(&found) {
                     return finder.report(found, root);
                 }
-                found.files.iter().filter(|other| *other != file).for_each(|other| finder.claims.insert(other));
+                found
+                    .files
+                    .iter()
+                    .filter(|other| *other != file)
+                    .for_each(|other| finder.claims.insert(other));
                 waiting.push(found);
                 Ok(())
             })?;
@@ -295,11 +322,16 @@ impl<'a> OperandWalker<'a> {
             self.unchanged.remove(file);
         }
         self.look.is_unfinished |= !fresh.is_empty();
-        waiting.retain(|found| !self.finder.claims.contains(&found.file) && !fresh.contains(&found.file));
+        waiting.retain(|found| {
+            !self.finder.claims.contains(&found.file) && !fresh.contains(&found.file)
+        });
         self.finder.prefetch_contents(&waiting);
         waiting.into_iter().try_for_each(|found| match tree.unreadable_master_of(&found.file) {
             Some(master) if !matches!(found.kind, DiscoveryKind::Failed { .. }) => {
-                let why = format!("left out: this may be a data file of {}, which can't be read", master.display());
+                let why = format!(
+                    "left out: this may be a data file of {}, which can't be read",
+                    master.display()
+                );
                 self.finder.warn_once(found.file.display().to_string(), why);
                 Ok(())
             }
@@ -307,7 +339,8 @@ impl<'a> OperandWalker<'a> {
         })
     }
 
-    /// Remembers that a file need not be read again while its stamp is the one from before it was read.
+    /// Remembers that a file need not be read again while its stamp is the one from before it was
+    /// read.
     fn remember_unchanged(&mut self, file: &Path, before: Option<(u64, i64)>) {
         let Some(stamp) = before.filter(|_| self.finder.is_complete) else { return };
         match is_recent(stamp.1) {
@@ -320,7 +353,9 @@ impl<'a> OperandWalker<'a> {
     fn report_io_error(&mut self, about: &Path, why: &io::Error) -> Result<(), Stop> {
         self.flush_series()?;
         match why.kind() {
-            io::ErrorKind::NotFound => self.report_failure(about, "no such file or directory".to_owned()),
+            io::ErrorKind::NotFound => {
+                self.report_failure(about, "no such file or directory".to_owned())
+            }
             _ => self.finder.fail(about.display().to_string(), why.to_string(), true),
         }
     }
@@ -331,11 +366,14 @@ impl<'a> OperandWalker<'a> {
     }
 }
 
-/// Returns whether a part of the discovery could not be read, so that it may have files that are not known.
+/// Returns whether a part of the discovery could not be read, so that it may have files that are
+/// not known.
 fn has_unreadable(found: &Discovery) -> bool {
     match &found.kind {
         DiscoveryKind::Failed { unreadable, .. } => *unreadable,
-        DiscoveryKind::Scan(scan) => scan.absent.iter().any(|absent| absent.kind == AbsentKind::Unreadable),
+        DiscoveryKind::Scan(scan) => {
+            scan.absent.iter().any(|absent| absent.kind == AbsentKind::Unreadable)
+        }
         _ => false,
     }
 }
@@ -353,7 +391,8 @@ fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
 fn is_bliss_entry(found: &Discovery) -> bool {
     let entry = found.dataset.trim_start_matches('/').split('/').next().unwrap_or_default();
     entry.split_once('.').is_some_and(|(scan, part)| {
-        let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         number(scan) && number(part)
     })
 }

@@ -1,7 +1,9 @@
-//! Watches directories through inotify, so that a following search runs when something changes and sleeps otherwise.
+//! Watches directories through inotify, so that a following search runs when something changes and
+//! sleeps otherwise.
 //!
-//! The kernel reports only changes made on this machine. On a network file system, other machines make changes, too,
-//! so the search repeats at each interval: [`DirectoryWatcher::watches_all`] returns whether the reports suffice.
+//! The kernel reports only changes made on this machine. On a network file system, other machines
+//! make changes, too, so the search repeats at each interval: [`DirectoryWatcher::watches_all`]
+//! returns whether the reports suffice.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -11,10 +13,19 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::statfs::statfs;
 
-/// File systems that only this machine changes, by their statfs(2) numbers: ext2 to ext4, xfs, btrfs, zfs, f2fs,
-/// bcachefs, tmpfs, ramfs, and overlayfs, which containers use.
-const WATCHABLE_FILE_SYSTEMS: [i64; 9] =
-    [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e, 0x0102_1994, 0x8584_58f6, 0x794c_7630];
+/// File systems that only this machine changes, by their statfs(2) numbers: ext2 to ext4, xfs,
+/// btrfs, zfs, f2fs, bcachefs, tmpfs, ramfs, and overlayfs, which containers use.
+const WATCHABLE_FILE_SYSTEMS: [i64; 9] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0x2fc1_2fc1,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x8584_58f6,
+    0x794c_7630,
+];
 
 /// The directories that are watched.
 #[derive(Default)]
@@ -35,8 +46,8 @@ impl DirectoryWatcher {
         Self { inotify, ..Self::default() }
     }
 
-    /// Watches a directory from now on, and follows links to it. List the directory after this call, or a change may
-    /// be missed.
+    /// Watches a directory from now on, and follows links to it. List the directory after this
+    /// call, or a change may be missed.
     pub fn watch(&mut self, directory: &Path) {
         if self.watched.contains(directory) || self.unwatchable.contains(directory) {
             return;
@@ -65,7 +76,11 @@ impl DirectoryWatcher {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
         let kind = statfs(directory)?.filesystem_type().0;
-        if WATCHABLE_FILE_SYSTEMS.contains(&kind) { inotify.add_watch(directory, changes) } else { Err(Errno::EREMOTE) }
+        if WATCHABLE_FILE_SYSTEMS.contains(&kind) {
+            inotify.add_watch(directory, changes)
+        } else {
+            Err(Errno::EREMOTE)
+        }
     }
 
     /// Returns whether every added directory is watched and all its changes are reported.
@@ -73,8 +88,8 @@ impl DirectoryWatcher {
         self.inotify.is_some() && self.unwatchable.is_empty()
     }
 
-    /// Returns whether a program has changed a file and not closed it since. The file's directory must be named as it
-    /// was added.
+    /// Returns whether a program has changed a file and not closed it since. The file's directory
+    /// must be named as it was added.
     pub fn is_open_for_writing(&self, file: &Path) -> bool {
         self.open_for_writing.contains(file)
     }
@@ -84,8 +99,8 @@ impl DirectoryWatcher {
         self.inotify.as_ref().map(|inotify| inotify.as_fd())
     }
 
-    /// Reads the changes that the kernel has reported so far, and returns whether there were any. Where the reports can't
-    /// be read, there may have been.
+    /// Reads the changes that the kernel has reported so far, and returns whether there were any.
+    /// Where the reports can't be read, there may have been.
     pub fn take_changes(&mut self) -> bool {
         let mut has_changed = false;
         while let Some(inotify) = &self.inotify {
@@ -106,22 +121,28 @@ impl DirectoryWatcher {
                 self.open_for_writing.clear();
             }
             for event in events {
-                // Another directory may take the place of this one, and must be watched in its stead.
-                let gone = AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
+                // Another directory may take the place of this one, and must be watched in its
+                // stead.
+                let gone = AddWatchFlags::IN_IGNORED
+                    | AddWatchFlags::IN_MOVE_SELF
+                    | AddWatchFlags::IN_DELETE_SELF;
                 if event.mask.intersects(gone)
                     && let Some(directory) = self.directories.remove(&event.wd)
                 {
                     self.watched.remove(&directory);
                 }
-                let Some(file) = self.directories.get(&event.wd).zip(event.name).map(|(at, name)| at.join(name)) else {
+                let Some(file) =
+                    self.directories.get(&event.wd).zip(event.name).map(|(at, name)| at.join(name))
+                else {
                     continue;
                 };
                 if event.mask.intersects(AddWatchFlags::IN_MODIFY) {
                     self.open_for_writing.insert(file);
-                } else if event
-                    .mask
-                    .intersects(AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE)
-                {
+                } else if event.mask.intersects(
+                    AddWatchFlags::IN_CLOSE_WRITE
+                        | AddWatchFlags::IN_DELETE
+                        | AddWatchFlags::IN_MOVE,
+                ) {
                     self.open_for_writing.remove(&file);
                 }
             }

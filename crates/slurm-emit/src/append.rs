@@ -17,10 +17,12 @@ use crate::resolve_settings::resolve_settings;
 use crate::task_plan::TaskPlan;
 use crate::{check, job_dir, report_size, submit};
 
-/// The time from the first task to the first round, in which further tasks of the first scan arrive.
+/// The time from the first task to the first round, in which further tasks of the first scan
+/// arrive.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 
-/// The shortest time between rounds. A round that takes long, because the plan is large, has a longer one.
+/// The shortest time between rounds. A round that takes long, because the plan is large, has a
+/// longer one.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// The share of its time that a directory with a large plan is written.
@@ -29,12 +31,14 @@ const MAX_BUSY_SHARE: u32 = 10;
 /// The name of the file that is locked while tasks are added.
 const LOCK_NAME: &str = ".append";
 
-/// Adds the tasks of the input to the directory in rounds, until the input ends. With `--submit`, as many batches are
-/// submitted in each round as there is room for; at the end, all that is missing, as without `--append`.
+/// Adds the tasks of the input to the directory in rounds, until the input ends. With `--submit`,
+/// as many batches are submitted in each round as there is room for; at the end, all that is
+/// missing, as without `--append`.
 ///
 /// # Errors
-/// Fails as without `--append`, if another process adds tasks to the directory, and if the target can't take more tasks.
-/// Jobs that can't be submitted before the end of the input are a warning: the next round tries it again.
+/// Fails as without `--append`, if another process adds tasks to the directory, and if the target
+/// can't take more tasks. Jobs that can't be submitted before the end of the input are a warning:
+/// the next round tries it again.
 pub fn run(args: &Args, filter: &Filter) -> Result<(), Stop> {
     if !args.target.takes_more_tasks() {
         return Err(EmitError::AppendTarget { target: args.target.name() }.into());
@@ -97,7 +101,11 @@ impl<'a> Appender<'a> {
     /// Reads the plan of the directory, if there is one.
     fn open(args: &'a Args, filter: &'a Filter) -> Result<Self, Stop> {
         let path = args.dir.join(PLAN_NAME);
-        let plan = if exists(&path)? { TaskPlan::read_versions(path, filter)? } else { TaskPlan::default() };
+        let plan = if exists(&path)? {
+            TaskPlan::read_versions(path, filter)?
+        } else {
+            TaskPlan::default()
+        };
         Ok(Self { args, filter, plan, new: TaskPlan::default(), is_first: true, has_failed: false })
     }
 
@@ -131,15 +139,18 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Keeps the tasks that have arrived, and says what is left to do, where the filter ends before its input.
+    /// Keeps the tasks that have arrived, and says what is left to do, where the filter ends before
+    /// its input.
     fn stop(&mut self) {
         if let Err(stop) = self.write_new_tasks() {
             self.filter.warn(&format!("the last tasks are not in the plan: {stop}"));
         }
         if self.args.submit {
             let script = self.args.dir.join("submit");
-            self.filter
-                .warn(&format!("{} submits what is left, and releases the gather of all results", script.display()));
+            self.filter.warn(&format!(
+                "{} submits what is left, and releases the gather of all results",
+                script.display()
+            ));
         }
     }
 
@@ -159,5 +170,10 @@ impl<'a> Appender<'a> {
 fn added_note(tasks: usize, batches: usize, total: usize, dir: &Path) -> String {
     let count = |count: usize, noun| format_count(count as u64, noun);
     let total = count(total, "task");
-    format!("{} in {} added to {}, which has {total}", count(tasks, "task"), count(batches, "batch"), dir.display())
+    format!(
+        "{} in {} added to {}, which has {total}",
+        count(tasks, "task"),
+        count(batches, "batch"),
+        dir.display()
+    )
 }

@@ -1,5 +1,5 @@
-//! Divides the plan into batches, each the work of one element of the job array. Batches follow the order of the scans,
-//! except that one short scan is moved to the front.
+//! Divides the plan into batches, each the work of one element of the job array. Batches follow the
+//! order of the scans, except that one short scan is moved to the front.
 
 use std::ops::Range;
 
@@ -41,17 +41,20 @@ pub struct BatchSizing {
 /// Minutes below which a batch is not worth the start of a job.
 const SHORTEST_MINUTES: f64 = 1.0;
 
-/// Minutes below which not even a batch of the first scan, which somebody waits for, is worth the start of a job.
+/// Minutes below which not even a batch of the first scan, which somebody waits for, is worth the
+/// start of a job.
 const SHORTEST_MINUTES_OF_FIRST_SCAN: f64 = 0.1;
 
 impl BatchSizing {
     /// Divides a plan into batches of consecutive tasks, at least one task in each.
     ///
-    /// A batch holds several whole scans or, if a scan is longer than a batch, a piece of one scan. It never holds the
-    /// end of one scan and the start of the next, because the first scan would have to wait for the second.
+    /// A batch holds several whole scans or, if a scan is longer than a batch, a piece of one scan.
+    /// It never holds the end of one scan and the start of the next, because the first scan would
+    /// have to wait for the second.
     ///
-    /// Scans keep their order, with one exception. The shortest of the first scans, as many as there are jobs, is moved
-    /// to the front and divided among all jobs. It is finished after seconds, even if some nodes are slow.
+    /// Scans keep their order, with one exception. The shortest of the first scans, as many as
+    /// there are jobs, is moved to the front and divided among all jobs. It is finished after
+    /// seconds, even if some nodes are slow.
     pub fn divide(&self, plan: &TaskPlan) -> Vec<Range<usize>> {
         let costs = plan.stored_bytes();
         if self.minutes <= 0.0 {
@@ -59,11 +62,14 @@ impl BatchSizing {
         }
         let total: u64 = costs.iter().sum();
         let mut batches: Vec<Range<usize>> = Vec::new();
-        // `assigned` bytes are in batches already; `room` is left in the last batch for further whole scans.
+        // `assigned` bytes are in batches already; `room` is left in the last batch for further
+        // whole scans.
         let (mut assigned, mut room) = (0, 0);
         for mut scan in self.order_scans(plan) {
             let mut bytes: u64 = costs[scan.clone()].iter().sum();
-            if let Some(batch) = batches.last_mut().filter(|batch| bytes <= room && batch.end == scan.start) {
+            if let Some(batch) =
+                batches.last_mut().filter(|batch| bytes <= room && batch.end == scan.start)
+            {
                 batch.end = scan.end;
                 (assigned, room) = (assigned + bytes, room - bytes);
                 continue;
@@ -75,7 +81,11 @@ impl BatchSizing {
                 let piece = take_tasks(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
                 let taken: u64 = costs[piece.clone()].iter().sum();
                 (assigned, bytes, scan.start) = (assigned + taken, bytes - taken, piece.end);
-                room = if piece.start == start && scan.is_empty() { limit.saturating_sub(taken) } else { 0 };
+                room = if piece.start == start && scan.is_empty() {
+                    limit.saturating_sub(taken)
+                } else {
+                    0
+                };
                 batches.push(piece);
             }
         }
@@ -93,7 +103,8 @@ impl BatchSizing {
         scans
     }
 
-    /// Returns the stored bytes that a job integrates in `minutes`, at most the bytes of a full batch.
+    /// Returns the stored bytes that a job integrates in `minutes`, at most the bytes of a full
+    /// batch.
     fn bytes_in(&self, minutes: f64) -> f64 {
         minutes.min(self.minutes) * 60.0 * self.rate
     }
@@ -101,13 +112,15 @@ impl BatchSizing {
     /// Returns the largest size in bytes of a batch of the first scan, which all jobs share.
     fn first_scan_share(&self, scan_bytes: u64) -> u64 {
         let share = scan_bytes.div_ceil(self.workers.max(1)) as f64;
-        share.clamp(self.bytes_in(SHORTEST_MINUTES_OF_FIRST_SCAN), self.bytes_in(self.minutes)).max(1.0) as u64
+        share
+            .clamp(self.bytes_in(SHORTEST_MINUTES_OF_FIRST_SCAN), self.bytes_in(self.minutes))
+            .max(1.0) as u64
     }
 
-    /// Returns the size of the next batch in bytes, when `assigned` of `total` bytes are in batches already. In the
-    /// middle of a long plan, a batch takes [`BatchSizing::minutes`]. The first batches are shorter, so that there are
-    /// results soon. The last ones are shorter, too: half of the work that is left per job, so that all jobs end at about
-    /// the same time.
+    /// Returns the size of the next batch in bytes, when `assigned` of `total` bytes are in batches
+    /// already. In the middle of a long plan, a batch takes [`BatchSizing::minutes`]. The first
+    /// batches are shorter, so that there are results soon. The last ones are shorter, too: half of
+    /// the work that is left per job, so that all jobs end at about the same time.
     fn next_batch_bytes(&self, assigned: u64, total: u64) -> u64 {
         let (longest, shortest) = (self.bytes_in(self.minutes), self.bytes_in(SHORTEST_MINUTES));
         let workers = self.workers as f64;
@@ -144,7 +157,12 @@ mod tests {
         let mut plan = TaskPlan::default();
         for (scan, costs) in scans.iter().enumerate() {
             for (index, &bytes) in costs.iter().enumerate() {
-                let task = Task { id: format!("{scan}-{index}"), scan: format!("5ca{scan}"), bytes, ..Task::default() };
+                let task = Task {
+                    id: format!("{scan}-{index}"),
+                    scan: format!("5ca{scan}"),
+                    bytes,
+                    ..Task::default()
+                };
                 assert!(plan.push(task));
             }
         }
@@ -162,7 +180,10 @@ mod tests {
         assert_eq!(lengths.iter().max(), Some(&6));
         assert!(lengths[..longest].is_sorted() && lengths[0] == 1, "{lengths:?}");
         assert!(lengths.ends_with(&[2, 1, 1, 1, 1, 1]), "{lengths:?}");
-        assert!(lengths.iter().filter(|&&length| length >= 5).count() > lengths.len() / 2, "{lengths:?}");
+        assert!(
+            lengths.iter().filter(|&&length| length >= 5).count() > lengths.len() / 2,
+            "{lengths:?}"
+        );
     }
 
     #[test]
@@ -177,10 +198,13 @@ mod tests {
 
     #[test]
     fn a_batch_has_whole_scans_or_a_piece_of_one() {
-        // A minute is 6 kB: one scan for both jobs, two short ones that don't fit in one batch, three pieces of a long
-        // one, and the rest.
+        // A minute is 6 kB: one scan for both jobs, two short ones that don't fit in one batch,
+        // three pieces of a long one, and the rest.
         let plan = plan(&[&[1_000; 2], &[1_000; 3], &[2_000; 2], &[2_000; 7], &[100], &[100]]);
-        assert_eq!(sizing(1.0).divide(&plan), [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
+        assert_eq!(
+            sizing(1.0).divide(&plan),
+            [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Arguments of dask-jobqueue's SLURMCluster that users give: values of `--cluster-kwarg`, and the table `dask` of a profile.
+//! Arguments of dask-jobqueue's SLURMCluster that users give: values of `--cluster-kwarg`, and the
+//! table `dask` of a profile.
 
 use std::str::FromStr;
 
@@ -37,12 +38,18 @@ impl ClusterArgument {
     /// Creates an argument. Hyphens in the name are underscores, as in jobqueue.yaml.
     ///
     /// # Errors
-    /// Fails if the name is no name of Python, if slurm-emit has a flag for it, and if Python has no literal for the value.
+    /// Fails if the name is no name of Python, if slurm-emit has a flag for it, and if Python has
+    /// no literal for the value.
     pub fn new(name: &str, value: Value) -> Result<Self, String> {
         let name = name.replace('-', "_");
         let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
-        if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) || !name.chars().all(is_name) {
-            return Err(format!("`{name}` is no argument of SLURMCluster; expected one such as death_timeout"));
+        if name.is_empty()
+            || name.starts_with(|char: char| char.is_ascii_digit())
+            || !name.chars().all(is_name)
+        {
+            return Err(format!(
+                "`{name}` is no argument of SLURMCluster; expected one such as death_timeout"
+            ));
         }
         if let Some((_, flag)) = OWN_FLAGS.iter().find(|(own, _)| *own == name) {
             return Err(format!("{name}: give it by {flag}"));
@@ -65,10 +72,13 @@ impl FromStr for ClusterArgument {
 
     /// Parses `NAME=VALUE`. A value that is not TOML is a string.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) =
-            text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as death_timeout=120".to_owned())?;
-        let parsed = format!("value = {value}").parse::<Table>().ok().filter(|table| table.len() == 1);
-        let parsed = parsed.and_then(|mut table| table.remove("value")).filter(|value| !value.is_datetime());
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| "expected NAME=VALUE, such as death_timeout=120".to_owned())?;
+        let parsed =
+            format!("value = {value}").parse::<Table>().ok().filter(|table| table.len() == 1);
+        let parsed =
+            parsed.and_then(|mut table| table.remove("value")).filter(|value| !value.is_datetime());
         Self::new(name.trim(), parsed.unwrap_or_else(|| Value::String(value.to_owned())))
     }
 }
@@ -91,7 +101,9 @@ fn format_literal(value: &Value) -> Result<String, String> {
             format!("{{{}}}", table.iter().map(item).collect::<Result<Vec<_>, _>>()?.join(", "))
         }
         Value::Float(_) | Value::Datetime(_) => {
-            return Err("expected a string, a finite number, true, false, an array or a table".to_owned());
+            return Err(
+                "expected a string, a finite number, true, false, an array or a table".to_owned()
+            );
         }
     })
 }
@@ -115,7 +127,10 @@ mod tests {
         ] {
             let literal = literal(text);
             // the order of a table's keys is no part of the format
-            assert!(literal == expected || text.contains('{') && literal.len() == expected.len(), "{literal}");
+            assert!(
+                literal == expected || text.contains('{') && literal.len() == expected.len(),
+                "{literal}"
+            );
         }
     }
 

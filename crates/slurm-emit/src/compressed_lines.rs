@@ -1,5 +1,5 @@
-//! The lines of a plan, kept compressed. A task is some kilobytes of text, of which only a few bytes differ from the
-//! task before it.
+//! The lines of a plan, kept compressed. A task is some kilobytes of text, of which only a few
+//! bytes differ from the task before it.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::ops::Range;
@@ -24,8 +24,8 @@ pub struct CompressedLines {
     count: usize,
 }
 
-/// Reads ranges of [`CompressedLines`]. Ascending ranges are fast, because the reader keeps the last block that it
-/// decompressed.
+/// Reads ranges of [`CompressedLines`]. Ascending ranges are fast, because the reader keeps the
+/// last block that it decompressed.
 pub struct CompressedLinesReader<'a> {
     lines: &'a CompressedLines,
     /// The number and the text of the block that was decompressed last.
@@ -39,8 +39,8 @@ impl CompressedLines {
         self.tail.push(b'\n');
         self.count += 1;
         if self.tail.len() >= BLOCK_BYTES {
-            let block =
-                zstd::bulk::compress(&self.tail, COMPRESSION_LEVEL).expect("memory is compressed without an error");
+            let block = zstd::bulk::compress(&self.tail, COMPRESSION_LEVEL)
+                .expect("memory is compressed without an error");
             // A copy, because zstd's buffer has the capacity for a block that can't be compressed.
             self.blocks.push(block.as_slice().into());
             self.starts.push(self.tail_start);
@@ -137,7 +137,9 @@ mod tests {
         (0..1000).for_each(|number| lines.push(&line(number)));
         assert!(lines.blocks.len() > 5 && lines.len() == 1000);
         let mut reader = lines.reader();
-        for (from, to) in [(0, 1000), (0, 1), (999, 1000), (17, 400), (200, 201), (5, 5), (150, 160), (3, 700)] {
+        for (from, to) in
+            [(0, 1000), (0, 1), (999, 1000), (17, 400), (200, 201), (5, 5), (150, 160), (3, 700)]
+        {
             let expected: String = (from..to).map(|number| line(number) + "\n").collect();
             let mut text = Vec::new();
             reader.copy(from..to, &mut text).unwrap();

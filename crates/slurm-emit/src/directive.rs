@@ -32,11 +32,15 @@ impl Directive {
     }
 }
 
-/// Formats directives as lines of a script, each below its reason, followed by the lines of `--directive`.
+/// Formats directives as lines of a script, each below its reason, followed by the lines of
+/// `--directive`.
 ///
 /// # Errors
 /// Fails if a line of `--directive` holds a line break.
-pub fn format_directives(directives: &[Directive], extra: &[OsString]) -> Result<OsString, EmitError> {
+pub fn format_directives(
+    directives: &[Directive],
+    extra: &[OsString],
+) -> Result<OsString, EmitError> {
     let mut out = OsString::new();
     for directive in directives {
         out.push(format!("# {}\n#SBATCH ", directive.why));
@@ -44,7 +48,8 @@ pub fn format_directives(directives: &[Directive], extra: &[OsString]) -> Result
         out.push("\n");
     }
     for line in extra {
-        // The user writes in sbatch's own language, so that the line is not quoted; it only has to be one line.
+        // The user writes in sbatch's own language, so that the line is not quoted; it only has to
+        // be one line.
         quote::sbatch(line).map_err(|why| EmitError::Directive { flag: "--directive", why })?;
         out.push("#SBATCH ");
         out.push(line);
@@ -74,8 +79,15 @@ impl<'a> DirectiveList<'a> {
     ///
     /// # Errors
     /// Fails if no directive can hold the value.
-    pub fn add(&mut self, flag: &'static str, option: &'static str, value: &str, why: &str) -> Result<(), EmitError> {
-        let value = quote::sbatch(OsStr::new(value)).map_err(|why| EmitError::Directive { flag, why })?;
+    pub fn add(
+        &mut self,
+        flag: &'static str,
+        option: &'static str,
+        value: &str,
+        why: &str,
+    ) -> Result<(), EmitError> {
+        let value =
+            quote::sbatch(OsStr::new(value)).map_err(|why| EmitError::Directive { flag, why })?;
         self.push(flag, option, Some(value), why);
         Ok(())
     }
@@ -84,7 +96,12 @@ impl<'a> DirectiveList<'a> {
     ///
     /// # Errors
     /// Fails as [`DirectiveList::add`] does.
-    pub fn add_if_given(&mut self, option: &'static str, value: Option<&str>, why: &str) -> Result<(), EmitError> {
+    pub fn add_if_given(
+        &mut self,
+        option: &'static str,
+        value: Option<&str>,
+        why: &str,
+    ) -> Result<(), EmitError> {
         match value {
             Some(value) => self.add(option, option, value, why),
             None => Ok(()),
@@ -101,28 +118,36 @@ impl<'a> DirectiveList<'a> {
     /// # Errors
     /// Fails if no directive can hold the name of the directory.
     pub fn add_directory(&mut self, log: &str, why: &str) -> Result<(), EmitError> {
-        let dir = quote::sbatch(self.job.dir.as_os_str()).map_err(|why| EmitError::Directive { flag: "--dir", why })?;
+        let dir = quote::sbatch(self.job.dir.as_os_str())
+            .map_err(|why| EmitError::Directive { flag: "--dir", why })?;
         self.push("--dir", "--chdir", Some(dir), "directory of the plan, the results and the logs");
         self.add_log(log, why)?;
         self.add("--dir", "--open-mode", "append", "a job that is requeued appends to its log")
     }
 
-    /// Adds the log of the job. Its path is absolute, because SLURM would expand a `%` in the directory of a relative one,
-    /// too.
+    /// Adds the log of the job. Its path is absolute, because SLURM would expand a `%` in the
+    /// directory of a relative one, too.
     ///
     /// # Errors
     /// Fails if no directive can hold the name of the directory.
     pub fn add_log(&mut self, log: &str, why: &str) -> Result<(), EmitError> {
         let logs = self.job.dir.join("logs");
-        let output =
-            quote::sbatch_log(logs.as_os_str(), log).map_err(|why| EmitError::Directive { flag: "--dir", why })?;
+        let output = quote::sbatch_log(logs.as_os_str(), log)
+            .map_err(|why| EmitError::Directive { flag: "--dir", why })?;
         self.push("--dir", "--output", Some(output), why);
         Ok(())
     }
 
-    fn push(&mut self, flag: &'static str, option: &'static str, value: Option<OsString>, why: &str) {
+    fn push(
+        &mut self,
+        flag: &'static str,
+        option: &'static str,
+        value: Option<OsString>,
+        why: &str,
+    ) {
         let name = |option: &str| option.trim_start_matches('-').to_owned();
-        let is_skipped = self.job.slurm.skip_directive.iter().any(|skipped| name(skipped) == name(option));
+        let is_skipped =
+            self.job.slurm.skip_directive.iter().any(|skipped| name(skipped) == name(option));
         if !is_skipped {
             self.directives.push(Directive { flag, option, value, why: why.to_owned() });
         }

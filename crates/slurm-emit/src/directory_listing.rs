@@ -12,10 +12,13 @@ use crate::error::EmitError;
 /// Fails if the directory can't be read.
 pub fn list_directory(directory: &Path) -> Result<Vec<PathBuf>, EmitError> {
     let entries = match fs::read_dir(directory) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
         entries => entries.map_err(EmitError::at(directory))?,
     };
-    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let paths: io::Result<Vec<PathBuf>> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
     paths.map_err(EmitError::at(directory))
 }
 
@@ -25,7 +28,9 @@ pub fn list_directory(directory: &Path) -> Result<Vec<PathBuf>, EmitError> {
 /// Fails if the path can't be looked up.
 pub fn is_directory(path: &Path) -> Result<bool, EmitError> {
     match path.symlink_metadata() {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
         found => found.map(|found| found.is_dir()).map_err(EmitError::at(path)),
     }
 }
@@ -36,7 +41,9 @@ pub fn is_directory(path: &Path) -> Result<bool, EmitError> {
 /// Fails if the path can't be looked up.
 pub fn exists(path: &Path) -> Result<bool, EmitError> {
     match path.symlink_metadata() {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
         found => found.map(|_| true).map_err(EmitError::at(path)),
     }
 }

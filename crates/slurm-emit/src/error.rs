@@ -26,7 +26,9 @@ pub enum EmitError {
         why: std::io::Error,
     },
     /// The target hands out the tasks of a plan that does not grow.
-    #[error("--append: --target {target} takes no more tasks once it runs; use --target slurm, or leave out --append")]
+    #[error(
+        "--append: --target {target} takes no more tasks once it runs; use --target slurm, or leave out --append"
+    )]
     AppendTarget {
         /// The name of the target.
         target: &'static str,
@@ -84,13 +86,17 @@ pub enum EmitError {
         id: String,
     },
     /// The memory can't be estimated, because a recipe can't be read.
-    #[error("--mem: {why}; restore the recipe file, or give the memory of a job, such as --mem 16G")]
+    #[error(
+        "--mem: {why}; restore the recipe file, or give the memory of a job, such as --mem 16G"
+    )]
     Recipe {
         /// The error of the recipe, with its path.
         why: recipe::RecipeError,
     },
     /// Jobs can't be counted by memory.
-    #[error("--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G")]
+    #[error(
+        "--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G"
+    )]
     ScaleWithoutMemory,
     /// A file of settings has a key or a value that no flag has.
     #[error("{}: {why}", path.display())]
@@ -151,7 +157,8 @@ impl EmitError {
 
 impl From<EmitError> for Stop {
     fn from(error: EmitError) -> Self {
-        // Each message begins with its subject and a colon. A path may hold a colon, too: joined again, it is unchanged.
+        // Each message begins with its subject and a colon. A path may hold a colon, too: joined
+        // again, it is unchanged.
         let message = error.to_string();
         let (what, why) = message.split_once(": ").unwrap_or(("error", &message));
         Self::fatal(what, why)

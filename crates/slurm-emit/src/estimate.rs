@@ -13,24 +13,27 @@ use crate::memory::MemorySize;
 use crate::task_plan::TaskPlan;
 use crate::walltime::Walltime;
 
-/// Bytes per pixel while the matrix and the corrections of a recipe are built: positions, corners and chi in f64 and
-/// f32, and about two entries, twice, because the matrix is built before it is sorted.
+/// Bytes per pixel while the matrix and the corrections of a recipe are built: positions, corners
+/// and chi in f64 and f32, and about two entries, twice, because the matrix is built before it is
+/// sorted.
 const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 
 /// Bytes per pixel of a recipe that is ready: matrix, normalization and mask.
 const BYTES_PER_PIXEL: u64 = 40;
 
-/// Bytes per pixel that a thread needs for interleaved frames, by methods that look at all pixels of a bin. Recipes
-/// without such methods do not need them.
+/// Bytes per pixel that a thread needs for interleaved frames, by methods that look at all pixels
+/// of a bin. Recipes without such methods do not need them.
 const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
 
-/// Bytes of what else runs in a job: gather, the process in which HDF5 reads metadata, and the driver of a GPU.
+/// Bytes of what else runs in a job: gather, the process in which HDF5 reads metadata, and the
+/// driver of a GPU.
 const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
 
-/// Estimates the memory of each job of a plan: half as much again as ai-integrate is expected to use, in whole GiB.
+/// Estimates the memory of each job of a plan: half as much again as ai-integrate is expected to
+/// use, in whole GiB.
 ///
-/// A process holds the matrix and the corrections of each recipe once; the memory of its engines is what ai-integrate
-/// itself expects.
+/// A process holds the matrix and the corrections of each recipe once; the memory of its engines is
+/// what ai-integrate itself expects.
 ///
 /// # Errors
 /// Fails if a recipe can't be read.
@@ -40,7 +43,8 @@ pub fn estimate_memory(plan: &TaskPlan, size: &JobSize) -> Result<MemorySize, Em
         let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
         recipe_bins.insert(path, recipe.npt * recipe.npt_azim);
     }
-    let total_bins = |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
+    let total_bins =
+        |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
     let bins = plan.recipe_sets().map(total_bins).max().unwrap_or(0);
     let other_recipes = (recipe_bins.len() as u64).saturating_sub(1);
     let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
@@ -54,12 +58,15 @@ pub fn estimate_memory(plan: &TaskPlan, size: &JobSize) -> Result<MemorySize, Em
         kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
     };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
-    let expected = memory_model::BASE_BYTES + BYTES_BESIDE_AI_INTEGRATE + recipes + size.engines * engine.bytes();
+    let expected = memory_model::BASE_BYTES
+        + BYTES_BESIDE_AI_INTEGRATE
+        + recipes
+        + size.engines * engine.bytes();
     Ok(MemorySize::from_bytes((expected * 3 / 2).next_multiple_of(1 << 30)))
 }
 
-/// Estimates the walltime of a job that integrates `bytes` stored bytes at `rate` bytes per second: twice the expected
-/// time and five minutes, in steps of five minutes.
+/// Estimates the walltime of a job that integrates `bytes` stored bytes at `rate` bytes per second:
+/// twice the expected time and five minutes, in steps of five minutes.
 pub fn estimate_walltime(bytes: u64, rate: f64) -> Walltime {
     let seconds = 2.0 * bytes as f64 / rate + 300.0;
     Walltime::from_seconds((seconds as u64).next_multiple_of(300))
@@ -76,7 +83,11 @@ mod tests {
         Task {
             range: Span::new(0, 100).into(),
             bytes: 256_000_000,
-            acquisition: Acquisition { shape: [2167, 2070], dtype: "u32".to_owned(), ..Acquisition::default() },
+            acquisition: Acquisition {
+                shape: [2167, 2070],
+                dtype: "u32".to_owned(),
+                ..Acquisition::default()
+            },
             ..Task::default()
         }
     }
@@ -90,8 +101,9 @@ mod tests {
         };
         let size = |threads| JobSize { workers: 4, engines: 8, threads, gpus: 0 };
         // These tasks name no recipe, so that none is read.
-        let estimate =
-            |tasks, threads| estimate_memory(&plan(tasks), &size(threads)).map(|memory| memory.to_string()).unwrap();
+        let estimate = |tasks, threads| {
+            estimate_memory(&plan(tasks), &size(threads)).map(|memory| memory.to_string()).unwrap()
+        };
         assert_eq!(estimate(1, 4), "12G");
         assert_eq!(estimate(1, 4), estimate(50, 4));
         assert_eq!(estimate(1, 1), "7G");

@@ -1,4 +1,5 @@
-//! The groups of flags that a profile may set: the size of jobs, the resources that they request, and their programs.
+//! The groups of flags that a profile may set: the size of jobs, the resources that they request,
+//! and their programs.
 
 mod size_flags;
 mod slurm_flags;

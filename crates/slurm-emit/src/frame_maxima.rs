@@ -26,7 +26,11 @@ impl FrameMaxima {
         Self {
             pixels: self.pixels.max(rows * columns),
             stored_bytes: self.stored_bytes.max(stored_bytes),
-            decoded_bytes: self.decoded_bytes.max(decoded_bytes_per_thread(scan, batch, stored_bytes)),
+            decoded_bytes: self.decoded_bytes.max(decoded_bytes_per_thread(
+                scan,
+                batch,
+                stored_bytes,
+            )),
             longest_batch: self.longest_batch.max(longest_batch(scan, batch)),
         }
     }
@@ -43,7 +47,11 @@ mod tests {
         Task {
             range: Span::new(0, 100).into(),
             bytes: 256_000_000,
-            acquisition: Acquisition { shape: [2167, 2070], dtype: "u32".to_owned(), ..Acquisition::default() },
+            acquisition: Acquisition {
+                shape: [2167, 2070],
+                dtype: "u32".to_owned(),
+                ..Acquisition::default()
+            },
             ..Task::default()
         }
     }
@@ -51,12 +59,21 @@ mod tests {
     #[test]
     fn the_largest_frame_counts() {
         let small = Task {
-            acquisition: Acquisition { shape: [10, 10], dtype: "u8".to_owned(), ..Default::default() },
+            acquisition: Acquisition {
+                shape: [10, 10],
+                dtype: "u8".to_owned(),
+                ..Default::default()
+            },
             ..eiger()
         };
         let maxima = FrameMaxima::default().with_task(&small).with_task(&eiger()).with_task(&small);
         let (pixels, frame) = (4_485_690, 17_942_760);
-        let expected = FrameMaxima { pixels, stored_bytes: 2_560_000, decoded_bytes: frame, longest_batch: 16 };
+        let expected = FrameMaxima {
+            pixels,
+            stored_bytes: 2_560_000,
+            decoded_bytes: frame,
+            longest_batch: 16,
+        };
         assert_eq!(maxima, expected);
         let mut deep = eiger();
         deep.acquisition.chunk = vec![10, 2167, 2070];

@@ -17,12 +17,14 @@ pub enum GpuRequest {
 }
 
 impl GpuRequest {
-    /// Creates a request from the value of slurm-emit's `--gres`: `none`, `auto` (one GPU if the partition's name contains
-    /// `gpu`), or a value for SLURM.
+    /// Creates a request from the value of slurm-emit's `--gres`: `none`, `auto` (one GPU if the
+    /// partition's name contains `gpu`), or a value for SLURM.
     pub fn from_gres(gres: &str, partition: Option<&str>) -> Self {
         match gres {
             "none" | "" => Self::None,
-            "auto" if partition.is_some_and(|name| name.contains("gpu")) => Self::Gres("gpu:1".to_owned()),
+            "auto" if partition.is_some_and(|name| name.contains("gpu")) => {
+                Self::Gres("gpu:1".to_owned())
+            }
             "auto" => Self::None,
             gres => Self::Gres(gres.to_owned()),
         }
@@ -38,15 +40,19 @@ impl GpuRequest {
         }
     }
 
-    /// Returns the number of GPUs of a job. Shards of a GPU count as one GPU, because the job sees one device.
+    /// Returns the number of GPUs of a job. Shards of a GPU count as one GPU, because the job sees
+    /// one device.
     pub fn count(&self) -> u64 {
         let request = match self {
             Self::None => return 0,
-            Self::Gres(list) => match list.split(',').find(|one| one.starts_with("gpu") || one.starts_with("shard")) {
-                Some(one) if one.starts_with("shard") => return 1,
-                Some(one) => one,
-                None => return 0,
-            },
+            Self::Gres(list) => {
+                match list.split(',').find(|one| one.starts_with("gpu") || one.starts_with("shard"))
+                {
+                    Some(one) if one.starts_with("shard") => return 1,
+                    Some(one) => one,
+                    None => return 0,
+                }
+            }
             Self::Gpus(value) | Self::PerTask(value) => value,
         };
         // `gpu`, `gpu:2`, `gpu:a100:2`, `gpu:a100`, `2`, `a100:2`
@@ -86,7 +92,10 @@ mod tests {
 
     #[test]
     fn a_gpu_partition_gives_a_gpu() {
-        assert_eq!(GpuRequest::from_gres("auto", Some("p9gpu")), GpuRequest::Gres("gpu:1".to_owned()));
+        assert_eq!(
+            GpuRequest::from_gres("auto", Some("p9gpu")),
+            GpuRequest::Gres("gpu:1".to_owned())
+        );
         assert_eq!(GpuRequest::from_gres("auto", Some("nice")), GpuRequest::None);
         assert_eq!(GpuRequest::from_gres("none", Some("gpu")), GpuRequest::None);
     }

@@ -1,4 +1,5 @@
-//! The configuration of ESRF's integrator: the settings of its jobs, and the pipe that does what it describes.
+//! The configuration of ESRF's integrator: the settings of its jobs, and the pipe that does what it
+//! describes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ impl IntegratorIni {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// Fails if the file can't be read, and if it has a section or key that the integrator does not have.
+    /// Fails if the file can't be read, and if it has a section or key that the integrator does not
+    /// have.
     pub fn read(path: &Path) -> Result<Self, EmitError> {
         let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
         let sections = read_integrator_sections(&text, path).map_err(EmitError::IntegratorIni)?;
@@ -54,22 +56,26 @@ impl IntegratorIni {
     /// # Errors
     /// Fails if there are none, unless the configuration says what to integrate.
     pub fn job_flags(&self) -> Result<Vec<OsString>, EmitError> {
-        let flag = |(key, flag): (&str, &str)| Some(format!("--{flag}={}", self.value(DISTRIBUTION, key)?).into());
+        let flag = |(key, flag): (&str, &str)| {
+            Some(format!("--{flag}={}", self.value(DISTRIBUTION, key)?).into())
+        };
         let flags: Vec<OsString> = JOB_KEYS.into_iter().filter_map(flag).collect();
         if flags.is_empty() && self.value(DATASET, "location").is_none() {
             let keys = JOB_KEYS.map(|(key, _)| key).join(", ");
-            return Err(
-                self.error(format!("no settings of jobs; expected a section [{DISTRIBUTION}] with some of {keys}"))
-            );
+            return Err(self.error(format!(
+                "no settings of jobs; expected a section [{DISTRIBUTION}] with some of {keys}"
+            )));
         }
         Ok(flags)
     }
 
-    /// Returns the lines of bash that do all that the configuration describes: `scan-find | plan-split | slurm-emit`.
-    /// `command_line` is that of slurm-emit, whose program's directory, if it names one, is that of the other filters, too.
+    /// Returns the lines of bash that do all that the configuration describes: `scan-find |
+    /// plan-split | slurm-emit`. `command_line` is that of slurm-emit, whose program's directory,
+    /// if it names one, is that of the other filters, too.
     ///
     /// # Errors
-    /// Fails if the configuration does not say where the raw data is, or where results go, or asks for what azpipe does not do.
+    /// Fails if the configuration does not say where the raw data is, or where results go, or asks
+    /// for what azpipe does not do.
     pub fn pipe(&self, command_line: &[OsString]) -> Result<Vec<OsString>, EmitError> {
         let needed = |section, key, what| {
             let missing = || self.error(format!("[{section}] {key}: missing; expected {what}"));
@@ -77,7 +83,8 @@ impl IntegratorIni {
         };
         let location = needed(DATASET, "location", "the master files, separated by commas")?;
         let out = needed(OUTPUT, "location", "the directory of the results")?;
-        let (program, own_flags) = command_line.split_first().expect("a command line has the program's name");
+        let (program, own_flags) =
+            command_line.split_first().expect("a command line has the program's name");
 
         let mut scan_find = vec![program_beside(program, "scan-find")];
         // The integrator takes the entries whose name ends so.
@@ -90,12 +97,15 @@ impl IntegratorIni {
         }
 
         let ini = self.absolute_path()?;
-        let mut plan_split = vec![program_beside(program, "plan-split"), "--recipe".into(), ini.into()];
+        let mut plan_split =
+            vec![program_beside(program, "plan-split"), "--recipe".into(), ini.into()];
         plan_split.extend(["--out".into(), self.resolve(out)?.into()]);
         plan_split.extend(self.replaces_results()?.then(|| "--replace".into()));
 
         let mut slurm_emit = vec![program.clone()];
-        slurm_emit.extend(self.average()?.map(|average| format!("--gather-arg=--average={average}").into()));
+        slurm_emit.extend(
+            self.average()?.map(|average| format!("--gather-arg=--average={average}").into()),
+        );
         let layout = if self.is_repacked()? { "integrator" } else { "virtual" };
         slurm_emit.push(format!("--gather-arg=--layout={layout}").into());
         slurm_emit.extend(own_flags.iter().filter(|flag| *flag != PRINT_PIPE).cloned());
@@ -107,9 +117,11 @@ impl IntegratorIni {
         Ok(vec!["set -o pipefail".into(), pipe[0].clone(), indented(&pipe[1]), indented(&pipe[2])])
     }
 
-    /// Returns whether results that were made with an earlier configuration are made again, as the integrator does by default.
+    /// Returns whether results that were made with an earlier configuration are made again, as the
+    /// integrator does by default.
     fn replaces_results(&self) -> Result<bool, EmitError> {
-        let value = self.value(OUTPUT, "existing_output").unwrap_or("reprocess_if_conffile_more_recent");
+        let value =
+            self.value(OUTPUT, "existing_output").unwrap_or("reprocess_if_conffile_more_recent");
         match value.to_lowercase().as_str() {
             "skip" => Ok(false),
             "reprocess_if_conffile_more_recent" => Ok(true),
@@ -131,7 +143,9 @@ impl IntegratorIni {
             Some(value) => match value.to_lowercase().as_str() {
                 "0" | "no" | "false" | "none" => Ok(None),
                 "mean" | "sum" | "median" => Ok(Some(value)),
-                _ => Err(self.error(format!("average_xy = {value}: unknown; expected mean, sum, median or 0"))),
+                _ => Err(self.error(format!(
+                    "average_xy = {value}: unknown; expected mean, sum, median or 0"
+                ))),
             },
         }
     }
@@ -153,7 +167,8 @@ impl IntegratorIni {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Returns an absolute path of the configuration. As in recipes, a relative path begins in the directory of the file.
+    /// Returns an absolute path of the configuration. As in recipes, a relative path begins in the
+    /// directory of the file.
     fn resolve(&self, path: &str) -> Result<PathBuf, EmitError> {
         Ok(self.absolute_path()?.parent().unwrap_or(Path::new("/")).join(path))
     }
@@ -175,9 +190,11 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
     value.split([',', '\n']).map(str::trim).filter(|word| !word.is_empty())
 }
 
-/// Returns another filter by the directory of this program, if the program was called by a path, or else by its name.
+/// Returns another filter by the directory of this program, if the program was called by a path, or
+/// else by its name.
 fn program_beside(program: &OsStr, name: &str) -> OsString {
-    let directory = Path::new(program).parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory =
+        Path::new(program).parent().filter(|directory| !directory.as_os_str().is_empty());
     directory.map_or_else(|| name.into(), |directory| directory.join(name).into())
 }
 
@@ -194,7 +211,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("id15.ini");
         std::fs::write(&path, text).unwrap();
-        IntegratorIni::read(&path).map(|ini| IntegratorIni { path: "/beamtime/id15.ini".into(), ..ini })
+        IntegratorIni::read(&path)
+            .map(|ini| IntegratorIni { path: "/beamtime/id15.ini".into(), ..ini })
     }
 
     #[test]
@@ -203,14 +221,20 @@ mod tests {
             "[dataset]\nlocation = x\n[computations distribution]\n# a comment\nPartition = p9gpu # ours\n\
              n_workers: 2\ntime=\nmemory_per_worker = 100GB\npython_executables = 'x'\n[output]\nlocation = 9\n",
         );
-        assert_eq!(ini.unwrap().job_flags().unwrap(), ["--partition=p9gpu", "--n-workers=2", "--mem=100GB"]);
+        assert_eq!(
+            ini.unwrap().job_flags().unwrap(),
+            ["--partition=p9gpu", "--n-workers=2", "--mem=100GB"]
+        );
         assert!(read("[output]\n").unwrap().job_flags().is_err());
     }
 
     #[test]
     fn a_key_or_section_that_the_integrator_does_not_have_is_refused_as_plan_split_does() {
         for (text, expected) in [
-            ("[computations distribution]\nn_workres = 2\n", "unknown key `n_workres`; did you mean `n_workers`?"),
+            (
+                "[computations distribution]\nn_workres = 2\n",
+                "unknown key `n_workres`; did you mean `n_workers`?",
+            ),
             ("[dataset]\nlocatoin = x\n", "unknown key `locatoin`; did you mean `location`?"),
             ("[outputs]\nlocation = x\n", "unknown key `outputs`; did you mean `output`?"),
         ] {
@@ -224,7 +248,10 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let text = "[dataset]\nlocation = a/*.h5, /b c.h5\nhdf5_entry = 1.1, 2.1\n[azimuthal integration]\n\
                     detector_name = p3\naverage_xy = mean\n[output]\nlocation = /out\nrepack_output = True\n";
-        let pipe = read(text).unwrap().pipe(&words(&["/opt/slurm-emit", "--dir", "the jobs", "--print-pipe"])).unwrap();
+        let pipe = read(text)
+            .unwrap()
+            .pipe(&words(&["/opt/slurm-emit", "--dir", "the jobs", "--print-pipe"]))
+            .unwrap();
         let expected = [
             "set -o pipefail",
             "/opt/scan-find --entry 1.1 --entry 2.1 --detector p3 '/beamtime/a/*.h5' '/b c.h5' |",
@@ -248,7 +275,10 @@ mod tests {
                 "[output]\nlocation = out\n",
                 "/beamtime/id15.ini: [dataset] location: missing; expected the master files",
             ),
-            ("[dataset]\nlocation = a.h5\n", "/beamtime/id15.ini: [output] location: missing; expected the directory"),
+            (
+                "[dataset]\nlocation = a.h5\n",
+                "/beamtime/id15.ini: [output] location: missing; expected the directory",
+            ),
             (
                 "[dataset]\nlocation = a.h5\n[output]\nlocation = out\nexisting_output = overwrite\n",
                 "existing_output = overwrite: not supported; remove the results",

@@ -1,5 +1,5 @@
-//! Writes the directory of a plan: plan, batches and scripts. Each file appears whole, and a plan whose jobs are submitted
-//! stays as it is.
+//! Writes the directory of a plan: plan, batches and scripts. Each file appears whole, and a plan
+//! whose jobs are submitted stays as it is.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
@@ -19,7 +19,8 @@ use crate::task_plan::TaskPlan;
 /// The directory of all batches. Each directory in it holds batches of one size.
 const BATCHES_DIR: &str = "batches";
 
-/// The directory of the batches that slurm-emit writes; `resubmit` adds smaller ones in `batches/02` and so on.
+/// The directory of the batches that slurm-emit writes; `resubmit` adds smaller ones in
+/// `batches/02` and so on.
 const FIRST_BATCHES_DIR: &str = "batches/01";
 
 /// The directory in which batches are written before they are moved to their place together.
@@ -28,13 +29,19 @@ const NEW_BATCHES_DIR: &str = ".batches";
 /// The name of the file to which `submit` appends the ids of jobs.
 const SUBMITTED_NAME: &str = "submitted";
 
-/// Writes plan, batches and scripts, and creates the directories that jobs write to, because SLURM starts no job whose log
-/// has no directory. Only files that slurm-emit wrote are replaced or removed.
+/// Writes plan, batches and scripts, and creates the directories that jobs write to, because SLURM
+/// starts no job whose log has no directory. Only files that slurm-emit wrote are replaced or
+/// removed.
 ///
 /// # Errors
-/// Fails if the directory holds files of others, if it can't be written, and if its jobs were submitted with another plan
-/// or other batches.
-pub fn write_job_dir(dir: &Path, plan: &TaskPlan, batches: &[Batch], scripts: &[Script]) -> Result<(), EmitError> {
+/// Fails if the directory holds files of others, if it can't be written, and if its jobs were
+/// submitted with another plan or other batches.
+pub fn write_job_dir(
+    dir: &Path,
+    plan: &TaskPlan,
+    batches: &[Batch],
+    scripts: &[Script],
+) -> Result<(), EmitError> {
     let mut manifest = Manifest::read(dir)?;
     let names = || scripts.iter().map(|script| script.name).chain([PLAN_NAME]);
     names().try_for_each(|name| manifest.check(name))?;
@@ -58,9 +65,9 @@ pub fn write_job_dir(dir: &Path, plan: &TaskPlan, batches: &[Batch], scripts: &[
     scripts.iter().try_for_each(|script| write_script(dir, script))
 }
 
-/// Adds batches of new tasks to a directory that slurm-emit wrote, or writes a new one. `plan` has all tasks, and batches
-/// are of `new`, those which the directory lacks. The batches come before the plan, so that a run that is killed leaves no
-/// task without a batch.
+/// Adds batches of new tasks to a directory that slurm-emit wrote, or writes a new one. `plan` has
+/// all tasks, and batches are of `new`, those which the directory lacks. The batches come before
+/// the plan, so that a run that is killed leaves no task without a batch.
 ///
 /// # Errors
 /// Fails if the directory holds files of others, or can't be written.
@@ -71,7 +78,9 @@ pub fn append_to_job_dir(
     batches: &[Batch],
     scripts: &[Script],
 ) -> Result<(), EmitError> {
-    let Some(batches_dir) = last_batches_dir(dir)? else { return write_job_dir(dir, plan, batches, scripts) };
+    let Some(batches_dir) = last_batches_dir(dir)? else {
+        return write_job_dir(dir, plan, batches, scripts);
+    };
     let mut manifest = Manifest::read(dir)?;
     let names = || scripts.iter().map(|script| script.name).chain([PLAN_NAME]);
     names().try_for_each(|name| manifest.check(name))?;
@@ -104,7 +113,8 @@ pub fn count_batch_names(dir: &Path) -> Result<usize, EmitError> {
     Ok(list_directory(&batches_dir)?.iter().filter_map(number).max().map_or(0, |last| last + 1))
 }
 
-/// Returns the directory of the batches that count: the last one, which `slurm-emit` or `resubmit` wrote.
+/// Returns the directory of the batches that count: the last one, which `slurm-emit` or `resubmit`
+/// wrote.
 fn last_batches_dir(dir: &Path) -> Result<Option<PathBuf>, EmitError> {
     let is_numbered = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_bytes();
@@ -136,8 +146,8 @@ fn holds_plan(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<bool, Em
 /// A directory of batches, and the files in it.
 type BatchListing = (PathBuf, Vec<PathBuf>);
 
-/// Finds the batches that slurm-emit and `resubmit` wrote. Files of others beside the directories of batches are left
-/// alone; within these directories, they are an error.
+/// Finds the batches that slurm-emit and `resubmit` wrote. Files of others beside the directories
+/// of batches are left alone; within these directories, they are an error.
 fn find_batches(dir: &Path) -> Result<Vec<BatchListing>, EmitError> {
     let has_name = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_bytes();
@@ -176,22 +186,28 @@ fn remove_batches(listings: &[BatchListing]) -> Result<(), EmitError> {
 
 /// Writes all batches into a new directory, and then moves it to its place.
 fn write_batches(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<(), EmitError> {
-    let (all, new, first) = (dir.join(BATCHES_DIR), dir.join(NEW_BATCHES_DIR), dir.join(FIRST_BATCHES_DIR));
+    let (all, new, first) =
+        (dir.join(BATCHES_DIR), dir.join(NEW_BATCHES_DIR), dir.join(FIRST_BATCHES_DIR));
     for path in [&all, &new] {
         ownership::create_directories(path).map_err(EmitError::at(path))?;
     }
     let mut lines = plan.lines().reader();
     for batch in batches {
         let path = new.join(file_name(batch));
-        // Synced before the directory is moved: a loss of power would otherwise leave zeros in its place.
-        let write = |file: File| lines.copy(batch.tasks.clone(), &file).and_then(|()| file.sync_all());
+        // Synced before the directory is moved: a loss of power would otherwise leave zeros in its
+        // place.
+        let write =
+            |file: File| lines.copy(batch.tasks.clone(), &file).and_then(|()| file.sync_all());
         ownership::create_new(&path).and_then(write).map_err(EmitError::at(&path))?;
     }
-    File::open(&new).and_then(|directory| sync_directory(&directory)).map_err(EmitError::at(&new))?;
+    File::open(&new)
+        .and_then(|directory| sync_directory(&directory))
+        .map_err(EmitError::at(&new))?;
     ownership::rename_directory_into_place(&new, &first).map_err(EmitError::at(&first))
 }
 
-/// Syncs a directory, so that its names survive a loss of power. File systems without this call are no error.
+/// Syncs a directory, so that its names survive a loss of power. File systems without this call are
+/// no error.
 fn sync_directory(directory: &File) -> io::Result<()> {
     match directory.sync_all() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),

@@ -12,11 +12,18 @@ use records::format_count;
 pub fn array_directives(job: &JobSettings, elements: usize) -> Result<Vec<Directive>, EmitError> {
     let (slurm, size) = (&job.slurm, &job.size);
     let mut list = DirectiveList::new(job);
-    list.add("--job-name", "--job-name", slurm.job_name.as_deref().unwrap_or(DEFAULT_NAME), JOB_NAME_REASON)?;
+    list.add(
+        "--job-name",
+        "--job-name",
+        slurm.job_name.as_deref().unwrap_or(DEFAULT_NAME),
+        JOB_NAME_REASON,
+    )?;
     list.add_directory("%A_%a.log", "one log per element; %A is the job, %a the element")?;
     let range = format!("0-{}%{}", elements.saturating_sub(1), size.workers);
     let workers = size.workers;
-    let why = format!("one element per batch, {workers} at a time; ./submit passes the elements that are missing");
+    let why = format!(
+        "one element per batch, {workers} at a time; ./submit passes the elements that are missing"
+    );
     list.add("--n-workers", "--array", &range, &why)?;
     list.add_if_given("--partition", slurm.partition.as_deref(), PARTITION_REASON)?;
     list.add_if_given("--account", slurm.account.as_deref(), ACCOUNT_REASON)?;
@@ -40,7 +47,12 @@ pub fn gather_directives(job: &JobSettings) -> Result<Vec<Directive>, EmitError>
     let mut list = DirectiveList::new(job);
     add_gpuless_job(&mut list, job, "gather", "gather_%j.log")?;
     let threads = job.size.threads.to_string();
-    list.add("--cores-per-worker", "--cpus-per-task", &threads, "as many threads as an engine has")?;
+    list.add(
+        "--cores-per-worker",
+        "--cpus-per-task",
+        &threads,
+        "as many threads as an engine has",
+    )?;
     if let Some(("--mem", memory)) = job.memory {
         list.add("--mem", "--mem", &memory.to_string(), "as the job array")?;
     }
@@ -73,7 +85,12 @@ pub fn ray_directives(job: &JobSettings) -> Result<Vec<Directive>, EmitError> {
     list.add_directory("ray_%j.log", LOG_REASON)?;
     list.add_if_given("--partition", slurm.partition.as_deref(), PARTITION_REASON)?;
     list.add_if_given("--account", slurm.account.as_deref(), ACCOUNT_REASON)?;
-    list.add("--n-workers", "--nodes", &size.workers.to_string(), "number of nodes, all at the same time")?;
+    list.add(
+        "--n-workers",
+        "--nodes",
+        &size.workers.to_string(),
+        "number of nodes, all at the same time",
+    )?;
     list.add("--target", "--ntasks-per-node", "1", "one Ray per node")?;
     list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().to_string(), &cpus_reason(job))?;
     if let Some((option, memory)) = job.memory {
@@ -110,13 +127,23 @@ const QOS_REASON: &str = "quality of service";
 const RESERVATION_REASON: &str = "reservation to run in";
 
 /// Adds the directives of a job that needs no GPU and accompanies the jobs that integrate.
-fn add_gpuless_job(list: &mut DirectiveList<'_>, job: &JobSettings, kind: &str, log: &str) -> Result<(), EmitError> {
+fn add_gpuless_job(
+    list: &mut DirectiveList<'_>,
+    job: &JobSettings,
+    kind: &str,
+    log: &str,
+) -> Result<(), EmitError> {
     let slurm = &job.slurm;
     let name = format!("{}-{kind}", slurm.job_name.as_deref().unwrap_or(DEFAULT_NAME));
     list.add("--job-name", "--job-name", &name, JOB_NAME_REASON)?;
     list.add_directory(log, LOG_REASON)?;
     if let Some(partition) = slurm.gather_partition.as_deref().or(slurm.partition.as_deref()) {
-        list.add("--gather-partition", "--partition", partition, "partition to run in; no GPU is needed")?;
+        list.add(
+            "--gather-partition",
+            "--partition",
+            partition,
+            "partition to run in; no GPU is needed",
+        )?;
     }
     list.add_if_given("--account", slurm.account.as_deref(), ACCOUNT_REASON)?;
     list.add_if_given("--qos", slurm.qos.as_deref(), QOS_REASON)?;
@@ -127,7 +154,11 @@ fn add_gpuless_job(list: &mut DirectiveList<'_>, job: &JobSettings, kind: &str, 
 
 /// Returns the reason for the number of CPUs of a job.
 fn cpus_reason(job: &JobSettings) -> String {
-    format!("{} x {}", format_count(job.size.engines, "engine"), format_count(job.size.threads, "thread"))
+    format!(
+        "{} x {}",
+        format_count(job.size.engines, "engine"),
+        format_count(job.size.threads, "thread")
+    )
 }
 
 /// Adds the CPUs of an element: of one SLURM task, or of several with `--ntasks-per-node`.
@@ -142,8 +173,18 @@ fn add_cpus(list: &mut DirectiveList<'_>, job: &JobSettings) -> Result<(), EmitE
         Some(tasks) => {
             let flag = "--ntasks-per-node";
             list.add(flag, "--nodes", "1", ONE_PROCESS)?;
-            list.add(flag, flag, &tasks.to_string(), "CPUs of an element, counted as the site requires")?;
-            list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().div_ceil(tasks).to_string(), &why)
+            list.add(
+                flag,
+                flag,
+                &tasks.to_string(),
+                "CPUs of an element, counted as the site requires",
+            )?;
+            list.add(
+                "--cores-per-worker",
+                "--cpus-per-task",
+                &size.cpus().div_ceil(tasks).to_string(),
+                &why,
+            )
         }
     }
 }
@@ -153,7 +194,11 @@ fn add_requeue(list: &mut DirectiveList<'_>, job: &JobSettings) -> Result<(), Em
     let signal = format!("B:USR1@{}", job.drain_seconds);
     let why = "signals this script so many seconds before the walltime, or up to a minute earlier";
     list.add("--drain-seconds", "--signal", &signal, why)?;
-    list.add_switch("--target", "--requeue", "runs again if its node fails, and if it requeues itself");
+    list.add_switch(
+        "--target",
+        "--requeue",
+        "runs again if its node fails, and if it requeues itself",
+    );
     Ok(())
 }
 

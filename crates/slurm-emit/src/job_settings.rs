@@ -17,7 +17,8 @@ pub struct JobSettings {
     pub dir: PathBuf,
     /// The directory of ai-integrate and gather, absolute.
     pub bin: PathBuf,
-    /// The directories of the programs on the nodes of some partitions, by the name of the partition.
+    /// The directories of the programs on the nodes of some partitions, by the name of the
+    /// partition.
     pub partition_bins: Vec<(String, PathBuf)>,
     /// The size of the jobs on a cluster.
     pub size: JobSize,
@@ -69,10 +70,11 @@ pub enum GatherRun {
 }
 
 /// The flags of gather about all scans of a run; each but `--stack` has a value.
-const WHOLE_RUN_FLAGS: [&str; 6] = ["--report", "--plot", "--plot-scans", "--stack", "--merge", "--merge-all"];
+const WHOLE_RUN_FLAGS: [&str; 6] =
+    ["--report", "--plot", "--plot-scans", "--stack", "--merge", "--merge-all"];
 
-/// Returns the arguments of gather without those about the whole run. If results are to be merged, the parts are kept until
-/// then.
+/// Returns the arguments of gather without those about the whole run. If results are to be merged,
+/// the parts are kept until then.
 fn early_arguments(arguments: &[String]) -> Vec<String> {
     let (mut early, mut is_value, mut merges) = (Vec::new(), false, false);
     for argument in arguments {
@@ -80,8 +82,9 @@ fn early_arguments(arguments: &[String]) -> Vec<String> {
             is_value = false;
             continue;
         }
-        let (flag, value) =
-            argument.split_once('=').map_or((argument.as_str(), None), |(flag, value)| (flag, Some(value)));
+        let (flag, value) = argument
+            .split_once('=')
+            .map_or((argument.as_str(), None), |(flag, value)| (flag, Some(value)));
         if WHOLE_RUN_FLAGS.contains(&flag) {
             is_value = value.is_none() && flag != "--stack";
             merges |= flag.starts_with("--merge");
@@ -109,10 +112,16 @@ impl JobSettings {
 
     /// Returns the arguments of an ai-integrate that is a whole job of this size.
     pub fn job_arguments(&self, size: &JobSize) -> Vec<String> {
-        self.arguments(&["--engines", &size.engines.to_string(), "--threads", &size.threads.to_string()])
+        self.arguments(&[
+            "--engines",
+            &size.engines.to_string(),
+            "--threads",
+            &size.threads.to_string(),
+        ])
     }
 
-    /// Returns the arguments of an ai-integrate that is one engine of this size. As many of them run as there are engines.
+    /// Returns the arguments of an ai-integrate that is one engine of this size. As many of them
+    /// run as there are engines.
     pub fn engine_arguments(&self, size: &JobSize) -> Vec<String> {
         self.arguments(&["--engines", "1", "--threads", &size.threads.to_string()])
     }
@@ -124,7 +133,8 @@ impl JobSettings {
 
     /// Returns the arguments of a gather besides those that name its input.
     pub fn gather_arguments(&self, run: GatherRun) -> Vec<String> {
-        let mut arguments: Vec<String> = self.allow_missing_argument().into_iter().map(str::to_owned).collect();
+        let mut arguments: Vec<String> =
+            self.allow_missing_argument().into_iter().map(str::to_owned).collect();
         match run {
             GatherRun::Closing => arguments.extend(self.gather_arguments.iter().cloned()),
             GatherRun::Early => arguments.extend(early_arguments(&self.gather_arguments)),
@@ -137,15 +147,19 @@ impl JobSettings {
         self.allow_missing.then_some("--allow-missing")
     }
 
-    /// Returns whether `--device` has the word `slot`: a process takes one GPU by its number on the machine.
+    /// Returns whether `--device` has the word `slot`: a process takes one GPU by its number on the
+    /// machine.
     pub fn uses_device_slot(&self) -> bool {
-        self.device.as_deref().is_some_and(|devices| devices.split(',').any(|word| word.trim() == DEVICE_SLOT))
+        self.device
+            .as_deref()
+            .is_some_and(|devices| devices.split(',').any(|word| word.trim() == DEVICE_SLOT))
     }
 
     /// Returns these settings without the word `slot` in `--device`.
     pub fn without_device_slot(&self) -> Self {
         let without = |devices: &String| {
-            let words: Vec<_> = devices.split(',').filter(|word| word.trim() != DEVICE_SLOT).collect();
+            let words: Vec<_> =
+                devices.split(',').filter(|word| word.trim() != DEVICE_SLOT).collect();
             Some(words.join(",")).filter(|words| !words.is_empty())
         };
         Self { device: self.device.as_ref().and_then(without), ..self.clone() }
@@ -154,9 +168,15 @@ impl JobSettings {
     /// Returns `size_arguments` between the arguments for the compute engine and `--allow-missing`.
     fn arguments(&self, size_arguments: &[&str]) -> Vec<String> {
         let given = [("--engine", &self.engine), ("--device", &self.device)];
-        let compute = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?])).flatten();
+        let compute = given
+            .into_iter()
+            .filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?]))
+            .flatten();
         let others = size_arguments.iter().copied().chain(self.allow_missing_argument());
-        compute.chain(others.map(str::to_owned)).chain(self.ai_integrate_arguments.iter().cloned()).collect()
+        compute
+            .chain(others.map(str::to_owned))
+            .chain(self.ai_integrate_arguments.iter().cloned())
+            .collect()
     }
 }
 
@@ -166,10 +186,18 @@ mod tests {
 
     #[test]
     fn a_gather_of_one_scan_writes_nothing_about_the_whole_run() {
-        let early = |words: &[&str]| early_arguments(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        assert_eq!(early(&["--report", "a.html", "--average=mean", "--plot=b.png"]), ["--average=mean"]);
+        let early = |words: &[&str]| {
+            early_arguments(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            early(&["--report", "a.html", "--average=mean", "--plot=b.png"]),
+            ["--average=mean"]
+        );
         assert_eq!(early(&["--plot-scans", "b.pdf", "--stack", "--strict"]), ["--strict"]);
-        assert_eq!(early(&["--merge-all=x", "--export", "xye"]), ["--export", "xye", "--keep-parts"]);
+        assert_eq!(
+            early(&["--merge-all=x", "--export", "xye"]),
+            ["--export", "xye", "--keep-parts"]
+        );
         assert_eq!(early(&["--merge", "x", "--keep-sums"]), ["--keep-sums", "--keep-parts"]);
     }
 }

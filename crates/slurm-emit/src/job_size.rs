@@ -17,7 +17,8 @@ pub struct JobSize {
     pub gpus: u64,
 }
 
-/// The sizes that flags gave. The others are defaults, which on a single machine depend on its CPUs.
+/// The sizes that flags gave. The others are defaults, which on a single machine depend on its
+/// CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeRequest {
     /// Jobs that run at a time.
@@ -28,7 +29,8 @@ pub struct SizeRequest {
     pub threads: Option<u64>,
 }
 
-/// The default size of jobs on a cluster, and the largest default of jobs and engines on a single machine.
+/// The default size of jobs on a cluster, and the largest default of jobs and engines on a single
+/// machine.
 const DEFAULT: JobSize = JobSize { workers: 4, engines: 8, threads: 4, gpus: 0 };
 
 impl SizeRequest {
@@ -42,8 +44,9 @@ impl SizeRequest {
         }
     }
 
-    /// Returns the size on a single machine with `cpus` CPUs, all of which the threads of all engines use together. The
-    /// scripts find the same size when they run, by `fit_to_machine` in `targets/single_machine/cpus.bash`.
+    /// Returns the size on a single machine with `cpus` CPUs, all of which the threads of all
+    /// engines use together. The scripts find the same size when they run, by `fit_to_machine` in
+    /// `targets/single_machine/cpus.bash`.
     pub fn on_machine(self, cpus: u64, gpus: u64) -> JobSize {
         let workers = self.workers.unwrap_or(DEFAULT.workers.min(cpus)).max(1);
         let job_cpus = (cpus / workers).max(1);
@@ -84,8 +87,8 @@ impl JobSize {
         self.engines * self.threads
     }
 
-    /// Returns a warning for each rule of thumb that the size breaks, with what to do. `node_cpus` are the logical CPUs of
-    /// the partition's nodes, if they are known.
+    /// Returns a warning for each rule of thumb that the size breaks, with what to do. `node_cpus`
+    /// are the logical CPUs of the partition's nodes, if they are known.
     pub fn cluster_warnings(&self, node_cpus: Option<u64>) -> Vec<String> {
         let (engines, cpus) = (self.engines, self.cpus());
         let job = format!(
@@ -96,7 +99,9 @@ impl JobSize {
         let cpu_warning = match node_cpus {
             Some(node) if cpus > node => {
                 let fits = (node / engines).max(1);
-                Some(format!("{job}, but a node has {node}: such a job never starts; try --cores-per-worker {fits}"))
+                Some(format!(
+                    "{job}, but a node has {node}: such a job never starts; try --cores-per-worker {fits}"
+                ))
             }
             Some(node) if cpus > node / 2 => {
                 let fits = (node / 2 / engines).max(1);
@@ -110,7 +115,8 @@ impl JobSize {
         cpu_warning.into_iter().chain(self.gpu_warning()).collect()
     }
 
-    /// Returns a warning if the GPUs of a job have fewer engines than keep them busy, or more than are of use.
+    /// Returns a warning if the GPUs of a job have fewer engines than keep them busy, or more than
+    /// are of use.
     pub fn gpu_warning(&self) -> Option<String> {
         let engines = self.engines;
         let useful = 4 * self.gpus..=8 * self.gpus;
@@ -130,11 +136,18 @@ impl fmt::Display for JobSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workers, engines, threads, gpus } = *self;
         let all = workers * engines;
-        let factors = [format_count(workers, "job"), format_count(engines, "engine"), format_count(threads, "thread")]
-            .join(" x ");
-        let product =
-            [format_count(all, "engine"), format_count(all * threads, "CPU"), format_count(workers * gpus, "GPU")]
-                .join(", ");
+        let factors = [
+            format_count(workers, "job"),
+            format_count(engines, "engine"),
+            format_count(threads, "thread"),
+        ]
+        .join(" x ");
+        let product = [
+            format_count(all, "engine"),
+            format_count(all * threads, "CPU"),
+            format_count(workers * gpus, "GPU"),
+        ]
+        .join(", ");
         write!(f, "{factors} = {product}")
     }
 }
@@ -150,7 +163,10 @@ mod tests {
         let sizes = [1, 2, 6, 16, 128, 256].map(|cpus| product(none.on_machine(cpus, 0)));
         assert_eq!(sizes, [(1, 1, 1), (2, 1, 1), (4, 1, 1), (4, 4, 1), (4, 8, 4), (4, 8, 8)]);
         let given = SizeRequest { workers: Some(3), engines: Some(2), threads: Some(2) };
-        assert_eq!([2, 12, 64].map(|cpus| product(given.on_machine(cpus, 0))), [(3, 2, 1), (3, 2, 2), (3, 2, 2)]);
+        assert_eq!(
+            [2, 12, 64].map(|cpus| product(given.on_machine(cpus, 0))),
+            [(3, 2, 1), (3, 2, 2), (3, 2, 2)]
+        );
         assert_eq!(product(none.on_cluster(0)), (4, 8, 4));
     }
 
@@ -167,11 +183,13 @@ mod tests {
         let mut expected = String::new();
         for request in requests {
             for cpus in [1, 2, 3, 7, 16, 64, 128, 200] {
-                let [workers, engines, threads] = [request.workers, request.engines, request.threads]
-                    .map(|size| size.map(|size| size.to_string()).unwrap_or_default());
+                let [workers, engines, threads] =
+                    [request.workers, request.engines, request.threads]
+                        .map(|size| size.map(|size| size.to_string()).unwrap_or_default());
                 script += &format!("workers={workers} engines={engines} threads={threads}\n");
-                script +=
-                    &format!("fit_to_machine {cpus}\nprintf '%s %s %s\\n' \"$workers\" \"$engines\" \"$threads\"\n");
+                script += &format!(
+                    "fit_to_machine {cpus}\nprintf '%s %s %s\\n' \"$workers\" \"$engines\" \"$threads\"\n"
+                );
                 let size = request.on_machine(cpus, 0);
                 expected += &format!("{} {} {}\n", size.workers, size.engines, size.threads);
             }

@@ -1,17 +1,20 @@
-//! Turns task records into a directory of scripts that integrate them: for SLURM, dask, Ray, GNU parallel, make, or this
-//! machine alone. Nothing here schedules. SLURM's queue, or that of the chosen target, hands out the batches, starts them
-//! again after failures, and accounts for them.
+//! Turns task records into a directory of scripts that integrate them: for SLURM, dask, Ray, GNU
+//! parallel, make, or this machine alone. Nothing here schedules. SLURM's queue, or that of the
+//! chosen target, hands out the batches, starts them again after failures, and accounts for them.
 //!
-//! 1. `args`, `flags` and `settings_files` read the command line, the profile of the site, and the configuration of ESRF's
-//!    integrator (`integrator_ini`, which also prints the pipe that runs it).
+//! 1. `args`, `flags` and `settings_files` read the command line, the profile of the site, and the
+//!    configuration of ESRF's integrator (`integrator_ini`, which also prints the pipe that runs
+//!    it).
 //! 2. `task_plan` reads the tasks, and keeps them compressed (`compressed_lines`).
-//! 3. `resolve_settings` makes `job_settings`, with defaults: memory and walltime from `estimate`, the rate from `measured_rate`, the number of
-//!    jobs, engines and threads from `job_size`.
-//! 4. `targets` has a `JobTarget` for each `--target`, which divides the plan into `batches` and fills the templates of its
-//!    scripts (`scripts`); `job_directives` lists the `#SBATCH` lines, each with its reason.
-//! 5. `explain` shows all settings, or `job_dir` writes the directory; `manifest` knows which files in it may be replaced.
-//!    `append` adds tasks to it while they arrive.
-//! 6. `submission_check` asks SLURM and bash whether the jobs would run, and looks for the `required_tool`s of the target.
+//! 3. `resolve_settings` makes `job_settings`, with defaults: memory and walltime from `estimate`,
+//!    the rate from `measured_rate`, the number of jobs, engines and threads from `job_size`.
+//! 4. `targets` has a `JobTarget` for each `--target`, which divides the plan into `batches` and
+//!    fills the templates of its scripts (`scripts`); `job_directives` lists the `#SBATCH` lines,
+//!    each with its reason.
+//! 5. `explain` shows all settings, or `job_dir` writes the directory; `manifest` knows which files
+//!    in it may be replaced. `append` adds tasks to it while they arrive.
+//! 6. `submission_check` asks SLURM and bash whether the jobs would run, and looks for the
+//!    `required_tool`s of the target.
 //!
 //! # Example
 //! A job array of at most four jobs at a time, and its submission:
@@ -96,7 +99,9 @@ pub fn main() -> ExitCode {
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (true, Some(path)) = (args.print_pipe, &args.integrator_ini) {
         let pipe = IntegratorIni::read(path)?.pipe(&std::env::args_os().collect::<Vec<_>>())?;
-        let not_text = |line| Stop::fatal("--print-pipe", format_args!("{line:?}: expected flags and paths of UTF-8"));
+        let not_text = |line| {
+            Stop::fatal("--print-pipe", format_args!("{line:?}: expected flags and paths of UTF-8"))
+        };
         let text = |line: OsString| line.into_string().map_err(not_text);
         return pipe.into_iter().try_for_each(|line| filter.emit(&Record::Other(text(line)?)));
     }
@@ -116,14 +121,17 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let size = if target.uses_slurm() { job.size } else { job.size_on_this_machine() };
         let arguments = target.ai_integrate_arguments(&job, &size);
         // The table takes the place of records on stdout.
-        let mut lines = explain::format_table(target.explain(&job, batches.len())?, &arguments).into_iter();
+        let mut lines =
+            explain::format_table(target.explain(&job, batches.len())?, &arguments).into_iter();
         return lines.try_for_each(|line| filter.emit(&Record::Other(line)));
     }
     job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts)?;
     for batch in &batches {
         let bytes: u64 = plan.stored_bytes()[batch.tasks.clone()].iter().sum();
         let tasks = format_count(batch.tasks.len() as u64, "task");
-        filter.note(1, || format!("batch {}: {tasks}, {:.3} GB of stored data", batch.name, bytes as f64 / 1e9));
+        filter.note(1, || {
+            format!("batch {}: {tasks}, {:.3} GB of stored data", batch.name, bytes as f64 / 1e9)
+        });
     }
     filter.note(0, || written_note(&args, &job, plan.lines().len(), batch_count));
     if args.check {
@@ -132,19 +140,30 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if args.submit { submit(&job.dir, &[]) } else { Ok(()) }
 }
 
-/// Returns the message about the written directory, with what to do next. Without batches, a driver hands out the tasks.
+/// Returns the message about the written directory, with what to do next. Without batches, a driver
+/// hands out the tasks.
 fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: Option<usize>) -> String {
     let tasks = format_count(tasks as u64, "task");
-    let batches = batches.map(|count| format!(" in {}", format_count(count as u64, "batch"))).unwrap_or_default();
+    let batches = batches
+        .map(|count| format!(" in {}", format_count(count as u64, "batch")))
+        .unwrap_or_default();
     if args.submit {
         format!("{tasks}{batches} written to {}", job.dir.display())
     } else {
-        format!("{tasks}{batches} written; start the jobs with {}", job.dir.join("submit").display())
+        format!(
+            "{tasks}{batches} written; start the jobs with {}",
+            job.dir.join("submit").display()
+        )
     }
 }
 
 /// Reports every reason for which the jobs would not run, as a `fail` record and a message.
-fn check(target: &dyn JobTarget, job: &JobSettings, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
+fn check(
+    target: &dyn JobTarget,
+    job: &JobSettings,
+    scripts: &[Script],
+    filter: &Filter,
+) -> Result<(), Stop> {
     let failures = submission_check::find_failures(target, job, scripts);
     if failures.is_empty() {
         return Ok(());
@@ -153,10 +172,14 @@ fn check(target: &dyn JobTarget, job: &JobSettings, scripts: &[Script], filter: 
     for failure in failures {
         filter.fail(Fail { about: failure.subject, error: failure.why, ..Fail::default() })?;
     }
-    Err(Stop::fatal("--check", format_args!("{problems}, listed above: the jobs would not run, and are not submitted")))
+    Err(Stop::fatal(
+        "--check",
+        format_args!("{problems}, listed above: the jobs would not run, and are not submitted"),
+    ))
 }
 
-/// Reports the number of jobs, engines, threads and CPUs, with a warning for each rule of thumb that they break.
+/// Reports the number of jobs, engines, threads and CPUs, with a warning for each rule of thumb
+/// that they break.
 fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), Stop> {
     let warnings: Vec<String> = if args.target.uses_slurm() {
         filter.note(0, || job.size.to_string());
@@ -176,8 +199,8 @@ fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), St
     Ok(())
 }
 
-/// Asks SLURM for the CPUs of the smallest node that a job may run on. Returns `None` on a machine without SLURM, and, with a
-/// warning, if SLURM does not answer.
+/// Asks SLURM for the CPUs of the smallest node that a job may run on. Returns `None` on a machine
+/// without SLURM, and, with a warning, if SLURM does not answer.
 fn ask_for_node_cpus(requested: Option<&str>, filter: &Filter) -> Option<u64> {
     match list_partitions() {
         Ok(all) => smallest_node_cpus(&all, requested),

@@ -1,4 +1,5 @@
-//! The manifest of a directory that slurm-emit wrote: the names of the files in it that slurm-emit may replace.
+//! The manifest of a directory that slurm-emit wrote: the names of the files in it that slurm-emit
+//! may replace.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,12 +19,14 @@ pub const PLAN_NAME: &str = "plan.jsonl";
 const MANIFEST_NAME: &str = ".slurm-emit";
 
 /// The first line of the manifest. The names follow, one per line.
-const FIRST_LINE: &str = "azpipe slurm-emit 1: this directory is replaced by slurm-emit, of these files:";
+const FIRST_LINE: &str =
+    "azpipe slurm-emit 1: this directory is replaced by slurm-emit, of these files:";
 
 /// The beginning of the record of a task.
 const TASK_START: &[u8] = b"{\"type\":\"task\"";
 
-/// A sentence on one line of every `submit`, by which slurm-emit recognizes directories from before there were manifests.
+/// A sentence on one line of every `submit`, by which slurm-emit recognizes directories from before
+/// there were manifests.
 const SUBMIT_MARK: &[u8] = b"May be run again at any time";
 
 /// The scripts that slurm-emit wrote before there were manifests.
@@ -70,8 +73,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest of a directory. A directory that is missing or empty has none and needs none. A directory that
-    /// slurm-emit wrote before there were manifests is recognized by its files.
+    /// Reads the manifest of a directory. A directory that is missing or empty has none and needs
+    /// none. A directory that slurm-emit wrote before there were manifests is recognized by its
+    /// files.
     ///
     /// # Errors
     /// Fails if the directory is neither empty nor written by slurm-emit, and if it can't be read.
@@ -80,8 +84,12 @@ impl Manifest {
         match dir.metadata() {
             Ok(found) if !found.is_dir() => return Err(foreign()),
             // A link that leads nowhere, or nothing.
-            Err(error) if error.kind() == ErrorKind::NotFound && exists(dir)? => return Err(foreign()),
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error) if error.kind() == ErrorKind::NotFound && exists(dir)? => {
+                return Err(foreign());
+            }
+            Err(error)
+                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Err(EmitError::at(dir)(error));
             }
             _ => (),
@@ -104,11 +112,15 @@ impl Manifest {
     /// Fails if there is a file of this name that slurm-emit did not write.
     pub fn check(&self, name: &str) -> Result<(), EmitError> {
         let path = self.dir.join(name);
-        if self.names.contains(name) || !exists(&path)? { Ok(()) } else { Err(EmitError::ForeignFile { path }) }
+        if self.names.contains(name) || !exists(&path)? {
+            Ok(())
+        } else {
+            Err(EmitError::ForeignFile { path })
+        }
     }
 
-    /// Adds names, and writes the manifest if it changes. It is written before the files themselves, so that a run that is
-    /// killed leaves no file that the manifest lacks.
+    /// Adds names, and writes the manifest if it changes. It is written before the files
+    /// themselves, so that a run that is killed leaves no file that the manifest lacks.
     ///
     /// # Errors
     /// Fails if the manifest can't be written.
@@ -136,7 +148,8 @@ fn names_without_manifest(dir: &Path) -> Result<BTreeSet<String>, EmitError> {
     let paths = list_directory(dir)?;
     let Some(first) = paths.first() else { return Ok(BTreeSet::new()) };
     let is_known = |path: &&PathBuf| {
-        let is_one_of = |names: &[&str]| names.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
+        let is_one_of =
+            |names: &[&str]| names.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
         is_one_of(&SCRIPTS) || is_one_of(&STATE) || is_one_of(&[PLAN_NAME])
     };
     let foreign = |path: &Path| {
@@ -146,11 +159,13 @@ fn names_without_manifest(dir: &Path) -> Result<BTreeSet<String>, EmitError> {
     if let Some(path) = paths.iter().find(|path| !is_known(path)) {
         return Err(foreign(path));
     }
-    let has = |name: &str, test: &dyn Fn(&Path) -> std::io::Result<bool>| -> Result<bool, EmitError> {
-        let path = dir.join(name);
-        Ok(exists(&path)? && test(&path).map_err(EmitError::at(&path))?)
-    };
-    let is_plan = |path: &Path| Ok(path.metadata()?.len() == 0 || has_mark(path, TASK_START, TASK_START)?);
+    let has =
+        |name: &str, test: &dyn Fn(&Path) -> std::io::Result<bool>| -> Result<bool, EmitError> {
+            let path = dir.join(name);
+            Ok(exists(&path)? && test(&path).map_err(EmitError::at(&path))?)
+        };
+    let is_plan =
+        |path: &Path| Ok(path.metadata()?.len() == 0 || has_mark(path, TASK_START, TASK_START)?);
     let is_submit = |path: &Path| has_mark(path, b"#!/bin/bash\n", SUBMIT_MARK);
     if has(PLAN_NAME, &is_plan)? && has("submit", &is_submit)? && is_directory(&dir.join("logs"))? {
         Ok(SCRIPTS.iter().chain(&[PLAN_NAME]).map(|name| (*name).to_owned()).collect())
@@ -172,11 +187,13 @@ pub fn file_claim() -> OwnershipRule {
     })
 }
 
-/// Returns a claim on files of tasks, and on what a loss of power leaves of such a file: an empty file, or zeros.
+/// Returns a claim on files of tasks, and on what a loss of power leaves of such a file: an empty
+/// file, or zeros.
 pub fn batch_claim() -> OwnershipRule {
     OwnershipRule::new("a batch of tasks", |path| {
         let is_named = path.extension().is_some_and(|end| end == "jsonl");
-        let is_blank = || read_head(path, TASK_START.len()).map(|head| head.iter().all(|byte| *byte == 0));
+        let is_blank =
+            || read_head(path, TASK_START.len()).map(|head| head.iter().all(|byte| *byte == 0));
         Ok(is_named && (is_blank()? || has_mark(path, TASK_START, TASK_START)?))
     })
 }

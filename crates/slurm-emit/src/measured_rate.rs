@@ -8,8 +8,9 @@ use system::untrusted_file;
 
 use crate::error::EmitError;
 
-/// Returns the stored bytes per second that a job with `engines` engines integrated, from the result records in a file.
-/// Other lines are skipped, and so are results of work that had been done before.
+/// Returns the stored bytes per second that a job with `engines` engines integrated, from the
+/// result records in a file. Other lines are skipped, and so are results of work that had been done
+/// before.
 ///
 /// # Errors
 /// Fails if the file can't be read, or if no record in it tells a rate.
@@ -41,14 +42,20 @@ mod tests {
         let [file, recipe, out] = ["/raw/a.h5", "/out/recipe.toml", "/out"].map(RawPath::from);
         let acquisition = Acquisition { file, below: "a.h5".into(), ..Acquisition::default() };
         let task = Task { scan, acquisition, recipe, recipe_digest, out, ..Task::default() };
-        Record::from(TaskResult { task, read_bytes, seconds, skipped, ..TaskResult::default() }).to_line() + "\n"
+        Record::from(TaskResult { task, read_bytes, seconds, skipped, ..TaskResult::default() })
+            .to_line()
+            + "\n"
     }
 
     #[test]
     fn engines_add_up_and_skipped_work_does_not_count() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let lines =
-            [result_line(600, 2.0, false), result_line(0, 1.0, true), "{}\n".to_owned(), result_line(400, 3.0, false)];
+        let lines = [
+            result_line(600, 2.0, false),
+            result_line(0, 1.0, true),
+            "{}\n".to_owned(),
+            result_line(400, 3.0, false),
+        ];
         std::fs::write(file.path(), lines.concat()).unwrap();
         assert_eq!(measure_rate(file.path(), 4).unwrap(), 800.0);
         std::fs::write(file.path(), result_line(0, 1.0, true)).unwrap();

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Parses an amount of bytes such as `500M`, `2G`, `100GB` or `1.5GiB`. One letter is a power of 1024, as in SLURM,
-/// `sort -S` and plan-split; with `B`, it is a power of 1000, as in dask-jobqueue and ESRF's integrator; with `iB`, of
-/// 1024 again. A number without a letter counts units of `plain` bytes. Returns `None` for any other text, and for less
-/// than one byte or more than 2^62.
+/// Parses an amount of bytes such as `500M`, `2G`, `100GB` or `1.5GiB`. One letter is a power of
+/// 1024, as in SLURM, `sort -S` and plan-split; with `B`, it is a power of 1000, as in
+/// dask-jobqueue and ESRF's integrator; with `iB`, of 1024 again. A number without a letter counts
+/// units of `plain` bytes. Returns `None` for any other text, and for less than one byte or more
+/// than 2^62.
 fn parse_bytes(text: &str, plain: u64) -> Option<u64> {
     let split = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
@@ -46,7 +47,8 @@ impl MemorySize {
 impl FromStr for MemorySize {
     type Err = String;
 
-    /// Parses a size as SLURM does (a bare number is in units of M), and `100GB` as dask-jobqueue does.
+    /// Parses a size as SLURM does (a bare number is in units of M), and `100GB` as dask-jobqueue
+    /// does.
     fn from_str(text: &str) -> Result<Self, String> {
         parse_bytes(text, 1 << 20).map(Self::from_bytes).ok_or_else(|| {
             "expected a number and a unit, such as 64G: K, M, G or T (powers of 1024), or KB, MB, GB or TB (of 1000)"
@@ -56,7 +58,8 @@ impl FromStr for MemorySize {
 }
 
 impl fmt::Display for MemorySize {
-    /// Formats the size in the largest of SLURM's units that fits, rounded up, as dask-jobqueue does: 16GB is `15G`.
+    /// Formats the size in the largest of SLURM's units that fits, rounded up, as dask-jobqueue
+    /// does: 16GB is `15G`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes {
             1_073_741_824.. => write!(f, "{}G", self.bytes.div_ceil(1 << 30)),

@@ -1,4 +1,5 @@
-//! A test that lists the messages of slurm-emit and of the scripts that it writes, so that their wording can be compared.
+//! A test that lists the messages of slurm-emit and of the scripts that it writes, so that their
+//! wording can be compared.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,10 @@ use crate::job_size::{JobSize, SizeRequest};
 fn errors() {
     let path = || PathBuf::from("/data/jobs");
     let errors = [
-        EmitError::Directive { flag: "--account", why: QuoteError::LineBreak(OsString::from("a\nb")) },
+        EmitError::Directive {
+            flag: "--account",
+            why: QuoteError::LineBreak(OsString::from("a\nb")),
+        },
         EmitError::Directive { flag: "--dir", why: QuoteError::Backslash(OsString::from("/a\\b")) },
         EmitError::File { path: path(), why: io::Error::other("Permission denied (os error 13)") },
         EmitError::AppendTarget { target: "make" },
@@ -26,8 +30,14 @@ fn errors() {
         EmitError::ForeignFile { path: path() },
         EmitError::MakeTarget { id: "scan 1".to_owned() },
         EmitError::ScaleWithoutMemory,
-        EmitError::Settings { path: path(), why: "unknown key `x`; expected one of partition, time".to_owned() },
-        EmitError::SettingValue { files: "site.toml".to_owned(), why: "invalid value '5X' for '--mem <M>'".to_owned() },
+        EmitError::Settings {
+            path: path(),
+            why: "unknown key `x`; expected one of partition, time".to_owned(),
+        },
+        EmitError::SettingValue {
+            files: "site.toml".to_owned(),
+            why: "invalid value '5X' for '--mem <M>'".to_owned(),
+        },
         EmitError::NoRate { path: path() },
         EmitError::DrainTooEarly { drain_seconds: 600, walltime: "10".parse().unwrap() },
         EmitError::LargerThanNode { job_cpus: 10, node_cpus: 8 },
@@ -65,7 +75,8 @@ fn errors() {
 #[test]
 fn values_that_flags_refuse() {
     let refuse = |flag: &str| {
-        let error = Args::try_parse_from(["slurm-emit", "--dir", "jobs", flag]).unwrap_err().to_string();
+        let error =
+            Args::try_parse_from(["slurm-emit", "--dir", "jobs", flag]).unwrap_err().to_string();
         error.lines().next().unwrap_or_default().to_owned()
     };
     let messages = [
@@ -79,7 +90,10 @@ fn values_that_flags_refuse() {
             "error: invalid value '1h' for '--time <T>': expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or \
              D-HH:MM:SS, such as 02:00:00",
         ),
-        ("--rate=x", "error: invalid value 'x' for '--rate <R>': expected stored bytes per second, such as 500M"),
+        (
+            "--rate=x",
+            "error: invalid value 'x' for '--rate <R>': expected stored bytes per second, such as 500M",
+        ),
         (
             "--scale=0",
             "error: invalid value '0' for '--scale <SIZE>': expected jobs=W, cores=N, memory=M or a number of workers, such as jobs=4",
@@ -88,7 +102,10 @@ fn values_that_flags_refuse() {
             "--batch-minutes=-1",
             "error: invalid value '-1' for '--batch-minutes <M>': expected a number of minutes, 0 or more",
         ),
-        ("--n-workers=0", "error: invalid value '0' for '--n-workers <W>': 0 is not in 1..18446744073709551615"),
+        (
+            "--n-workers=0",
+            "error: invalid value '0' for '--n-workers <W>': 0 is not in 1..18446744073709551615",
+        ),
     ];
     for (flag, message) in messages {
         assert_eq!(refuse(flag), message);
@@ -140,7 +157,8 @@ fn sizes_and_warnings() {
     assert_eq!(request.machine_warning(32).or(SizeRequest::default().machine_warning(1)), None);
 }
 
-/// Returns all templates of scripts: the files below `targets` that are no Rust, each with its path there, sorted.
+/// Returns all templates of scripts: the files below `targets` that are no Rust, each with its path
+/// there, sorted.
 fn templates() -> Vec<(String, String)> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/targets");
     let (mut templates, mut directories) = (Vec::new(), vec![top.clone()]);
@@ -162,15 +180,15 @@ fn templates() -> Vec<(String, String)> {
 #[test]
 fn scripts() {
     let templates = templates();
-    let messages = templates
-        .iter()
-        .flat_map(|(name, text)| find_messages(text).into_iter().map(move |message| format!("{name}: {message}")));
+    let messages = templates.iter().flat_map(|(name, text)| {
+        find_messages(text).into_iter().map(move |message| format!("{name}: {message}"))
+    });
     let expected: Vec<_> = include_str!("script_messages.txt").lines().collect();
     assert_eq!(messages.collect::<Vec<_>>(), expected);
 }
 
-/// Returns the texts that a script prints: strings after `die`, `say`, `printf`, `print(` and `RuntimeError(`, and those
-/// that are assigned to variables of messages.
+/// Returns the texts that a script prints: strings after `die`, `say`, `printf`, `print(` and
+/// `RuntimeError(`, and those that are assigned to variables of messages.
 fn find_messages(text: &str) -> Vec<String> {
     const STARTS: [&str; 13] = [
         "die ",
@@ -192,7 +210,10 @@ fn find_messages(text: &str) -> Vec<String> {
         for start in STARTS {
             for (at, _) in line.match_indices(start) {
                 let rest = &line[at + start.len()..];
-                let Some(quote) = rest.chars().next().filter(|char| matches!(char, '\'' | '"')) else { continue };
+                let Some(quote) = rest.chars().next().filter(|char| matches!(char, '\'' | '"'))
+                else {
+                    continue;
+                };
                 let message = rest[1..].split(quote).next().unwrap_or_default();
                 if message.split(' ').filter(|word| word.len() > 1).count() > 2 {
                     messages.push(message.to_owned());

@@ -21,7 +21,8 @@ pub struct Partition {
 /// Lists all partitions. A partition with several kinds of nodes has an item for each kind.
 ///
 /// # Errors
-/// Fails if there is no `sinfo` on this machine, if the controller does not answer, or if the answer is not understood.
+/// Fails if there is no `sinfo` on this machine, if the controller does not answer, or if the
+/// answer is not understood.
 pub fn list_partitions() -> io::Result<Vec<Partition>> {
     let output = run_program("sinfo", ["--noheader", "--format=%P|%l|%c"])?;
     if !output.status.success() {
@@ -56,7 +57,8 @@ fn parse_cpus(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// Returns the partitions that a job may run in: those that `requested` names, separated by commas, or the default one.
+/// Returns the partitions that a job may run in: those that `requested` names, separated by commas,
+/// or the default one.
 pub fn select_partitions<'a>(all: &'a [Partition], requested: Option<&str>) -> Vec<&'a Partition> {
     let is_selected = |partition: &&Partition| match requested {
         Some(requested) => requested.split(',').any(|name| name == partition.name),
@@ -78,7 +80,14 @@ mod tests {
         assert_eq!((all[0].cpus, all[0].limit.unwrap().minutes()), (64, 24 * 60));
         assert_eq!((all[1].limit, all[2].limit.unwrap().minutes()), (None, 30));
         assert_eq!(parse_partition("big|infinite|1K+").map(|partition| partition.cpus), Some(1024));
-        for line in ["", "gpu", "gpu|1-00:00:00", "gpu|soon|64", "gpu|infinite|many", "gpu|infinite|64|idle"] {
+        for line in [
+            "",
+            "gpu",
+            "gpu|1-00:00:00",
+            "gpu|soon|64",
+            "gpu|infinite|many",
+            "gpu|infinite|64|idle",
+        ] {
             assert_eq!(parse_partition(line), None, "{line}");
         }
     }

@@ -1,4 +1,5 @@
-//! The programs and Python modules that the scripts of a target need, and how `--check` looks for them.
+//! The programs and Python modules that the scripts of a target need, and how `--check` looks for
+//! them.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -9,8 +10,8 @@ use crate::external_program::{last_line, run_program};
 /// A program or Python module that the scripts of a target need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredTool {
-    /// A program whose `--version` begins with `version`. The check is for GNU's programs, because there are others of the
-    /// same names.
+    /// A program whose `--version` begins with `version`. The check is for GNU's programs, because
+    /// there are others of the same names.
     Program {
         /// The name of the program.
         name: &'static str,
@@ -24,7 +25,8 @@ pub enum RequiredTool {
 }
 
 impl RequiredTool {
-    /// Returns the reason for which the tool can't be used on this machine; `python` is the value of `--python`.
+    /// Returns the reason for which the tool can't be used on this machine; `python` is the value
+    /// of `--python`.
     pub fn find_failure(self, python: &OsStr) -> Option<CheckFailure> {
         match self {
             Self::Program { name, version } => check_program(name, version),
@@ -38,7 +40,10 @@ impl RequiredTool {
 fn check_program(program: &str, expected: &str) -> Option<CheckFailure> {
     match run_program(program, ["--version"]) {
         Ok(output) if String::from_utf8_lossy(&output.stdout).starts_with(expected) => None,
-        Ok(_) => Some(CheckFailure::new(program, format_args!("expected {expected}, and found another program"))),
+        Ok(_) => Some(CheckFailure::new(
+            program,
+            format_args!("expected {expected}, and found another program"),
+        )),
         Err(error) => Some(CheckFailure::new(program, format_args!("{error}; install {expected}"))),
     }
 }
@@ -53,7 +58,8 @@ fn check_make() -> Option<CheckFailure> {
 }
 
 fn check_python(python: &OsStr, module: &str) -> Option<CheckFailure> {
-    let code = format!("import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)");
+    let code =
+        format!("import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)");
     let why = match run_program(python, ["-c", &code]) {
         Ok(output) if output.status.success() => return None,
         Ok(output) if output.stderr.is_empty() => {

@@ -1,4 +1,5 @@
-//! Fills in the settings that no flag gave: from the plan, from results of an earlier run, and by default.
+//! Fills in the settings that no flag gave: from the plan, from results of an earlier run, and by
+//! default.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +16,8 @@ use crate::measured_rate::measure_rate;
 use crate::memory::MemorySize;
 use crate::task_plan::TaskPlan;
 
-/// Seconds before the walltime at which a job is signalled, by default: enough to finish the frames in progress and the
-/// part that they belong to.
+/// Seconds before the walltime at which a job is signalled, by default: enough to finish the frames
+/// in progress and the part that they belong to.
 const DRAIN_SECONDS: u64 = 120;
 
 /// SLURM's own default of the largest number of elements of a job array.
@@ -25,8 +26,8 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// Returns the settings that a command line gives for a plan.
 ///
 /// # Errors
-/// Fails without a working directory, if results tell no rate, if the memory must be estimated and a recipe can't be
-/// read, and if jobs would be signalled before they begin.
+/// Fails without a working directory, if results tell no rate, if the memory must be estimated and
+/// a recipe can't be read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
     let slurm = &args.slurm;
     let gpus = match (&slurm.gpus, &slurm.gpus_per_task) {
@@ -35,7 +36,8 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         _ => GpuRequest::from_gres(&slurm.gres, slurm.partition.as_deref()),
     };
     // Each SLURM task of a job has its own GPUs.
-    let slurm_tasks = if matches!(gpus, GpuRequest::PerTask(_)) { slurm.ntasks_per_node.unwrap_or(1) } else { 1 };
+    let slurm_tasks =
+        if matches!(gpus, GpuRequest::PerTask(_)) { slurm.ntasks_per_node.unwrap_or(1) } else { 1 };
     let mut size_request = size_request(&args.size);
     let mut size = size_request.on_cluster(gpus.count() * slurm_tasks);
     let memory = request_memory(slurm, plan, &size)?;
@@ -51,7 +53,9 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
     let sizing = BatchSizing { minutes: args.size.batch_minutes, rate, workers: size.workers };
     let walltime = match slurm.time {
         AutoOr::Value(walltime) => walltime,
-        AutoOr::Auto => estimate_walltime(largest_element_bytes(&sizing, plan, args.size.max_array_size), rate),
+        AutoOr::Auto => {
+            estimate_walltime(largest_element_bytes(&sizing, plan, args.size.max_array_size), rate)
+        }
     };
     let drain_seconds = slurm.drain_seconds.unwrap_or(DRAIN_SECONDS.min(walltime.seconds() / 4));
     if drain_seconds >= walltime.seconds() {
@@ -64,7 +68,8 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
             None => own_directory()?,
         },
         partition_bins: partition_bins(&args.bin)?,
-        estimated_memory: memory.map_or_else(|| estimate_memory(plan, &size), |(_, memory)| Ok(memory))?,
+        estimated_memory: memory
+            .map_or_else(|| estimate_memory(plan, &size), |(_, memory)| Ok(memory))?,
         memory,
         size,
         fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),
@@ -86,18 +91,23 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
     })
 }
 
-/// Returns the sizes that flags give: one by one, or by `--cores`, the CPUs of a job that its engines share.
+/// Returns the sizes that flags give: one by one, or by `--cores`, the CPUs of a job that its
+/// engines share.
 fn size_request(flags: &JobSizeFlags) -> SizeRequest {
     let (engines, threads) = match (flags.ai_engines_per_worker, flags.cores) {
         (Some(engines), Some(cores)) => (Some(engines), Some((cores / engines).max(1))),
         (None, Some(cores)) => (Some(dask_processes(cores)), Some(cores / dask_processes(cores))),
         (engines, None) => (engines, flags.cores_per_worker),
     };
-    SizeRequest { workers: flags.adapt.map(|adapt| adapt.most).or(flags.n_workers), engines, threads }
+    SizeRequest {
+        workers: flags.adapt.map(|adapt| adapt.most).or(flags.n_workers),
+        engines,
+        threads,
+    }
 }
 
-/// Returns the number of processes that dask-jobqueue starts in a job with `cores` CPUs: one per CPU up to 4 CPUs, then
-/// the smallest divisor that is at least the square root.
+/// Returns the number of processes that dask-jobqueue starts in a job with `cores` CPUs: one per
+/// CPU up to 4 CPUs, then the smallest divisor that is at least the square root.
 fn dask_processes(cores: u64) -> u64 {
     let divides = |count: &u64| cores.is_multiple_of(*count) && count * count >= cores;
     if cores <= 4 { cores } else { (1..=cores).find(divides).unwrap_or(cores) }
@@ -119,7 +129,11 @@ fn request_memory(
 }
 
 /// Returns the stored bytes of the largest element, if SLURM allows as many elements as by default.
-fn largest_element_bytes(sizing: &BatchSizing, plan: &TaskPlan, max_array_size: Option<u64>) -> u64 {
+fn largest_element_bytes(
+    sizing: &BatchSizing,
+    plan: &TaskPlan,
+    max_array_size: Option<u64>,
+) -> u64 {
     let batches = sizing.divide(plan);
     let bytes = batches.iter().map(|batch| plan.stored_bytes()[batch.clone()].iter().sum());
     let limit = max_array_size.unwrap_or(DEFAULT_MAX_ARRAY_SIZE);
@@ -148,7 +162,8 @@ mod tests {
 
     #[test]
     fn cores_are_divided_as_dask_jobqueue_does() {
-        let divided = [1, 4, 7, 8, 12, 16, 32, 64].map(|cores| (dask_processes(cores), cores / dask_processes(cores)));
+        let divided = [1, 4, 7, 8, 12, 16, 32, 64]
+            .map(|cores| (dask_processes(cores), cores / dask_processes(cores)));
         assert_eq!(divided, [(1, 1), (4, 1), (7, 1), (4, 2), (4, 3), (4, 4), (8, 4), (8, 8)]);
     }
 }

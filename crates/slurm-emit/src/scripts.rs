@@ -74,14 +74,17 @@ const PIECES: [(&str, &str); 9] = [
     ("# FINAL GATHER\n", include_str!("targets/final_gather.bash")),
 ];
 
-/// Fills a template: inserts the pieces that it names, and `texts` at their marks, which come in this order. Marks within
-/// `texts` are left alone.
+/// Fills a template: inserts the pieces that it names, and `texts` at their marks, which come in
+/// this order. Marks within `texts` are left alone.
 pub fn fill_template(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     let mut out = OsString::new();
-    let template = PIECES.iter().fold(template.to_owned(), |template, (mark, piece)| template.replace(mark, piece));
+    let template = PIECES
+        .iter()
+        .fold(template.to_owned(), |template, (mark, piece)| template.replace(mark, piece));
     let mut rest = &*template;
     for (mark, text) in texts {
-        let (before, after) = rest.split_once(mark).expect("the templates have their marks, in this order");
+        let (before, after) =
+            rest.split_once(mark).expect("the templates have their marks, in this order");
         out.push(before);
         out.push(text);
         rest = after;
@@ -111,14 +114,19 @@ pub fn assign_list(name: &str, values: &[String]) -> OsString {
 
 /// Formats the lines of bash that set the directory of the programs and the arguments of gather.
 pub fn assign_programs(job: &JobSettings, run: GatherRun) -> OsString {
-    concat(&[&assign("bin", &job.bin), &assign_list("gather_arguments", &job.gather_arguments(run))])
+    concat(&[
+        &assign("bin", &job.bin),
+        &assign_list("gather_arguments", &job.gather_arguments(run)),
+    ])
 }
 
-/// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for `fit_to_machine`.
+/// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for
+/// `fit_to_machine`.
 pub fn assign_size_request(job: &JobSettings) -> OsString {
     let request = job.size_request;
     concat(&[
-        "# Sizes that flags of slurm-emit gave; empty ones depend on the CPUs of this machine.\n".as_ref(),
+        "# Sizes that flags of slurm-emit gave; empty ones depend on the CPUs of this machine.\n"
+            .as_ref(),
         &assign_number("workers", request.workers),
         &assign_number("engines", request.engines),
         &assign_number("threads", request.threads),
@@ -142,7 +150,10 @@ mod tests {
     #[test]
     fn marks_in_inserted_texts_are_left_alone() {
         let template = "a\n# DIRECTIVES\nb\n# SETTINGS\nc\n";
-        let filled = fill_template(template, &[(DIRECTIVES, "# SETTINGS\n".as_ref()), (SETTINGS, "x\n".as_ref())]);
+        let filled = fill_template(
+            template,
+            &[(DIRECTIVES, "# SETTINGS\n".as_ref()), (SETTINGS, "x\n".as_ref())],
+        );
         assert_eq!(filled, "a\n# SETTINGS\nb\nx\nc\n");
     }
 

@@ -1,5 +1,6 @@
-//! Reads settings from files: the profile of a site, and the configuration of ESRF's integrator. Each setting becomes a
-//! flag that is put before the flags of the command line, so that the latter win.
+//! Reads settings from files: the profile of a site, and the configuration of ESRF's integrator.
+//! Each setting becomes a flag that is put before the flags of the command line, so that the latter
+//! win.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,7 +35,9 @@ pub fn add_settings_from_files(args: Args) -> Result<Args, EmitError> {
         files.push(path.display().to_string());
     }
     let mut args = if flags.is_empty() { args } else { parse_with_flags(flags, &files)? };
-    for partition in [&mut args.slurm.partition, &mut args.slurm.gather_partition].into_iter().flatten() {
+    for partition in
+        [&mut args.slurm.partition, &mut args.slurm.gather_partition].into_iter().flatten()
+    {
         if let Some(meaning) = aliases.get(partition) {
             *partition = meaning.clone();
         }
@@ -47,11 +50,14 @@ fn parse_with_flags(flags: Vec<OsString>, files: &[String]) -> Result<Args, Emit
     let mut command_line = std::env::args_os();
     let program = command_line.next().unwrap_or_default();
     // The command line alone was valid, so that an error comes from a file.
-    Args::try_parse_from(std::iter::once(program).chain(flags).chain(command_line)).map_err(|error| {
-        let text = error.to_string();
-        let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        EmitError::SettingValue { files: files.join(" or "), why }
-    })
+    Args::try_parse_from(std::iter::once(program).chain(flags).chain(command_line)).map_err(
+        |error| {
+            let text = error.to_string();
+            let why =
+                text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            EmitError::SettingValue { files: files.join(" or "), why }
+        },
+    )
 }
 
 /// Names that a site gives to lists of partitions.
@@ -72,9 +78,9 @@ const PARTITION_ALIASES: &str = "partition-aliases";
 /// The key of a profile whose table has arguments of dask-jobqueue's SLURMCluster.
 const DASK: &str = "dask";
 
-/// Reads the profile of a site: TOML, whose keys are the names of flags. A list repeats a flag, and `true` stands for a
-/// flag without a value. The table [`PARTITION_ALIASES`] has a list of partitions for each name, and [`DASK`] arguments of
-/// SLURMCluster.
+/// Reads the profile of a site: TOML, whose keys are the names of flags. A list repeats a flag, and
+/// `true` stands for a flag without a value. The table [`PARTITION_ALIASES`] has a list of
+/// partitions for each name, and [`DASK`] arguments of SLURMCluster.
 fn read_profile(path: &Path) -> Result<Profile, EmitError> {
     let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
     let invalid = |why: String| EmitError::Settings { path: path.to_owned(), why };
@@ -92,7 +98,10 @@ fn read_profile(path: &Path) -> Result<Profile, EmitError> {
             continue;
         }
         if !known.contains(key) {
-            return Err(invalid(format!("unknown key `{key}`; expected one of {}", known.join(", "))));
+            return Err(invalid(format!(
+                "unknown key `{key}`; expected one of {}",
+                known.join(", ")
+            )));
         }
         match value {
             Value::Boolean(false) => (),
@@ -109,16 +118,21 @@ fn read_profile(path: &Path) -> Result<Profile, EmitError> {
 }
 
 fn partition_aliases(table: &Value) -> Result<PartitionAliases, String> {
-    let expected = || format!("`{PARTITION_ALIASES}`: expected a table of strings, such as any = \"gpu,p9gpu\"");
+    let expected = || {
+        format!("`{PARTITION_ALIASES}`: expected a table of strings, such as any = \"gpu,p9gpu\"")
+    };
     let table = table.as_table().ok_or_else(expected)?;
-    let alias = |(name, list): (&String, &Value)| Ok((name.clone(), list.as_str().ok_or_else(expected)?.to_owned()));
+    let alias = |(name, list): (&String, &Value)| {
+        Ok((name.clone(), list.as_str().ok_or_else(expected)?.to_owned()))
+    };
     table.iter().map(alias).collect()
 }
 
 /// Returns the arguments of SLURMCluster in a table as flags.
 fn cluster_arguments(table: &Value) -> Result<Vec<OsString>, String> {
-    let table =
-        table.as_table().ok_or_else(|| format!("`{DASK}`: expected a table, such as [dask] with nanny = false"))?;
+    let table = table
+        .as_table()
+        .ok_or_else(|| format!("`{DASK}`: expected a table, such as [dask] with nanny = false"))?;
     let flag = |(name, value): (&String, &Value)| {
         ClusterArgument::new(name, value.clone()).map_err(|why| format!("`{DASK}`: {why}"))?;
         Ok(format!("--cluster-kwarg={name}={value}").into())
@@ -128,7 +142,8 @@ fn cluster_arguments(table: &Value) -> Result<Vec<OsString>, String> {
 
 /// Formats an error of TOML with the number of its line.
 fn toml_error(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line =
+        error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     format!("line {line}: {}; expected TOML, such as partition = \"gpu\"", error.message())
 }
 
@@ -136,15 +151,25 @@ fn format_flag(key: &str, value: &Value) -> Result<OsString, String> {
     match value {
         Value::String(text) => Ok(format!("--{key}={text}").into()),
         Value::Integer(_) | Value::Float(_) => Ok(format!("--{key}={value}").into()),
-        other => Err(format!("`{key}`: expected a string or a number, found a value of type {}", other.type_str())),
+        other => Err(format!(
+            "`{key}`: expected a string or a number, found a value of type {}",
+            other.type_str()
+        )),
     }
 }
 
-/// Returns the names of the flags that a profile may set: how tasks run, not which tasks, and where to.
+/// Returns the names of the flags that a profile may set: how tasks run, not which tasks, and where
+/// to.
 fn profile_keys() -> Vec<String> {
-    let groups = SlurmFlags::augment_args(JobSizeFlags::augment_args(clap::Command::new("profile")));
+    let groups =
+        SlurmFlags::augment_args(JobSizeFlags::augment_args(clap::Command::new("profile")));
     let names = groups.get_arguments().filter_map(|argument| argument.get_long());
-    ["target", "bin"].into_iter().chain(names).chain([PARTITION_ALIASES, DASK]).map(str::to_owned).collect()
+    ["target", "bin"]
+        .into_iter()
+        .chain(names)
+        .chain([PARTITION_ALIASES, DASK])
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -177,15 +202,20 @@ mod tests {
 
     #[test]
     fn the_table_dask_has_arguments_of_slurm_cluster() {
-        let file =
-            write_temporary("[dask]\nnanny = false\nscheduler_options = { port = 8786 }\nshebang = \"#!/bin/sh\"\n");
+        let file = write_temporary(
+            "[dask]\nnanny = false\nscheduler_options = { port = 8786 }\nshebang = \"#!/bin/sh\"\n",
+        );
         let flags = read_profile(file.path()).unwrap().flags;
         let argument = |flag: &OsString| -> ClusterArgument {
             flag.to_str().unwrap().strip_prefix("--cluster-kwarg=").unwrap().parse().unwrap()
         };
-        let literals: Vec<_> =
-            flags.iter().map(argument).map(|one| format!("{}={}", one.name, one.literal())).collect();
-        let expected = ["nanny=False", "scheduler_options={\"port\": 8786}", "shebang=\"#!/bin/sh\""];
+        let literals: Vec<_> = flags
+            .iter()
+            .map(argument)
+            .map(|one| format!("{}={}", one.name, one.literal()))
+            .collect();
+        let expected =
+            ["nanny=False", "scheduler_options={\"port\": 8786}", "shebang=\"#!/bin/sh\""];
         assert!(
             literals.len() == 3 && expected.iter().all(|one| literals.contains(&(*one).to_owned())),
             "{literals:?}"
@@ -198,9 +228,15 @@ mod tests {
             ("n-worker = 3\n", "unknown key `n-worker`; expected one of target, bin, n-workers"),
             ("dir = \"x\"\n", "unknown key `dir`"),
             ("submit = true\n", "unknown key `submit`"),
-            ("n-workers = {}\n", "`n-workers`: expected a string or a number, found a value of type table"),
+            (
+                "n-workers = {}\n",
+                "`n-workers`: expected a string or a number, found a value of type table",
+            ),
             ("time = \"5\"\nn-workers\n", "line 2: "),
-            ("partition-aliases = \"gpu\"\n", "`partition-aliases`: expected a table of strings, such as any = "),
+            (
+                "partition-aliases = \"gpu\"\n",
+                "`partition-aliases`: expected a table of strings, such as any = ",
+            ),
             ("[dask]\ncores = 3\n", "`dask`: cores: give it by --cores"),
             ("dask = 3\n", "`dask`: expected a table"),
             ("[partition-aliases]\nany = 3\n", "`partition-aliases`: expected a table of strings"),

@@ -15,13 +15,22 @@ mod snakemake;
 use std::fmt;
 use std::ops::Deref;
 
-use clap::builder::{MapValueParser, PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory};
+use clap::builder::{
+    MapValueParser, PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory,
+};
 
 pub use job_target::JobTarget;
 
 /// All targets, in the order of `--help`. The first is the default.
-const TARGETS: &[&dyn JobTarget] =
-    &[&slurm::Slurm, &local::Local, &parallel::Parallel, &make::Make, &snakemake::Snakemake, &dask::Dask, &ray::Ray];
+const TARGETS: &[&dyn JobTarget] = &[
+    &slurm::Slurm,
+    &local::Local,
+    &parallel::Parallel,
+    &make::Make,
+    &snakemake::Snakemake,
+    &dask::Dask,
+    &ray::Ray,
+];
 
 /// The target that a value of `--target` names.
 #[derive(Clone, Copy)]
@@ -65,9 +74,15 @@ impl ValueParserFactory for Target {
 
     /// Returns a parser that takes the names of all targets, and shows them with their help.
     fn value_parser() -> Self::Parser {
-        let values = TARGETS.iter().map(|target| PossibleValue::new(target.name()).help(target.help()));
+        let values =
+            TARGETS.iter().map(|target| PossibleValue::new(target.name()).help(target.help()));
         let find = |name: String| {
-            Self(*TARGETS.iter().find(|target| target.name() == name).expect("clap takes names of targets alone"))
+            Self(
+                *TARGETS
+                    .iter()
+                    .find(|target| target.name() == name)
+                    .expect("clap takes names of targets alone"),
+            )
         };
         PossibleValuesParser::new(values).map(find)
     }
@@ -80,8 +95,16 @@ mod tests {
     #[test]
     fn names_are_unique_and_help_lines_are_sentences_without_a_period() {
         for (index, target) in TARGETS.iter().enumerate() {
-            assert!(TARGETS[..index].iter().all(|other| other.name() != target.name()), "{}", target.name());
-            assert!(!target.help().is_empty() && !target.help().ends_with('.'), "{}", target.help());
+            assert!(
+                TARGETS[..index].iter().all(|other| other.name() != target.name()),
+                "{}",
+                target.name()
+            );
+            assert!(
+                !target.help().is_empty() && !target.help().ends_with('.'),
+                "{}",
+                target.help()
+            );
         }
     }
 

@@ -32,7 +32,8 @@ pub struct TaskPlan {
 }
 
 impl TaskPlan {
-    /// Reads tasks, and copies records of other types to stdout. A task that comes again unchanged is skipped, with a warning.
+    /// Reads tasks, and copies records of other types to stdout. A task that comes again unchanged
+    /// is skipped, with a warning.
     ///
     /// # Errors
     /// Fails as [`Input::next`] does, and if a task comes again with other content.
@@ -43,7 +44,8 @@ impl TaskPlan {
         while let Some(record) = input.next(filter)? {
             match record {
                 Record::Task(task) => {
-                    let (id, is_known) = (task.id.clone(), plan.known_ids.contains_key(task.id.as_str()));
+                    let (id, is_known) =
+                        (task.id.clone(), plan.known_ids.contains_key(task.id.as_str()));
                     match plan.push(*task) {
                         true if is_known => return Err(EmitError::TaskVersions { id }.into()),
                         true => (),
@@ -75,13 +77,16 @@ impl TaskPlan {
         Ok(plan)
     }
 
-    /// Adds a task, or another version of it: while a scan is measured, a task comes again with more frames or with the end
-    /// of the scan. Returns false, and adds nothing, if the latest version of the task is the same.
+    /// Adds a task, or another version of it: while a scan is measured, a task comes again with
+    /// more frames or with the end of the scan. Returns false, and adds nothing, if the latest
+    /// version of the task is the same.
     pub fn push(&mut self, task: Task) -> bool {
         let id: Box<str> = task.id.as_str().into();
-        let (bytes, maxima, scan) = (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
+        let (bytes, maxima, scan) =
+            (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
         let recipes = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
-        let recipes: Vec<(RawPath, String)> = recipes.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
+        let recipes: Vec<(RawPath, String)> =
+            recipes.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
         let line = Record::from(task).to_line();
         let mut hasher = DefaultHasher::new();
         line.hash(&mut hasher);
@@ -160,7 +165,13 @@ mod tests {
 
     #[test]
     fn duplicates_are_counted_in_words() {
-        assert_eq!(duplicates_warning(1), "1 task came more than once; each task is in the plan once");
-        assert_eq!(duplicates_warning(2), "2 tasks came more than once; each task is in the plan once");
+        assert_eq!(
+            duplicates_warning(1),
+            "1 task came more than once; each task is in the plan once"
+        );
+        assert_eq!(
+            duplicates_warning(2),
+            "2 tasks came more than once; each task is in the plan once"
+        );
     }
 }

@@ -29,11 +29,15 @@ impl Walltime {
 impl FromStr for Walltime {
     type Err = String;
 
-    /// Parses the six forms of sbatch's `--time`: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` and `D-H:M:S`.
+    /// Parses the six forms of sbatch's `--time`: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` and
+    /// `D-H:M:S`.
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_seconds(text).filter(|&seconds| seconds > 0).map(Self::from_seconds).ok_or_else(|| {
-            "expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, such as 02:00:00".to_owned()
-        })
+        parse_seconds(text).filter(|&seconds| seconds > 0).map(Self::from_seconds).ok_or_else(
+            || {
+                "expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, such as 02:00:00"
+                    .to_owned()
+            },
+        )
     }
 }
 
@@ -54,7 +58,8 @@ fn parse_seconds(text: &str) -> Option<u64> {
     Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
 }
 
-/// Parses one to nine digits, so few that no sum of such numbers overflows. `parse` alone would accept a sign.
+/// Parses one to nine digits, so few that no sum of such numbers overflows. `parse` alone would
+/// accept a sign.
 fn parse_digits(text: &str) -> Option<u64> {
     let plain = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok())?

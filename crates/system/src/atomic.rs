@@ -1,9 +1,10 @@
 //! Atomic files: they appear at their target whole or not at all.
 //!
-//! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name says which process
-//! writes it (module `writer_process`), and an empty lock file beside it stays locked while that process runs. So
-//! [`remove_stale_files`] can tell a dead writer's files from those of a running one, on this machine and on others.
-//! (The lock is not on the file itself, because HDF5 locks that.)
+//! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name
+//! says which process writes it (module `writer_process`), and an empty lock file beside it stays
+//! locked while that process runs. So [`remove_stale_files`] can tell a dead writer's files from
+//! those of a running one, on this machine and on others. (The lock is not on the file itself,
+//! because HDF5 locks that.)
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -18,11 +19,12 @@ use std::time::SystemTime;
 use crate::ownership::{self, OwnershipRule, parent_dir, remove_if_present};
 use crate::writer_process::{WriterProcess, locks_reach_all_machines, sha256_hex};
 
-/// The length at which the target's name is shortened. File names may have 255 bytes, and the temporary name needs
-/// some.
+/// The length at which the target's name is shortened. File names may have 255 bytes, and the
+/// temporary name needs some.
 const MAX_STEM_BYTES: usize = 150;
 
-/// A file that appears at its target only when it is whole, and that replaces only files of azpipe's own.
+/// A file that appears at its target only when it is whole, and that replaces only files of
+/// azpipe's own.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
@@ -35,12 +37,13 @@ pub struct AtomicFile {
 
 impl AtomicFile {
     /// Reserves a temporary name beside the target. The file does not exist yet: write it at
-    /// [`temporary_path`](Self::temporary_path). Dropping the value without [`commit`](Self::commit) removes the
-    /// file. Once per process, the leftovers of dead writers in the directory are removed, too.
+    /// [`temporary_path`](Self::temporary_path). Dropping the value without
+    /// [`commit`](Self::commit) removes the file. Once per process, the leftovers of dead writers
+    /// in the directory are removed, too.
     ///
     /// # Errors
-    /// Fails if the target has no file name, if the directory can't be written to, and if `rule` does not allow replacing a
-    /// file that is at the target.
+    /// Fails if the target has no file name, if the directory can't be written to, and if `rule`
+    /// does not allow replacing a file that is at the target.
     pub fn create(target: impl AsRef<Path>, rule: &OwnershipRule) -> io::Result<Self> {
         let target = target.as_ref();
         let prefix = temporary_prefix(target)?;
@@ -53,7 +56,8 @@ impl AtomicFile {
             let lock = OpenOptions::new().write(true).create_new(true).open(&lock_path)?;
             // If the file system has no locks, only the writer's name identifies it.
             let taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-            // Another process may have cleared up between creation and locking; the name is void then.
+            // Another process may have cleared up between creation and locking; the name is void
+            // then.
             if !taken && is_same_file(&lock, &lock_path)? {
                 let path = target.with_file_name(with_extension(&name, "tmp"));
                 let (target, rule) = (target.to_owned(), rule.clone());
@@ -99,13 +103,16 @@ impl AtomicFile {
     /// Makes the file durable and renames it to its target, replacing an earlier file.
     ///
     /// # Errors
-    /// Fails if the file can't be synced or renamed, and if the rule does not allow replacing the file at the target. The
-    /// target is unchanged then.
+    /// Fails if the file can't be synced or renamed, and if the rule does not allow replacing the
+    /// file at the target. The target is unchanged then.
     pub fn commit(self) -> io::Result<()> {
         let gone = |why: io::Error| match why.kind() {
             ErrorKind::NotFound => {
                 let name = self.path.file_name().unwrap_or_default().display();
-                io::Error::new(ErrorKind::NotFound, format!("another program removed its temporary file {name}: {why}"))
+                io::Error::new(
+                    ErrorKind::NotFound,
+                    format!("another program removed its temporary file {name}: {why}"),
+                )
             }
             _ => why,
         };
@@ -119,8 +126,8 @@ impl AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        // After a commit there is nothing at `temporary_path`. The lock is removed last, because it protects the
-        // rest.
+        // After a commit there is nothing at `temporary_path`. The lock is removed last, because it
+        // protects the rest.
         let _ = remove_if_present(&self.path);
         let _ = remove_if_present(&self.lock_path);
     }
@@ -129,30 +136,39 @@ impl Drop for AtomicFile {
 /// Writes a small file, whole or not at all, over a file that `rule` allows to replace.
 ///
 /// # Errors
-/// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do, and if the content can't be written.
-pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, rule: &OwnershipRule) -> io::Result<()> {
+/// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do, and if the content can't be
+/// written.
+pub fn write(
+    target: impl AsRef<Path>,
+    content: impl AsRef<[u8]>,
+    rule: &OwnershipRule,
+) -> io::Result<()> {
     let file = AtomicFile::create(target, rule)?;
     let mut temporary = file.create_temporary()?;
     temporary.write_all(content.as_ref())?;
-    // Some systems report a failed write only once, to the handle that wrote: `commit` syncs through another.
+    // Some systems report a failed write only once, to the handle that wrote: `commit` syncs
+    // through another.
     temporary.sync_all()?;
     file.commit()
 }
 
-/// Removes the leftovers of dead writers from a directory, once per process; for callers that find nothing to
-/// write. Files that can't be removed are left to the next process, as they do no harm.
+/// Removes the leftovers of dead writers from a directory, once per process; for callers that find
+/// nothing to write. Files that can't be removed are left to the next process, as they do no harm.
 pub fn remove_stale_files_once(directory: &Path) {
     static CLEANED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
-    let is_new = CLEANED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+    let is_new =
+        CLEANED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
     if is_new {
         let _ = remove_stale_files(directory);
     }
 }
 
-/// Removes the leftovers of dead writers from a directory, whatever their targets were, and returns how many.
+/// Removes the leftovers of dead writers from a directory, whatever their targets were, and returns
+/// how many.
 ///
 /// # Errors
-/// Fails if the directory can't be read or written to. A directory that does not exist has no leftovers.
+/// Fails if the directory can't be read or written to. A directory that does not exist has no
+/// leftovers.
 pub fn remove_stale_files(directory: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for path in temporary_files(directory)?.dead {
@@ -170,15 +186,15 @@ pub struct TemporaryFiles {
     pub dead: Vec<PathBuf>,
 }
 
-/// An empty file that shows other machines, which may not see this process's locks, that it works in the directory. It is
-/// named like a temporary file's lock file, so that [`temporary_files`] lists it, and a killed process's mark is removed as any
-/// leftover. Dropping it removes it.
+/// An empty file that shows other machines, which may not see this process's locks, that it works
+/// in the directory. It is named like a temporary file's lock file, so that [`temporary_files`]
+/// lists it, and a killed process's mark is removed as any leftover. Dropping it removes it.
 #[derive(Debug)]
 pub struct WorkMark(PathBuf);
 
 impl WorkMark {
-    /// Creates the mark if another machine may not see the lock on the file at `lock`, which lies in the directory, or if
-    /// `is_locked` is false: this process could not lock it.
+    /// Creates the mark if another machine may not see the lock on the file at `lock`, which lies
+    /// in the directory, or if `is_locked` is false: this process could not lock it.
     ///
     /// # Errors
     /// Fails if the file system can't be examined, or the file can't be created.
@@ -186,7 +202,8 @@ impl WorkMark {
         if is_locked && locks_reach_all_machines(lock)? {
             return Ok(None);
         }
-        let path = lock.with_file_name(format!(".work.{}.lock", WriterProcess::current().unique_name()));
+        let path =
+            lock.with_file_name(format!(".work.{}.lock", WriterProcess::current().unique_name()));
         OpenOptions::new().write(true).create_new(true).open(&path)?;
         Ok(Some(Self(path)))
     }
@@ -218,8 +235,8 @@ fn parse_writer(stem: &[u8]) -> Option<WriterProcess> {
 /// Lists the temporary files in a directory, whatever their targets are.
 ///
 /// # Errors
-/// Fails if the directory can't be read or a writer's files can't be examined. A directory that does not exist has
-/// none.
+/// Fails if the directory can't be read or a writer's files can't be examined. A directory that
+/// does not exist has none.
 pub fn temporary_files(directory: &Path) -> io::Result<TemporaryFiles> {
     let mut found = TemporaryFiles::default();
     let entries = match std::fs::read_dir(directory) {
@@ -236,7 +253,8 @@ pub fn temporary_files(directory: &Path) -> io::Result<TemporaryFiles> {
         let path = |extension| directory.join(with_extension(OsStr::from_bytes(&stem), extension));
         let [file, lock] = ["tmp", "lock"].map(path);
         let now = || now.as_ref().map(|now| *now).map_err(|why| io::Error::from(why.kind()));
-        let files = if writer.has_ended(&lock, &file, now)? { &mut found.dead } else { &mut found.live };
+        let files =
+            if writer.has_ended(&lock, &file, now)? { &mut found.dead } else { &mut found.live };
         // The lock is removed last, because it protects the rest.
         files.extend([file, lock]);
     }
@@ -291,8 +309,11 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn names(directory: &Path) -> Vec<OsString> {
-        let mut names: Vec<_> =
-            directory.read_dir().expect("a directory").map(|entry| entry.expect("an entry").file_name()).collect();
+        let mut names: Vec<_> = directory
+            .read_dir()
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
         names.sort();
         names
     }
@@ -317,7 +338,8 @@ mod tests {
     #[test]
     fn a_file_that_is_not_committed_leaves_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
-        let file = AtomicFile::create(directory.path().join("x".repeat(255)), &any()).expect("a name");
+        let file =
+            AtomicFile::create(directory.path().join("x".repeat(255)), &any()).expect("a name");
         std::fs::write(file.temporary_path(), "half").expect("a file");
         drop(file);
         assert_eq!(names(directory.path()), [""; 0]);
@@ -326,7 +348,8 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_refused_first_and_last() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (target, nothing) = (directory.path().join("a.h5"), OwnershipRule::new("a part", |_| Ok(false)));
+        let (target, nothing) =
+            (directory.path().join("a.h5"), OwnershipRule::new("a part", |_| Ok(false)));
         let mut file = AtomicFile::create(&target, &nothing).expect("a name");
         std::fs::write(file.temporary_path(), "ours").expect("a file");
         // Another program saves a file of that name meanwhile.
@@ -404,7 +427,8 @@ mod tests {
             let writers = [scope.spawn(write), scope.spawn(write)];
             let failed: Vec<_> = writers.into_iter().map(|writer| writer.join().is_err()).collect();
             written.store(true, Relaxed);
-            let lost: Vec<_> = cleaners.into_iter().map(|cleaner| cleaner.join().is_err()).collect();
+            let lost: Vec<_> =
+                cleaners.into_iter().map(|cleaner| cleaner.join().is_err()).collect();
             assert_eq!([failed, lost].concat(), [false; 4]);
         });
         assert_eq!(names(directory.path()), ["a.h5"]);

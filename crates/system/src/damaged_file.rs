@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::ownership::OwnershipRule;
 
-/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
-/// and returns that name. A new file may then take its place. Until then, the file has both names, and is not renamed again.
+/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`,
+/// `NAME.damaged-2`, and so on, and returns that name. A new file may then take its place. Until
+/// then, the file has both names, and is not renamed again.
 ///
 /// # Errors
 /// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
@@ -30,9 +31,13 @@ pub fn rename_damaged(path: &Path, rule: &OwnershipRule) -> io::Result<PathBuf> 
                     return Ok(aside);
                 }
             }
-            // The file system has no links. A file that another process creates in between is replaced, and is of no
-            // value.
-            Err(_) if aside.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound) => {
+            // The file system has no links. A file that another process creates in between is
+            // replaced, and is of no value.
+            Err(_)
+                if aside
+                    .symlink_metadata()
+                    .is_err_and(|why| why.kind() == io::ErrorKind::NotFound) =>
+            {
                 return std::fs::rename(path, &aside).map(|()| aside);
             }
             Err(why) => return Err(why),
@@ -60,7 +65,11 @@ mod tests {
         fs::write(&path, "damaged").unwrap();
         let aside = rename_damaged(&path, &rule).unwrap();
         assert_eq!(aside, directory.path().join("final.h5.damaged"));
-        assert_eq!(rename_damaged(&path, &rule).unwrap(), aside, "the run that renamed it did not replace it");
+        assert_eq!(
+            rename_damaged(&path, &rule).unwrap(),
+            aside,
+            "the run that renamed it did not replace it"
+        );
         fs::remove_file(&path).unwrap();
         fs::write(&path, "damaged, too").unwrap();
         let second = rename_damaged(&path, &rule).unwrap();

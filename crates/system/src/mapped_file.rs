@@ -1,8 +1,9 @@
 //! Files mapped into memory: read once, and shared by all processes of a machine.
 //!
-//! Only files that appear whole and are never written to in place may be mapped: those of [`crate::atomic`]. The
-//! `unsafe` code of this module relies on this rule, which the system can't enforce. If the bytes changed during a
-//! read, behaviour would be undefined; if the file were truncated, SIGBUS would end the process.
+//! Only files that appear whole and are never written to in place may be mapped: those of
+//! [`crate::atomic`]. The `unsafe` code of this module relies on this rule, which the system can't
+//! enforce. If the bytes changed during a read, behaviour would be undefined; if the file were
+//! truncated, SIGBUS would end the process.
 #![allow(unsafe_code)]
 
 use std::fs::{File, TryLockError};
@@ -30,11 +31,13 @@ impl MappedFile {
         let file = untrusted_file::open(path)?;
         // If the file system has no locks, the file counts as unused.
         let _ = file.try_lock_shared();
-        // SAFETY: nobody writes to the mapped bytes while they are borrowed. azpipe renames these files into place when they
-        // are whole and never opens them for writing again; whoever makes one anew renames another over it, and the system
-        // keeps this one as it is for as long as it is mapped. Another program that writes to, or truncates, a file in
-        // azpipe's own directories would break this, and so does a network file system whose server drops a replaced file:
-        // a read then ends the process by SIGBUS. All bytes are read once here (`populate`) to make that unlikely later.
+        // SAFETY: nobody writes to the mapped bytes while they are borrowed. azpipe renames these
+        // files into place when they are whole and never opens them for writing again; whoever
+        // makes one anew renames another over it, and the system keeps this one as it is for as
+        // long as it is mapped. Another program that writes to, or truncates, a file in azpipe's
+        // own directories would break this, and so does a network file system whose server drops a
+        // replaced file: a read then ends the process by SIGBUS. All bytes are read once here
+        // (`populate`) to make that unlikely later.
         let map = unsafe { MmapOptions::new().populate().map(&file)? };
         Ok(Self { map, file })
     }
@@ -54,7 +57,8 @@ impl AsRef<[u8]> for MappedFile {
 /// Returns whether any process of this machine, this one included, has the file mapped.
 ///
 /// # Errors
-/// Fails if the file can't be opened, or if the system can't say; [`is_without_locks`] tells whether it never can.
+/// Fails if the file can't be opened, or if the system can't say; [`is_without_locks`] tells
+/// whether it never can.
 pub fn is_mapped(path: &Path) -> io::Result<bool> {
     match untrusted_file::open(path)?.try_lock() {
         Ok(()) => Ok(false),
@@ -63,7 +67,8 @@ pub fn is_mapped(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns whether a lock failed because the file system has none: `ENOLCK`, `EOPNOTSUPP` or `ENOSYS`.
+/// Returns whether a lock failed because the file system has none: `ENOLCK`, `EOPNOTSUPP` or
+/// `ENOSYS`.
 pub fn is_without_locks(why: &io::Error) -> bool {
     let number = why.raw_os_error().map(Errno::from_raw);
     matches!(number, Some(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS))

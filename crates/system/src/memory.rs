@@ -1,5 +1,5 @@
-//! Allocates memory whose size an untrusted file determines, with an error instead of an abort where there is too
-//! little.
+//! Allocates memory whose size an untrusted file determines, with an error instead of an abort
+//! where there is too little.
 
 use std::fs::read_to_string;
 use std::io;
@@ -21,7 +21,9 @@ pub fn reserve<T>(buffer: &mut Vec<T>, len: usize) -> io::Result<()> {
     }
     let bytes = (more as u64).saturating_mul(size_of::<T>() as u64);
     check_available(bytes)?;
-    buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| out_of_memory_error(bytes, None))
+    buffer
+        .try_reserve_exact(len.saturating_sub(buffer.len()))
+        .map_err(|_| out_of_memory_error(bytes, None))
 }
 
 /// Returns a buffer of `len` zeros.
@@ -35,8 +37,8 @@ pub fn zeroed(len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks that `bytes` more can be allocated. The answer may be outdated at once, because other programs allocate,
-/// too.
+/// Checks that `bytes` more can be allocated. The answer may be outdated at once, because other
+/// programs allocate, too.
 ///
 /// # Errors
 /// Fails as [`reserve`] does.
@@ -51,7 +53,8 @@ pub fn check_available(bytes: u64) -> io::Result<()> {
 }
 
 fn out_of_memory_error(bytes: u64, free: Option<u64>) -> io::Error {
-    let free = free.map(|free| format!(", but only {} MiB are free", free >> 20)).unwrap_or_default();
+    let free =
+        free.map(|free| format!(", but only {} MiB are free", free >> 20)).unwrap_or_default();
     let why = format!("not enough memory: {} MiB are needed{free}", bytes.div_ceil(1 << 20));
     io::Error::new(io::ErrorKind::OutOfMemory, why)
 }
@@ -59,7 +62,11 @@ fn out_of_memory_error(bytes: u64, free: Option<u64>) -> io::Error {
 /// Returns how many bytes can still be allocated, as far as limits are known.
 fn available_bytes() -> Option<u64> {
     let cgroups = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = [system_available(), address_space_left(), cgroup_left(&cgroups, Path::new("/sys/fs/cgroup"))];
+    let limits = [
+        system_available(),
+        address_space_left(),
+        cgroup_left(&cgroups, Path::new("/sys/fs/cgroup")),
+    ];
     limits.into_iter().flatten().min()
 }
 
@@ -70,15 +77,16 @@ fn system_available() -> Option<u64> {
 }
 
 fn address_space_left() -> Option<u64> {
-    let (limit, _) = getrlimit(Resource::RLIMIT_AS).ok().filter(|(limit, _)| *limit != libc::RLIM_INFINITY)?;
+    let (limit, _) =
+        getrlimit(Resource::RLIMIT_AS).ok().filter(|(limit, _)| *limit != libc::RLIM_INFINITY)?;
     let status = read_to_string("/proc/self/status").ok()?;
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
     let size = size.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024);
     Some(limit.saturating_sub(size))
 }
 
-/// Returns how many bytes the cgroups of a process and their parents (version 2 or 1) leave. Cached files do not
-/// count as used, because the kernel evicts them when needed.
+/// Returns how many bytes the cgroups of a process and their parents (version 2 or 1) leave. Cached
+/// files do not count as used, because the kernel evicts them when needed.
 fn cgroup_left(list: &str, root: &Path) -> Option<u64> {
     let mut least = None;
     for line in list.lines() {
@@ -92,7 +100,9 @@ fn cgroup_left(list: &str, root: &Path) -> Option<u64> {
         };
         let below = PathBuf::from(path.trim_start_matches('/'));
         for directory in below.ancestors().map(|path| root.join(path)) {
-            let Some(limit) = read_to_string(directory.join(limit)).ok().and_then(|text| text.trim().parse().ok())
+            let Some(limit) = read_to_string(directory.join(limit))
+                .ok()
+                .and_then(|text| text.trim().parse().ok())
             else {
                 continue;
             };

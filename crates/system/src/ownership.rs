@@ -1,9 +1,10 @@
 //! Removes and replaces files, and refuses all that are not azpipe's own.
 //!
-//! A file is azpipe's own by its place (below a directory called `.azpipe`), by a mark in it, or by an index of the
-//! files that azpipe wrote; an [`OwnershipRule`] says by which. Every other file belongs to somebody else and is
-//! refused. [`crate::atomic`] checks this before it renames a file into place, and [`remove`] before it removes one.
-//! `scripts/check-house` makes sure that all crates use these two modules.
+//! A file is azpipe's own by its place (below a directory called `.azpipe`), by a mark in it, or by
+//! an index of the files that azpipe wrote; an [`OwnershipRule`] says by which. Every other file
+//! belongs to somebody else and is refused. [`crate::atomic`] checks this before it renames a file
+//! into place, and [`remove`] before it removes one. `scripts/check-house` makes sure that all
+//! crates use these two modules.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,9 +33,18 @@ pub struct OwnershipRule {
 }
 
 impl OwnershipRule {
-    /// Creates a rule that allows replacing every file for which `is_own` holds. `kind` names such a file in messages, as in `an SVG picture`.
-    pub fn new(kind: &'static str, is_own: impl Fn(&Path) -> io::Result<bool> + Send + Sync + 'static) -> Self {
-        Self { kind, is_own: Arc::new(is_own), overwrite: None, protected: ProtectedFiles::default() }
+    /// Creates a rule that allows replacing every file for which `is_own` holds. `kind` names such
+    /// a file in messages, as in `an SVG picture`.
+    pub fn new(
+        kind: &'static str,
+        is_own: impl Fn(&Path) -> io::Result<bool> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            kind,
+            is_own: Arc::new(is_own),
+            overwrite: None,
+            protected: ProtectedFiles::default(),
+        }
     }
 
     /// Claims every file below a directory called `.azpipe`.
@@ -48,16 +58,19 @@ impl OwnershipRule {
         Self { protected: protected.clone(), ..self }
     }
 
-    /// Claims all files but the protected ones if the user passed `--overwrite`; messages name that flag.
+    /// Claims all files but the protected ones if the user passed `--overwrite`; messages name that
+    /// flag.
     #[must_use]
     pub fn with_policy(self, policy: &ReplacePolicy) -> Self {
         Self { overwrite: Some(policy.overwrite), ..self.with_protected(&policy.protected) }
     }
 
-    /// Checks that the file at `path` may be removed or replaced. The check passes if there is no file.
+    /// Checks that the file at `path` may be removed or replaced. The check passes if there is no
+    /// file.
     ///
     /// # Errors
-    /// Fails if the file is not azpipe's own, or can't be examined. The message does not repeat the path.
+    /// Fails if the file is not azpipe's own, or can't be examined. The message does not repeat the
+    /// path.
     pub fn check(&self, path: &Path) -> io::Result<()> {
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -73,7 +86,8 @@ impl OwnershipRule {
                 "holds raw data or settings of this run, which are never overwritten: choose another name",
             ));
         }
-        // A file that azpipe wrote says so itself; for any other it has to be known that it is not protected.
+        // A file that azpipe wrote says so itself; for any other it has to be known that it is not
+        // protected.
         if self.overwrite == Some(true) {
             return is_protected.map(drop);
         }
@@ -91,7 +105,10 @@ impl OwnershipRule {
 
 impl fmt::Debug for OwnershipRule {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.debug_struct("Claim").field("kind", &self.kind).field("overwrite", &self.overwrite).finish_non_exhaustive()
+        out.debug_struct("Claim")
+            .field("kind", &self.kind)
+            .field("overwrite", &self.overwrite)
+            .finish_non_exhaustive()
     }
 }
 
@@ -113,8 +130,8 @@ pub fn has_mark(path: &Path, start: &[u8], mark: &[u8]) -> io::Result<bool> {
     Ok(head.starts_with(start) && head.windows(mark.len()).any(|there| there == mark))
 }
 
-/// Reads the first bytes of a regular file. The result is empty for a dangling link and for anything but a regular
-/// file.
+/// Reads the first bytes of a regular file. The result is empty for a dangling link and for
+/// anything but a regular file.
 ///
 /// # Errors
 /// Fails if the file can't be read.
@@ -140,7 +157,8 @@ pub struct ReplacePolicy {
     pub protected: ProtectedFiles,
 }
 
-/// The files that nothing is ever written over: a run's raw data and settings. Clones share one set.
+/// The files that nothing is ever written over: a run's raw data and settings. Clones share one
+/// set.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedFiles(Arc<Mutex<ProtectedSet>>);
 
@@ -178,14 +196,18 @@ impl ProtectedFiles {
         while let Some(unidentified) = protected.unidentified.last() {
             match unidentified.metadata() {
                 Ok(found) => drop(protected.identities.insert((found.dev(), found.ino()))),
-                // It has no identity, or none that this user could reach, and is recognized by its name only.
+                // It has no identity, or none that this user could reach, and is recognized by its
+                // name only.
                 Err(why)
                     if matches!(
                         why.kind(),
-                        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+                        ErrorKind::NotFound
+                            | ErrorKind::NotADirectory
+                            | ErrorKind::PermissionDenied
                     ) => {}
                 Err(why) => {
-                    let about = format!("whether it is {} can't be seen: {why}", unidentified.display());
+                    let about =
+                        format!("whether it is {} can't be seen: {why}", unidentified.display());
                     return Err(io::Error::new(why.kind(), about));
                 }
             }
@@ -215,7 +237,11 @@ pub fn remove(path: &Path, rule: &OwnershipRule) -> io::Result<bool> {
 pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
     match std::fs::remove_dir(path) {
         Ok(()) => Ok(true),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Ok(false),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) =>
+        {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }
@@ -234,8 +260,8 @@ pub fn rename_directory_into_place(from: &Path, to: &Path) -> io::Result<()> {
     sync_parent(to)
 }
 
-/// Creates a directory and its parents, and makes each durable: a file in a directory that a power failure undoes is
-/// lost.
+/// Creates a directory and its parents, and makes each durable: a file in a directory that a power
+/// failure undoes is lost.
 ///
 /// # Errors
 /// Fails if a directory can't be created or synced, and if a file has its name.
@@ -274,7 +300,8 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).open(path)
 }
 
-/// Removes an empty file that [`open_lock`] made. A file with content is not a lock file, and stays.
+/// Removes an empty file that [`open_lock`] made. A file with content is not a lock file, and
+/// stays.
 ///
 /// # Errors
 /// Fails if the file can't be examined or removed.
@@ -353,7 +380,8 @@ mod tests {
         let protected = ProtectedFiles::default();
         protected.add(&path("raw.h5"));
         protected.add(&path("gone.h5"));
-        let rule = marked().with_policy(&ReplacePolicy { overwrite: true, protected: protected.clone() });
+        let rule =
+            marked().with_policy(&ReplacePolicy { overwrite: true, protected: protected.clone() });
         for name in ["raw.h5", "hard", "soft"] {
             let why = rule.check(&path(name)).expect_err(name).to_string();
             assert!(why.contains("never overwritten"), "{name}: {why}");

@@ -1,7 +1,8 @@
 //! Opens files that others wrote; all such files except streams of records are opened here.
 //!
-//! A path may lead to a FIFO or a device, and opening it may wait forever, return endless bytes, or do harm; a file
-//! may also be of any size. So this module opens only regular files, and reads a limited number of bytes.
+//! A path may lead to a FIFO or a device, and opening it may wait forever, return endless bytes, or
+//! do harm; a file may also be of any size. So this module opens only regular files, and reads a
+//! limited number of bytes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -14,9 +15,11 @@ pub const MAX_TEXT_BYTES: u64 = 64 << 20;
 /// The size limit of a file that is read into memory unchanged.
 pub const MAX_FILE_BYTES: u64 = 8 << 30;
 
-/// Identity of a file and version of its content: as long as the value stays the same, the file is unchanged.
+/// Identity of a file and version of its content: as long as the value stays the same, the file is
+/// unchanged.
 ///
-/// A file that is changed twice within the resolution of the file system's clock (2 s at most) keeps its value.
+/// A file that is changed twice within the resolution of the file system's clock (2 s at most)
+/// keeps its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileVersion {
     /// Number of the device.
@@ -32,28 +35,30 @@ pub struct FileVersion {
 impl FileVersion {
     /// Returns the version of the file that has this metadata.
     pub fn new(metadata: &Metadata) -> Self {
-        let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        let mtime =
+            metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
         Self { device: metadata.dev(), inode: metadata.ino(), size: metadata.len(), mtime }
     }
 
-    /// Returns the size in bytes and the time of the last change, by which records know a source file. Unlike device and
-    /// inode, they are the same on every machine.
+    /// Returns the size in bytes and the time of the last change, by which records know a source
+    /// file. Unlike device and inode, they are the same on every machine.
     pub fn size_and_mtime(&self) -> (u64, i64) {
         (self.size, self.mtime)
     }
 }
 
-/// Opens a regular file for reading. Anything else is never opened, and the call does not block even if the path is
-/// replaced by something else in the meantime.
+/// Opens a regular file for reading. Anything else is never opened, and the call does not block
+/// even if the path is replaced by something else in the meantime.
 ///
 /// # Errors
 /// Fails with the system's error, and for a FIFO, device, socket or directory.
 pub fn open(path: &Path) -> io::Result<File> {
     check_regular(&path.metadata()?)?;
-    let open = |flags| OpenOptions::new().read(true).custom_flags(flags | libc::O_NOCTTY).open(path);
+    let open =
+        |flags| OpenOptions::new().read(true).custom_flags(flags | libc::O_NOCTTY).open(path);
     let file = match open(libc::O_NONBLOCK) {
-        // A regular file blocks only while another process has a lease on it (Samba, NFS); the kernel ends it within
-        // 45 s.
+        // A regular file blocks only while another process has a lease on it (Samba, NFS); the
+        // kernel ends it within 45 s.
         Err(why) if why.kind() == io::ErrorKind::WouldBlock => open(0)?,
         opened => opened?,
     };
@@ -61,7 +66,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Checks that a path may be passed to a library that opens files by name, and returns the file's metadata.
+/// Checks that a path may be passed to a library that opens files by name, and returns the file's
+/// metadata.
 ///
 /// # Errors
 /// Fails as [`open`] does.
@@ -69,8 +75,8 @@ pub fn open_for_check(path: &Path) -> io::Result<Metadata> {
     open(path)?.metadata()
 }
 
-/// Checks that a path does not lead to anything but a regular file. A path that leads nowhere passes, because the
-/// later attempt to open it gives the better error.
+/// Checks that a path does not lead to anything but a regular file. A path that leads nowhere
+/// passes, because the later attempt to open it gives the better error.
 ///
 /// # Errors
 /// Fails for a FIFO, device, socket or directory.
@@ -101,7 +107,8 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// Fails as [`read`] does, and for bytes that are not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read(path, MAX_TEXT_BYTES)?;
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text: expected UTF-8"))
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text: expected UTF-8"))
 }
 
 fn too_long_error(longest: u64) -> io::Error {
@@ -152,9 +159,14 @@ mod tests {
         }
         let device = open(Path::new("/dev/zero")).expect_err("a device").to_string();
         assert_eq!(device, "is a device: expected a regular file");
-        assert_eq!(open(place.path()).expect_err("a directory").kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(
+            open(place.path()).expect_err("a directory").kind(),
+            io::ErrorKind::IsADirectory
+        );
         assert_eq!(open(&path("none")).expect_err("not there").raw_os_error(), Some(libc::ENOENT));
-        assert!(check_not_special(&path("none")).is_ok() && check_not_special(&path("file")).is_ok());
+        assert!(
+            check_not_special(&path("none")).is_ok() && check_not_special(&path("file")).is_ok()
+        );
         assert_eq!(open_for_check(&path("file")).expect("a file").len(), 4);
         assert_eq!(read(&path("file"), 4).expect("a file"), b"text");
         assert_eq!(read(&path("file"), 3).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
@@ -162,6 +174,9 @@ mod tests {
         text.set_len(MAX_TEXT_BYTES).expect("a hole");
         assert_eq!(read_text(&path("text")).expect("the longest").len(), 64 << 20);
         text.set_len(MAX_TEXT_BYTES + 1).expect("a hole");
-        assert_eq!(read_text(&path("text")).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            read_text(&path("text")).expect_err("longer").kind(),
+            io::ErrorKind::FileTooLarge
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Identifies the process that writes a temporary file, and determines whether it still runs.
 //!
-//! A writer's name, `HOST-MACHINE-PID-START-NONCE`, suffices to look up the process on its own machine: MACHINE
-//! is a digest of the host's name, the boot, and the PID namespace (a container has its own). On other machines the
-//! writer's lock answers, but only if locks reach every machine that sees the file. If they don't (NFS with
-//! `local_lock`, Lustre with `localflock`, GPFS, BeeGFS), only the file's age distinguishes a dead writer from a
-//! running one.
+//! A writer's name, `HOST-MACHINE-PID-START-NONCE`, suffices to look up the process on its own
+//! machine: MACHINE is a digest of the host's name, the boot, and the PID namespace (a container
+//! has its own). On other machines the writer's lock answers, but only if locks reach every machine
+//! that sees the file. If they don't (NFS with `local_lock`, Lustre with `localflock`, GPFS,
+//! BeeGFS), only the file's age distinguishes a dead writer from a running one.
 
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -19,14 +19,14 @@ use std::time::{Duration, SystemTime};
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::sys::statfs::{
-    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, NFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
-    statfs,
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, NFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+    TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
 };
 use nix::unistd::Pid;
 use sha2::{Digest as _, Sha256};
 
-/// The age from which on a file that another machine's process has not touched counts as dead. No task works for so
-/// long on one part without writing to it.
+/// The age from which on a file that another machine's process has not touched counts as dead. No
+/// task works for so long on one part without writing to it.
 const STALE_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The number of letters of the host's name in a writer's name.
@@ -62,17 +62,20 @@ impl WriterProcess {
     /// Parses a name that [`WriterProcess::unique_name`] made.
     pub fn parse(name: &OsStr) -> Option<Self> {
         let mut words = name.to_str()?.rsplitn(5, '-');
-        let mut number = || words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut number =
+            || words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
         let (_nonce, start, pid) = (number()?, number()?.parse().ok()?, number()?.parse().ok()?);
-        let machine =
-            words.next().filter(|word| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        let machine = words
+            .next()
+            .filter(|word| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         words.next()?;
         Some(Self { machine: machine.to_owned(), pid, start })
     }
 
-    /// Returns whether the process has ended, as far as this machine can tell: by the process itself on its own
-    /// machine, by its lock where locks reach this machine, and otherwise by how long the files at `lock` and `file`
-    /// have been left untouched before `now`, the file system's own time.
+    /// Returns whether the process has ended, as far as this machine can tell: by the process
+    /// itself on its own machine, by its lock where locks reach this machine, and otherwise by how
+    /// long the files at `lock` and `file` have been left untouched before `now`, the file system's
+    /// own time.
     pub fn has_ended(
         &self,
         lock: &Path,
@@ -106,14 +109,15 @@ impl WriterProcess {
 fn is_process_running(pid: i32, start_then: u64) -> bool {
     match kill(Pid::from_raw(pid), None) {
         Err(Errno::ESRCH) => false,
-        // Another process may have the PID by now. Where that can't be determined (/proc is hidden), it counts as the
-        // same.
+        // Another process may have the PID by now. Where that can't be determined (/proc is
+        // hidden), it counts as the same.
         _ => process_start_time(pid).is_none_or(|start| start_then == 0 || start == start_then),
     }
 }
 
-/// Returns the start time of a process in ticks since the boot. Returns `None` if /proc does not say. A zombie, which
-/// has ended and is not yet waited for by its parent, gets `u64::MAX`, so that it never counts as running.
+/// Returns the start time of a process in ticks since the boot. Returns `None` if /proc does not
+/// say. A zombie, which has ended and is not yet waited for by its parent, gets `u64::MAX`, so that
+/// it never counts as running.
 fn process_start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field, the program's name, may hold spaces and parentheses.
@@ -147,23 +151,32 @@ pub(crate) fn sha256_hex(parts: &[&[u8]]) -> String {
 fn host_name() -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let plain = |char: &char| char.is_ascii_alphanumeric() || *char == '-';
-    host.to_string_lossy().chars().take_while(|&char| char != '.').filter(plain).take(MAX_HOST_CHARS).collect()
+    host.to_string_lossy()
+        .chars()
+        .take_while(|&char| char != '.')
+        .filter(plain)
+        .take(MAX_HOST_CHARS)
+        .collect()
 }
 
 /// File systems of a single machine that `nix` has no constant for: ZFS, F2FS, ramfs.
-const LOCAL_FILE_SYSTEMS: [FsType; 3] = [FsType(0x2fc1_2fc1), FsType(0xf2f5_2010), FsType(0x8584_58f6)];
+const LOCAL_FILE_SYSTEMS: [FsType; 3] =
+    [FsType(0x2fc1_2fc1), FsType(0xf2f5_2010), FsType(0x8584_58f6)];
 const LUSTRE: FsType = FsType(0x0bd0_0bd0);
 
 /// Returns whether a lock on the file is seen by all machines that see the file.
 pub(crate) fn locks_reach_all_machines(path: &Path) -> io::Result<bool> {
     let kind = statfs(path)?.filesystem_type();
-    let named = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC];
+    let named =
+        [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC];
     if named.contains(&kind) || LOCAL_FILE_SYSTEMS.contains(&kind) {
         return Ok(true);
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let options = mount_options(&mounts, path.metadata()?.dev());
-    let has = |option: &str| options.is_some_and(|options| options.split(',').any(|there| there == option));
+    let has = |option: &str| {
+        options.is_some_and(|options| options.split(',').any(|there| there == option))
+    };
     Ok(match kind {
         NFS_SUPER_MAGIC => has("local_lock=none"),
         LUSTRE => has("flock"),
@@ -191,9 +204,14 @@ mod tests {
         let name = WriterProcess::current().unique_name();
         assert!(!name.contains('.') && name.len() < 90, "{name}");
         assert_eq!(WriterProcess::parse(name.as_ref()), Some(WriterProcess::current().clone()));
-        for other in
-            ["", "a-b", "node7-12-0", "node7-0123456789ab-x-1-0", "node7-0123456789a-1-1-0", "0123456789ab-1-1-0"]
-        {
+        for other in [
+            "",
+            "a-b",
+            "node7-12-0",
+            "node7-0123456789ab-x-1-0",
+            "node7-0123456789a-1-1-0",
+            "0123456789ab-1-1-0",
+        ] {
             assert_eq!(WriterProcess::parse(other.as_ref()), None, "{other}");
         }
     }
@@ -210,9 +228,13 @@ mod tests {
                 .has_ended(nowhere, nowhere, never)
                 .expect("known")
         );
-        assert!(writer(parent, 1).has_ended(nowhere, nowhere, never).expect("known"), "another with its number");
+        assert!(
+            writer(parent, 1).has_ended(nowhere, nowhere, never).expect("known"),
+            "another with its number"
+        );
         let mut child = std::process::Command::new("true").spawn().expect("a process");
-        let (pid, began) = (child.id() as i32, process_start_time(child.id() as i32).expect("/proc"));
+        let (pid, began) =
+            (child.id() as i32, process_start_time(child.id() as i32).expect("/proc"));
         child.wait().expect("ended");
         assert!(writer(pid, began).has_ended(nowhere, nowhere, never).expect("known"));
     }

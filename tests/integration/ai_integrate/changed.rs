@@ -31,8 +31,10 @@ fn stop_with_open(child: &mut Child, file: &Path) -> bool {
 
 #[test]
 fn frames_of_a_source_that_changes_while_it_is_read_are_lost_and_tried_again() {
-    let mut workspace = Workspace::new(&Options { frames: 400, frames_per_file: 200, ..small_options() });
-    let files: Vec<_> = workspace.data.lima[0].iter().map(|file| file.canonicalize().unwrap()).collect();
+    let mut workspace =
+        Workspace::new(&Options { frames: 400, frames_per_file: 200, ..small_options() });
+    let files: Vec<_> =
+        workspace.data.lima[0].iter().map(|file| file.canonicalize().unwrap()).collect();
     for attempt in 0..100 {
         let out = format!("out{attempt}");
         workspace.scans = run("scan-find", &[&workspace.data.raw], "").stdout;
@@ -46,10 +48,16 @@ fn frames_of_a_source_that_changes_while_it_is_read_are_lost_and_tried_again() {
             .unwrap();
         child.stdin.take().unwrap().write_all(plan.as_bytes()).unwrap();
         let has_stopped = stop_with_open(&mut child, &files[1]);
-        File::options().write(true).open(&files[1]).unwrap().set_modified(SystemTime::now()).unwrap();
+        File::options()
+            .write(true)
+            .open(&files[1])
+            .unwrap()
+            .set_modified(SystemTime::now())
+            .unwrap();
         let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGCONT);
         let output = child.wait_with_output().unwrap();
-        let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (stdout, stderr) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         if !has_stopped {
             continue;
         }
@@ -66,8 +74,12 @@ fn frames_of_a_source_that_changes_while_it_is_read_are_lost_and_tried_again() {
         assert_eq!(results[0]["missing"][0]["kind"], json!("source_changed"), "{stderr}");
         // Found again, they are integrated, and the others are not.
         workspace.scans = run("scan-find", &[&workspace.data.raw], "").stdout;
-        let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan(&out, &["--by", "scan", "--sigma-clip", "3"]))
-            .assert_success();
+        let results = run(
+            "ai-integrate",
+            NO_ARGUMENTS,
+            &workspace.plan(&out, &["--by", "scan", "--sigma-clip", "3"]),
+        )
+        .assert_success();
         assert_eq!(results.records("result")[0]["done"], json!([[0, 400]]), "{}", results.stderr);
         if stderr.contains("changed while it was read") {
             return;

@@ -1,4 +1,5 @@
-//! Frames in each codec, as the HDF5 library and hdf5plugin store them: the sums have the bytes of those of unfiltered frames.
+//! Frames in each codec, as the HDF5 library and hdf5plugin store them: the sums have the bytes of
+//! those of unfiltered frames.
 
 use std::ffi::OsString;
 
@@ -18,8 +19,8 @@ const CODECS: [(&str, &str); 9] = [
     ("blosc", "**hdf5plugin.Blosc(cname='lz4', shuffle=hdf5plugin.Blosc.BITSHUFFLE)"),
 ];
 
-/// Writes a dataset `data` of 20 frames into each `CODEC.h5`: small numbers, some that need all bits, and a frame of noise,
-/// which some codecs store as it is.
+/// Writes a dataset `data` of 20 frames into each `CODEC.h5`: small numbers, some that need all
+/// bits, and a frame of noise, which some codecs store as it is.
 const WRITE: &str = r#"
 import h5py, hdf5plugin, numpy, pathlib, sys
 frames = (numpy.arange(20 * 61 * 43, dtype="u8") * 2654435761 % 2**32).astype("u4").reshape(20, 61, 43)
@@ -51,7 +52,8 @@ fn frames_of_each_codec_have_the_sums_of_unfiltered_frames() {
         let scans = run("scan-find", &[dataset], "").assert_success();
         assert_eq!(scans.scan_fields(&["codec"]), [name]);
         let out = folder.join(name);
-        let plan = ["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--npt", "50"];
+        let plan =
+            ["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--npt", "50"];
         let tasks = run("plan-split", &plan, &scans.stdout).assert_success().stdout;
         run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
         let rows = parts::read_rows::<f64>(&out, "signal");

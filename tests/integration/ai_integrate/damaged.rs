@@ -1,4 +1,5 @@
-//! HDF5 files on which the library hangs or fails: an error of the file alone, and the rest goes on.
+//! HDF5 files on which the library hangs or fails: an error of the file alone, and the rest goes
+//! on.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ fn find_heap(bytes: &[u8]) -> usize {
     bytes.windows(4).position(|window| window == b"GCOL").expect("a heap")
 }
 
-/// Returns bytes that hang the library: the first object of the heap claims a kilobyte more than it has, so that the library looks
-/// for the end of the heap for ever.
+/// Returns bytes that hang the library: the first object of the heap claims a kilobyte more than it
+/// has, so that the library looks for the end of the heap for ever.
 fn make_hanging(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let size = find_heap(&bytes) + 16 + 8;
@@ -66,14 +67,21 @@ fn a_file_that_hangs_the_library_fails_and_the_others_are_found() {
     std::fs::write(place.path().join("c.h5"), &bytes).unwrap();
     let found = find_with_timeout(place.path(), "1");
     assert_eq!(found.status, 1, "{}", found.stderr);
-    let files: Vec<PathBuf> =
-        found.records("scan").iter().map(|scan| PathBuf::from(scan["file"].as_str().unwrap())).collect();
+    let files: Vec<PathBuf> = found
+        .records("scan")
+        .iter()
+        .map(|scan| PathBuf::from(scan["file"].as_str().unwrap()))
+        .collect();
     let name = |name: &str| place.path().join(name);
     assert_eq!(files, [name("a.h5"), name("a.h5"), name("c.h5"), name("c.h5")], "{}", found.stderr);
     let fails = found.records("fail");
     assert_eq!(fails.len(), 1, "{}", found.stderr);
     assert_eq!(fails[0]["about"], name("b.h5").to_str().unwrap());
-    assert!(fails[0]["error"].as_str().unwrap().contains("made no progress for 1 s"), "{}", fails[0]);
+    assert!(
+        fails[0]["error"].as_str().unwrap().contains("made no progress for 1 s"),
+        "{}",
+        fails[0]
+    );
     assert_eq!(fails[0]["retryable"], true);
 }
 
@@ -93,10 +101,14 @@ fn one_sigterm_ends_a_filter_whose_file_hangs_and_its_worker() {
     let task = format!("/proc/{}/task", child.id());
     let children = || -> Vec<i32> {
         let threads = std::fs::read_dir(&task).into_iter().flatten().flatten();
-        let of_thread = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
+        let of_thread = |thread: std::fs::DirEntry| {
+            std::fs::read_to_string(thread.path().join("children")).ok()
+        };
         threads
             .filter_map(of_thread)
-            .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+            .flat_map(|list| {
+                list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()
+            })
             .collect()
     };
     let began = Instant::now();
@@ -111,11 +123,19 @@ fn one_sigterm_ends_a_filter_whose_file_hangs_and_its_worker() {
     // In clock ticks of 10 ms: the library is at it.
     let used = || {
         let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().unwrap_or_default().split_whitespace().nth(11).and_then(|user| user.parse::<u64>().ok())
+        stat.rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .nth(11)
+            .and_then(|user| user.parse::<u64>().ok())
     };
     wait_for("a worker at work", &mut || used().is_some_and(|ticks| ticks > 50));
     kill(Pid::from_raw(worker), Signal::SIGTERM).unwrap();
-    assert!(child.try_wait().unwrap().is_none(), "what is sent to the worker is for the filter to decide");
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "what is sent to the worker is for the filter to decide"
+    );
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let mut status = None;
     wait_for("its end", &mut || {
@@ -146,8 +166,9 @@ fn a_worker_goes_with_a_filter_that_is_killed() {
     let mark = format!("AZPIPE_TEST={}", place.path().display());
     let marked = || {
         let has_mark = |id: &String| {
-            std::fs::read(format!("/proc/{id}/environ"))
-                .is_ok_and(|all| all.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()))
+            std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|all| {
+                all.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+            })
         };
         list_processes().difference(&before).filter(|id| has_mark(id)).count()
     };
@@ -170,14 +191,15 @@ fn list_processes() -> BTreeSet<String> {
         .collect()
 }
 
-/// Changes bytes of the file at random, every other one in the heap of its texts, `AZPIPE_FUZZ` times (200 by default): scan-find
-/// ends by itself and says something of each file.
+/// Changes bytes of the file at random, every other one in the heap of its texts, `AZPIPE_FUZZ`
+/// times (200 by default): scan-find ends by itself and says something of each file.
 #[test]
 fn whatever_byte_is_changed_scan_find_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let Some(bytes) = write_master(&place.path().join("base")) else { return };
     let (heap, mut random) = (find_heap(&bytes), Random::new(&[13]));
-    let count: usize = std::env::var("AZPIPE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
+    let count: usize =
+        std::env::var("AZPIPE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
     let directory = place.path().join("all");
     std::fs::create_dir(&directory).unwrap();
     for number in 0..count {
@@ -194,7 +216,8 @@ fn whatever_byte_is_changed_scan_find_goes_on() {
     let found = find_with_timeout(&directory, "0.5");
     assert!(found.status <= 1, "status {}: {}", found.status, found.stderr);
     let lines = |what: &str| found.stderr.lines().filter(|line| line.contains(what)).count();
-    let (hung, died, bugs) = (lines("made no progress"), lines("with the HDF5 library ended"), lines("bug of azpipe"));
+    let (hung, died, bugs) =
+        (lines("made no progress"), lines("with the HDF5 library ended"), lines("bug of azpipe"));
     eprintln!(
         "{count} files: {} scans, {} fail records, hung {hung}, died {died}, panics {bugs}",
         found.records("scan").len(),
@@ -220,12 +243,20 @@ fn images_without_their_checksum_are_told() {
     ] {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        (0..2).for_each(|number| std::fs::write(path(&format!("a_{number}.cbf")), images[number]).unwrap());
+        (0..2).for_each(|number| {
+            std::fs::write(path(&format!("a_{number}.cbf")), images[number]).unwrap()
+        });
         std::fs::write(path("g.poni"), PONI).unwrap();
         let scans = run("scan-find", &[place.path()], "").assert_success().stdout;
         let (poni, out) = (path("g.poni"), path("out"));
-        let plan =
-            ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+        let plan = [
+            "--poni".as_ref(),
+            poni.as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+            "--npt".as_ref(),
+            "5".as_ref(),
+        ];
         let tasks = run("plan-split", &plan, &scans).assert_success().stdout;
         let said = run("ai-integrate", &["-v"], &tasks).assert_success().stderr;
         assert_eq!(said.contains("without Content-MD5"), told.is_some(), "{said}");
@@ -237,7 +268,8 @@ fn images_without_their_checksum_are_told() {
 #[test]
 fn a_worker_has_32_gib_or_what_its_filter_has() {
     for (limited, expected) in [(None, 32_u64 << 30), (Some(8_000_000_u64), 8_192_000_000)] {
-        let ulimit = limited.map(|kilobytes| format!("ulimit -v {kilobytes}; ")).unwrap_or_default();
+        let ulimit =
+            limited.map(|kilobytes| format!("ulimit -v {kilobytes}; ")).unwrap_or_default();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         let Some(bytes) = write_master(&path) else { return };
@@ -259,18 +291,26 @@ fn a_worker_has_32_gib_or_what_its_filter_has() {
             line.split_whitespace().next()?.parse().ok()
         };
         let worker_has_it = || {
-            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-            let of_threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))
+                .unwrap_or_default();
             let of_threads =
-                of_threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+                std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+            let of_threads = of_threads
+                .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
             let all: Vec<String> = of_threads.chain([children]).collect();
-            all.iter().flat_map(|all| all.split_whitespace()).any(|worker| limit(worker) == Some(expected))
+            all.iter()
+                .flat_map(|all| all.split_whitespace())
+                .any(|worker| limit(worker) == Some(expected))
         };
         while !worker_has_it() {
             assert!(began.elapsed() < Duration::from_secs(60), "no worker with {expected} bytes");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(limit(&id.to_string()), limited.map(|kilobytes| kilobytes * 1024), "the filter has its own");
+        assert_eq!(
+            limit(&id.to_string()),
+            limited.map(|kilobytes| kilobytes * 1024),
+            "the filter has its own"
+        );
         child.kill().unwrap();
         child.wait().unwrap();
     }

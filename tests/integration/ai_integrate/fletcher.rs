@@ -24,22 +24,40 @@ const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pix
 
 #[test]
 fn a_chunk_that_does_not_agree_with_its_checksum_is_a_corrupt_frame() {
-    for (dtype, filters) in [("u1", "none"), ("u2", "none"), ("u2", "gzip"), ("i4", "gzip"), ("f8", "none")] {
+    for (dtype, filters) in
+        [("u1", "none"), ("u2", "none"), ("u2", "gzip"), ("i4", "gzip"), ("f8", "none")]
+    {
         let place = tempfile::tempdir().unwrap();
-        let (raw, poni, out) = (place.path().join("a.h5"), place.path().join("g.poni"), place.path().join("out"));
-        if run_python(DAMAGED, [raw.as_os_str(), OsStr::new(dtype), OsStr::new(filters)]).is_none() {
+        let (raw, poni, out) =
+            (place.path().join("a.h5"), place.path().join("g.poni"), place.path().join("out"));
+        if run_python(DAMAGED, [raw.as_os_str(), OsStr::new(dtype), OsStr::new(filters)]).is_none()
+        {
             return;
         }
         std::fs::write(&poni, PONI).unwrap();
         let scans = run("scan-find", &[format!("{}::/data", raw.display())], "").assert_success();
-        let plan =
-            ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
-        let ran = run("ai-integrate", NO_ARGUMENTS, &run("plan-split", &plan, &scans.stdout).assert_success().stdout);
+        let plan = [
+            "--poni".as_ref(),
+            poni.as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+            "--npt".as_ref(),
+            "5".as_ref(),
+        ];
+        let ran = run(
+            "ai-integrate",
+            NO_ARGUMENTS,
+            &run("plan-split", &plan, &scans.stdout).assert_success().stdout,
+        );
         assert_eq!(ran.status, 1, "{}", ran.stderr);
         let result = &ran.records("result")[0];
         assert_eq!(result["done"], json!([[0, 2], [3, 4]]), "{}", ran.stderr);
         assert_eq!(result["missing"][0]["kind"], "corrupt", "{result}");
         assert_eq!(result["missing"][0]["range"], json!([[2, 3]]), "{result}");
-        assert!(ran.stderr.contains("fletcher32: the chunk is corrupt: checksum "), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("fletcher32: the chunk is corrupt: checksum "),
+            "{}",
+            ran.stderr
+        );
     }
 }

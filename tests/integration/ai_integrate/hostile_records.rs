@@ -19,7 +19,8 @@ fn assert_refused_quickly(ran: impl FnOnce() -> Outcome, about: &str) -> String 
     ran.stderr
 }
 
-/// Returns values that would hang, overflow or take all memory if they were believed, each with the field that holds it.
+/// Returns values that would hang, overflow or take all memory if they were believed, each with the
+/// field that holds it.
 fn absurd_values() -> Vec<(&'static str, Value)> {
     vec![
         ("/frames", json!(HUGE)),
@@ -55,7 +56,10 @@ fn absurd_numbers_are_refused_by_all_who_read_them() {
             || run("plan-split", &plan, &with_field(&workspace.scans, field, value.clone())),
             &about,
         );
-        assert_refused_quickly(|| run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, field, value.clone())), &about);
+        assert_refused_quickly(
+            || run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, field, value.clone())),
+            &about,
+        );
     }
     for range in [json!([[0, HUGE]]), json!([[0, HUGE, 7]]), json!([[0, u64::MAX, 1u64 << 63]])] {
         assert_refused_quickly(
@@ -69,10 +73,17 @@ fn absurd_numbers_are_refused_by_all_who_read_them() {
 fn an_id_leads_nowhere_else_and_spoils_no_other_task() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
-    for (field, value) in [("/scan", "../../../x"), ("/scan", "/etc"), ("/scan", ""), ("/recipe_digest", "../..")] {
+    for (field, value) in
+        [("/scan", "../../../x"), ("/scan", "/etc"), ("/scan", ""), ("/recipe_digest", "../..")]
+    {
         let input = with_field(&tasks, field, json!(value)) + &tasks;
         let ran = run("ai-integrate", NO_ARGUMENTS, &input);
-        assert_eq!((ran.status, ran.records("fail").len(), ran.records("result").len()), (1, 1, 1), "{}", ran.stderr);
+        assert_eq!(
+            (ran.status, ran.records("fail").len(), ran.records("result").len()),
+            (1, 1, 1),
+            "{}",
+            ran.stderr
+        );
     }
     let long = "5".repeat(600);
     assert_refused_quickly(
@@ -85,14 +96,27 @@ fn an_id_leads_nowhere_else_and_spoils_no_other_task() {
 fn rows_beyond_the_file_and_frames_beyond_the_scan_are_told_once() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
-    let beyond = run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/sources/0/rows", json!([[100, 107]])));
+    let beyond = run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &with_field(&tasks, "/sources/0/rows", json!([[100, 107]])),
+    );
     assert_eq!(beyond.status, 1);
     let fails = beyond.records("fail");
     assert_eq!(fails.len(), 1, "{}", beyond.stderr);
-    assert!(fails[0]["error"].as_str().unwrap().contains("frames 0 to 6: no row 100"), "{}", fails[0]);
+    assert!(
+        fails[0]["error"].as_str().unwrap().contains("frames 0 to 6: no row 100"),
+        "{}",
+        fails[0]
+    );
     assert_eq!(beyond.records("result")[0]["done"], json!([[7, 24]]));
-    let orphans = run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/range", json!([[20, 30]])));
-    assert!(orphans.stderr.contains("frames 24 to 29: no file of the task has them"), "{}", orphans.stderr);
+    let orphans =
+        run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/range", json!([[20, 30]])));
+    assert!(
+        orphans.stderr.contains("frames 24 to 29: no file of the task has them"),
+        "{}",
+        orphans.stderr
+    );
     assert_eq!(
         orphans.records("result")[0]["missing"],
         json!([{"range": [[24, 30]], "kind": "missing", "reason": "no source"}])
@@ -104,17 +128,32 @@ fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
     let error = assert_refused_quickly(
-        || run("ai-integrate", &["--progress", "none"], &with_field(&tasks, "/dtype", json!("complex"))),
+        || {
+            run(
+                "ai-integrate",
+                &["--progress", "none"],
+                &with_field(&tasks, "/dtype", json!("complex")),
+            )
+        },
         "dtype",
     );
     assert!(error.contains("complex") && error.contains("u8 i8 u16"), "{error}");
     let error = assert_refused_quickly(
-        || run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/sources/0/file", json!("relative/x.h5"))),
+        || {
+            run(
+                "ai-integrate",
+                NO_ARGUMENTS,
+                &with_field(&tasks, "/sources/0/file", json!("relative/x.h5")),
+            )
+        },
         "file",
     );
     assert!(error.contains("expected an absolute path"), "{error}");
-    for (file, why) in [("/nowhere/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")] {
-        let ran = run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/sources/0/file", json!(file)));
+    for (file, why) in
+        [("/nowhere/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")]
+    {
+        let ran =
+            run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/sources/0/file", json!(file)));
         assert_eq!((ran.status, ran.records("result").len()), (1, 1), "{file}");
         assert!(ran.stderr.contains(why), "{file}: {}", ran.stderr);
         assert_eq!(ran.records("fail")[0]["retryable"], true);
@@ -125,11 +164,13 @@ fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
 fn paths_of_any_bytes_are_integrated() {
     use std::os::unix::ffi::OsStrExt as _;
     let workspace = Workspace::new(&small_options());
-    let odd = workspace.path("x").with_file_name(std::ffi::OsStr::from_bytes(b"caf\xe9 \"$1\"\n%j"));
+    let odd =
+        workspace.path("x").with_file_name(std::ffi::OsStr::from_bytes(b"caf\xe9 \"$1\"\n%j"));
     std::fs::rename(&workspace.data.raw, &odd).unwrap();
     let scans = run("scan-find", &[&odd], "").assert_success().stdout;
     let out = odd.with_file_name(std::ffi::OsStr::from_bytes(b"out\n\xff"));
-    let mut plan = vec!["--poni".as_ref(), workspace.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+    let mut plan =
+        vec!["--poni".as_ref(), workspace.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
     plan.extend(["--mask".as_ref(), workspace.data.mask.as_os_str()]);
     let tasks = run("plan-split", &plan, &scans).assert_success();
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks.stdout).assert_success();

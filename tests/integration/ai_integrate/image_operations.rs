@@ -1,5 +1,5 @@
-//! Frames that Lima binned, flipped, turned or cut before it saved them: on the whole detector's geometry, against
-//! pyFAI with a geometry of the frames as they are saved.
+//! Frames that Lima binned, flipped, turned or cut before it saved them: on the whole detector's
+//! geometry, against pyFAI with a geometry of the frames as they are saved.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,17 +24,21 @@ fn plan(folder: &Path, name: &str, flags: &[&str]) -> Outcome {
 
 fn integrated(tasks: &Outcome) -> Pattern {
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks.stdout).assert_success().stdout;
-    let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let summary =
+        run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
     let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
     let entry = summary["entry"].as_str().unwrap();
-    let group =
-        file.group(&format!("/{entry}/{}_integrate/integrated", summary["detector"].as_str().unwrap())).unwrap();
-    ["q", "intensity", "intensity_errors"].map(|name| group.dataset(name).unwrap().read_raw::<f64>().unwrap())
+    let group = file
+        .group(&format!("/{entry}/{}_integrate/integrated", summary["detector"].as_str().unwrap()))
+        .unwrap();
+    ["q", "intensity", "intensity_errors"]
+        .map(|name| group.dataset(name).unwrap().read_raw::<f64>().unwrap())
 }
 
 /// How far from pyFAI's a pattern is at the most; bins are empty where pyFAI's are.
 fn distance(ours: &Pattern, peer: &Value) -> f64 {
-    let [radial, intensity, sem, count] = [0, 1, 2, 3].map(|index| numbers(&peer["pattern"][index]));
+    let [radial, intensity, sem, count] =
+        [0, 1, 2, 3].map(|index| numbers(&peer["pattern"][index]));
     let mut worst = 0.0_f64;
     for bin in 0..radial.len() {
         worst = worst.max((ours[0][bin] / radial[bin] - 1.0).abs());
@@ -42,7 +46,9 @@ fn distance(ours: &Pattern, peer: &Value) -> f64 {
             assert!(ours[1][bin].is_nan(), "bin {bin}");
             continue;
         }
-        worst = worst.max((ours[1][bin] / intensity[bin] - 1.0).abs()).max((ours[2][bin] / sem[bin] - 1.0).abs());
+        worst = worst
+            .max((ours[1][bin] / intensity[bin] - 1.0).abs())
+            .max((ours[2][bin] / sem[bin] - 1.0).abs());
     }
     worst
 }
@@ -52,7 +58,11 @@ fn frames_after_each_operation_are_placed_on_the_whole_detector() {
     let Some(python) = python() else { return };
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path();
-    let said = Command::new(python).arg(source_file("ai_integrate/operations.py")).arg(folder).output().unwrap();
+    let said = Command::new(python)
+        .arg(source_file("ai_integrate/operations.py"))
+        .arg(folder)
+        .output()
+        .unwrap();
     let said: Value = serde_json::from_slice(&said.stdout)
         .unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&said.stderr)));
     let mask = folder.join("mask.npy");
@@ -81,18 +91,23 @@ fn frames_after_each_operation_are_placed_on_the_whole_detector() {
         assert!(whole.iter().flatten().zip(turned.iter().flatten()).all(same), "{name}");
     }
     // The master over a file of Lima's says what the file does.
-    let scan = run("scan-find", &[folder.join("bliss.h5")], "").assert_success().records("scan").remove(0);
+    let scan =
+        run("scan-find", &[folder.join("bliss.h5")], "").assert_success().records("scan").remove(0);
     let done = serde_json::json!({"full": [195, 487], "binning": [2, 2], "flip": [true, false], "rotation": 90,
         "region": [50, 10, 150, 80]});
     assert_eq!(scan["image_operation"], done);
-    assert!(distance(&integrated(&plan(folder, "bliss", &masked).assert_success()), &said["all"]) < 1e-6);
+    assert!(
+        distance(&integrated(&plan(folder, "bliss", &masked).assert_success()), &said["all"])
+            < 1e-6
+    );
 
     // The user knows better.
     let at = integrated(&plan(folder, "region", &["--roi", "40,300"]).assert_success());
     assert!(distance(&at, &said["region"]) < 1e-6);
     let poni = folder.join("region.poni");
     let of_frames = ["--poni", poni.to_str().unwrap()];
-    let saved = plan(folder, "region", &[&of_frames[..], &["--image-operation", "off"]].concat()).assert_success();
+    let saved = plan(folder, "region", &[&of_frames[..], &["--image-operation", "off"]].concat())
+        .assert_success();
     assert!(!saved.stderr.contains("put back"), "{}", saved.stderr);
     assert!(distance(&integrated(&saved), &said["region"]) < 1e-6);
     let refused = plan(folder, "region", &of_frames);

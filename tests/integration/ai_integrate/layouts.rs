@@ -30,7 +30,9 @@ fn pixel(frame: usize, index: usize) -> u16 {
 }
 
 fn pixels(frames: impl Iterator<Item = usize>) -> Vec<u16> {
-    frames.flat_map(|frame| (0..SHAPE[0] * SHAPE[1]).map(move |index| pixel(frame, index))).collect()
+    frames
+        .flat_map(|frame| (0..SHAPE[0] * SHAPE[1]).map(move |index| pixel(frame, index)))
+        .collect()
 }
 
 /// Writes a dataset `data` of these frames; chunked so, if at all.
@@ -104,7 +106,10 @@ fn chunks_of_several_frames_and_of_parts_of_frames_give_the_sums_of_whole_ones()
         {
             let found = bench.integrate(&scan, &format!("{name}{way}"), by, flags);
             assert_eq!(found.len(), FRAMES, "{name}, {by}");
-            assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}, {by}: other sums");
+            assert!(
+                *expected.get_or_insert_with(|| found.clone()) == found,
+                "{name}, {by}: other sums"
+            );
         }
     }
 }
@@ -130,8 +135,11 @@ fn what_the_system_has_to_fetch_is_read_ahead_and_gives_the_same() {
     let bench = Bench::within(Path::new(env!("CARGO_TARGET_TMPDIR")));
     // More than the kernel reads by itself where a file is opened.
     let (frames, shape) = (24, [1000, 500]);
-    let values: Vec<u16> = (0..frames * shape[0] * shape[1]).map(|index| (index * 7919 % 1013) as u16).collect();
-    for (name, chunk) in [("whole", Some([1, 1000, 500])), ("pieces", Some([4, 400, 300])), ("contiguous", None)] {
+    let values: Vec<u16> =
+        (0..frames * shape[0] * shape[1]).map(|index| (index * 7919 % 1013) as u16).collect();
+    for (name, chunk) in
+        [("whole", Some([1, 1000, 500])), ("pieces", Some([4, 400, 300])), ("contiguous", None)]
+    {
         let path = bench.path(name);
         write_dataset(Path::new(&path), &values, [frames, shape[0], shape[1]], chunk);
         let scan = bench.scan(name);
@@ -144,18 +152,28 @@ fn what_the_system_has_to_fetch_is_read_ahead_and_gives_the_same() {
         let cold = run("ai-integrate", &flags, &tasks).assert_success();
         assert!(cold.stderr.contains("MiB read ahead"), "{name}: {}", cold.stderr);
         let cold = cold.records("result").remove(0);
-        assert_eq!((&cold["part_digest"], &cold["read_bytes"]), (&warm["part_digest"], &warm["read_bytes"]), "{name}");
+        assert_eq!(
+            (&cold["part_digest"], &cold["read_bytes"]),
+            (&warm["part_digest"], &warm["read_bytes"]),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_chunk_of_several_frames_is_read_once_and_not_once_a_window() {
     let bench = Bench::new();
-    write_frames(bench.0.path().join("several").as_path(), 0..FRAMES, Some([10, SHAPE[0], SHAPE[1]]));
+    write_frames(
+        bench.0.path().join("several").as_path(),
+        0..FRAMES,
+        Some([10, SHAPE[0], SHAPE[1]]),
+    );
     let scan = bench.scan("several");
     let (poni, out) = (bench.path("g.poni"), bench.path("out"));
-    let tasks = run("plan-split", &["--poni", &poni, "--out", &out], &format!("{scan}\n")).assert_success();
-    let results = run("ai-integrate", &["--threads", "2", "--batch-frames", "4"], &tasks.stdout).assert_success();
+    let tasks =
+        run("plan-split", &["--poni", &poni, "--out", &out], &format!("{scan}\n")).assert_success();
+    let results = run("ai-integrate", &["--threads", "2", "--batch-frames", "4"], &tasks.stdout)
+        .assert_success();
     assert_eq!(results.records("result")[0]["read_bytes"], scan["sources"][0]["bytes"]);
 }
 
@@ -177,7 +195,10 @@ fn a_slow_way_is_told_with_its_reason() {
     let whole = ways("whole", Some([1, SHAPE[0], SHAPE[1]]));
     assert!(whole.contains(": 50 frames decoded whole (slower: the codec "), "{whole}");
     let pieces = ways("pieces", Some([3, 10, 17]));
-    assert!(pieces.contains("50 of them assembled from chunks that are not one frame each (slower)"), "{pieces}");
+    assert!(
+        pieces.contains("50 of them assembled from chunks that are not one frame each (slower)"),
+        "{pieces}"
+    );
     let stored = ways("stored", None);
     assert!(stored.ends_with(": 50 frames as stored"), "{stored}");
 }
@@ -202,7 +223,11 @@ fn interleaved_sources_give_the_sums_of_one_file() {
         source
     });
     interleaved["sources"] = sources.collect();
-    for (by, flags) in [("scan", ["--threads", "3"]), ("file", ["--threads", "1"]), ("frames=7", ["--engines", "3"])] {
+    for (by, flags) in [
+        ("scan", ["--threads", "3"]),
+        ("file", ["--threads", "1"]),
+        ("frames=7", ["--engines", "3"]),
+    ] {
         let found = bench.integrate(&interleaved, &format!("out-{by}"), by, &flags);
         assert!(found == expected, "{by}: other sums");
     }

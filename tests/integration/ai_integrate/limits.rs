@@ -1,5 +1,5 @@
-//! At the limits of the machine: few open files, many threads, a full or forbidden output, others at the
-//! same work.
+//! At the limits of the machine: few open files, many threads, a full or forbidden output, others
+//! at the same work.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,13 +24,24 @@ fn write_edf(path: &Path, number: u16) {
 #[test]
 fn a_scan_of_five_hundred_images_needs_few_open_files() {
     let place = tempfile::tempdir().unwrap();
-    let (images, poni, out) = (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
+    let (images, poni, out) =
+        (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
     std::fs::create_dir(&images).unwrap();
     std::fs::write(&poni, PONI).unwrap();
     (0..500).for_each(|number| write_edf(&images.join(format!("a_{number:04}.edf")), number));
     let scans = run("scan-find", &[&images], "").assert_success();
-    assert_eq!((scans.records("scan").len(), scans.records("scan")[0]["frames"].as_u64()), (1, Some(500)));
-    let plan = ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+    assert_eq!(
+        (scans.records("scan").len(), scans.records("scan")[0]["frames"].as_u64()),
+        (1, Some(500))
+    );
+    let plan = [
+        "--poni".as_ref(),
+        poni.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+        "--npt".as_ref(),
+        "5".as_ref(),
+    ];
     let tasks = run("plan-split", &plan, &scans.stdout).assert_success();
     let input = place.path().join("tasks.jsonl");
     std::fs::write(&input, tasks.stdout).unwrap();
@@ -55,7 +66,12 @@ fn run_with_small_stack(name: &str, arguments: &[&OsStr], input: &str) -> String
     let mut command = Command::new("bash");
     command.args(["-c", r#"ulimit -s 64; exec "$@""#, "bash", program(name)]).args(arguments);
     let output = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
-    assert!(output.status.success(), "{name}: {:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{name}: {:?}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -64,13 +80,23 @@ fn a_stack_of_64_kb_is_enough_for_all_of_the_pipe() {
     let workspace = Workspace::new(&small_options());
     let (poni, out) = (workspace.data.poni.clone(), workspace.path("out"));
     let scans = run_with_small_stack("scan-find", &[workspace.data.raw.as_os_str()], "");
-    let plan = ["--npt".as_ref(), "300".as_ref(), "--sigma-clip=4".as_ref(), "--poni".as_ref(), poni.as_os_str()];
+    let plan = [
+        "--npt".as_ref(),
+        "300".as_ref(),
+        "--sigma-clip=4".as_ref(),
+        "--poni".as_ref(),
+        poni.as_os_str(),
+    ];
     let plan = [&plan[..], &["--out".as_ref(), out.as_os_str()]].concat();
     let tasks = run_with_small_stack("plan-split", &plan, &scans);
-    let results = run_with_small_stack("ai-integrate", &["--threads".as_ref(), "3".as_ref()], &tasks);
+    let results =
+        run_with_small_stack("ai-integrate", &["--threads".as_ref(), "3".as_ref()], &tasks);
     let report = workspace.path("report.html");
-    let summary =
-        run_with_small_stack("gather", &["--average=mean".as_ref(), "--report".as_ref(), report.as_os_str()], &results);
+    let summary = run_with_small_stack(
+        "gather",
+        &["--average=mean".as_ref(), "--report".as_ref(), report.as_os_str()],
+        &results,
+    );
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["complete"], true, "{summary}");
 }
@@ -89,7 +115,12 @@ fn processes_at_the_same_task_leave_one_whole_part() {
     std::fs::write(&together, workspace.plan("together", &["--by", "scan"])).unwrap();
     let all: Vec<Child> = (0..4).map(|_| start(&together)).collect();
     all.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
-    assert_eq!(workspace.working_files("together").len(), 1, "{:?}", workspace.working_files("together"));
+    assert_eq!(
+        workspace.working_files("together").len(),
+        1,
+        "{:?}",
+        workspace.working_files("together")
+    );
     let signal = |out: &str| parts::read_rows::<f64>(&workspace.path(out), "signal");
     assert!(signal("together") == signal("alone"));
 }
@@ -102,32 +133,44 @@ fn an_output_in_the_way_of_a_file_ends_the_run_at_once() {
     std::fs::write(&file, "in the way").unwrap();
     let refused = run("ai-integrate", &["--out".as_ref(), file.join("out").as_os_str()], &tasks);
     assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
-    assert!(refused.stderr.contains("a file/out") && refused.stderr.contains("Not a directory"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("a file/out") && refused.stderr.contains("Not a directory"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn another_output_root_and_force_integrate_again() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
-    let first = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().records("result").remove(0);
+    let first =
+        run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().records("result").remove(0);
     let elsewhere = workspace.path("elsewhere");
-    let other = run("ai-integrate", &["--out".as_ref(), elsewhere.as_os_str()], &tasks).assert_success();
+    let other =
+        run("ai-integrate", &["--out".as_ref(), elsewhere.as_os_str()], &tasks).assert_success();
     assert_eq!(
         (&other.records("result")[0]["skipped"], &other.records("result")[0]["out"]),
         (&json!(false), &json!(elsewhere))
     );
     assert_eq!(parts::list_parts(&elsewhere).len(), 1);
-    let forced = run("ai-integrate", &["--force"], &tasks).assert_success().records("result").remove(0);
-    assert_eq!((&forced["skipped"], &forced["part_digest"]), (&json!(false), &first["part_digest"]));
+    let forced =
+        run("ai-integrate", &["--force"], &tasks).assert_success().records("result").remove(0);
+    assert_eq!(
+        (&forced["skipped"], &forced["part_digest"]),
+        (&json!(false), &first["part_digest"])
+    );
 }
 
 #[test]
 fn a_task_that_comes_again_is_found_done_and_records_keep_their_order() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "frames=8"]);
-    let tasks: Vec<&str> = tasks.lines().filter(|line| line.contains("\"type\":\"task\"")).collect();
+    let tasks: Vec<&str> =
+        tasks.lines().filter(|line| line.contains("\"type\":\"task\"")).collect();
     let note = r#"{"type":"note","v":1}"#;
-    let input = [tasks[0], tasks[0], tasks[1], note, tasks[2]].map(|line| format!("{line}\n")).concat();
+    let input =
+        [tasks[0], tasks[0], tasks[1], note, tasks[2]].map(|line| format!("{line}\n")).concat();
     let ran = run("ai-integrate", &["--threads", "1"], &input).assert_success();
     let kinds: Vec<String> = ran
         .stdout
@@ -142,7 +185,8 @@ fn a_task_that_comes_again_is_found_done_and_records_keep_their_order() {
 fn times_and_threads_beyond_all_measure_are_no_bug() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "scan"]);
-    let patient = run("ai-integrate", &["--deadline", "18446744073709551615"], &tasks).assert_success();
+    let patient =
+        run("ai-integrate", &["--deadline", "18446744073709551615"], &tasks).assert_success();
     assert_eq!(patient.records("result")[0]["done"], json!([[0, 24]]));
     let greedy = run("ai-integrate", &["--engines", "256", "--threads", "1024", "--force"], &tasks);
     assert_eq!(greedy.status, 2);
@@ -156,7 +200,11 @@ fn times_and_threads_beyond_all_measure_are_no_bug() {
 }
 
 /// A filter that may have so many files open: its status, its records, and what it says.
-fn run_with_few_files(files: u32, name: &str, operand: &Path) -> (i32, Vec<serde_json::Value>, String) {
+fn run_with_few_files(
+    files: u32,
+    name: &str,
+    operand: &Path,
+) -> (i32, Vec<serde_json::Value>, String) {
     let mut command = Command::new("bash");
     // Descriptors that this process inherited would count, too.
     let script = format!(
@@ -166,25 +214,38 @@ fn run_with_few_files(files: u32, name: &str, operand: &Path) -> (i32, Vec<serde
     let output = command.arg(operand).stdin(Stdio::null()).output().unwrap();
     let records = String::from_utf8(output.stdout).unwrap();
     let records = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (output.status.code().unwrap_or(-1), records, String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        output.status.code().unwrap_or(-1),
+        records,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 #[test]
 fn images_for_which_there_is_no_descriptor_are_no_damaged_images() {
     const TOO_MANY: &str = "Too many open files (os error 24)";
     let place = tempfile::tempdir().unwrap();
-    let (images, poni, out) = (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
+    let (images, poni, out) =
+        (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
     std::fs::create_dir(&images).unwrap();
     std::fs::write(&poni, PONI).unwrap();
     (0..40).for_each(|number| write_edf(&images.join(format!("a_{number:04}.edf")), number));
     for (format, name) in [("counts.tif", "b_0.tif"), ("counts.cbf", "c_0.cbf")] {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/frames/tests/data").join(format);
+        let data =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/frames/tests/data").join(format);
         std::fs::copy(data, images.join(name)).unwrap();
     }
     let scans = run("scan-find", &[&images], "").assert_success().stdout;
     let count = scans.lines().count();
     assert_eq!(count, 3, "{scans}");
-    let plan = ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+    let plan = [
+        "--poni".as_ref(),
+        poni.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+        "--npt".as_ref(),
+        "5".as_ref(),
+    ];
     let tasks = place.path().join("tasks.jsonl");
     std::fs::write(&tasks, run("plan-split", &plan, &scans).assert_success().stdout).unwrap();
     for (name, operand) in [("scan-find", &images), ("ai-integrate", &tasks)] {
@@ -207,7 +268,9 @@ fn images_for_which_there_is_no_descriptor_are_no_damaged_images() {
             for record in records {
                 let fail = record["type"] == "fail";
                 assert!(
-                    !fail || (record["retryable"] == true && record["error"].to_string().contains(TOO_MANY)),
+                    !fail
+                        || (record["retryable"] == true
+                            && record["error"].to_string().contains(TOO_MANY)),
                     "{record}"
                 );
                 for missing in record["missing"].as_array().unwrap_or(&Vec::new()) {

@@ -1,13 +1,16 @@
-//! Matrices in files: made once, mapped later, the same bytes either way, and never trusted when damaged.
+//! Matrices in files: made once, mapped later, the same bytes either way, and never trusted when
+//! damaged.
 
 use std::path::PathBuf;
 
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
 
-/// Integrates below `out` with the matrices of `cache`; what it said, and the digest of the final's data.
+/// Integrates below `out` with the matrices of `cache`; what it said, and the digest of the final's
+/// data.
 fn process(workspace: &Workspace, out: &str, cache: &str, plan: &[&str]) -> (Outcome, String) {
     let cache = workspace.path(cache).display().to_string();
-    let ran = run("ai-integrate", &["-v", "--cache", &cache], &workspace.plan(out, plan)).assert_success();
+    let ran = run("ai-integrate", &["-v", "--cache", &cache], &workspace.plan(out, plan))
+        .assert_success();
     let digest = data_digest(&ran);
     (ran, digest)
 }
@@ -24,7 +27,8 @@ fn list_matrices(workspace: &Workspace, cache: &str) -> Vec<PathBuf> {
     all
 }
 
-/// A pattern, a cake of many bins a pixel, a sector with a dark, and a method that takes whole frames.
+/// A pattern, a cake of many bins a pixel, a sector with a dark, and a method that takes whole
+/// frames.
 const PLANS: [&[&str]; 4] = [
     &[],
     &["--npt-azim", "36", "--split", "full"],
@@ -42,10 +46,18 @@ fn a_mapped_matrix_gives_the_bytes_of_one_just_made() {
         let (made, one) = process(&workspace, &format!("made{number}"), "cache", plan);
         let (mapped, two) = process(&workspace, &format!("mapped{number}"), "cache", plan);
         assert!(made.stderr.contains("built in"), "{}", made.stderr);
-        assert!(mapped.stderr.contains("mapped in") && !mapped.stderr.contains("built"), "{}", mapped.stderr);
+        assert!(
+            mapped.stderr.contains("mapped in") && !mapped.stderr.contains("built"),
+            "{}",
+            mapped.stderr
+        );
         assert_eq!([&one, &two], [&data_digest(&without); 2], "{plan:?}");
     }
-    assert_eq!(list_matrices(&workspace, "cache").len(), PLANS.len(), "a file each, and nothing else");
+    assert_eq!(
+        list_matrices(&workspace, "cache").len(),
+        PLANS.len(),
+        "a file each, and nothing else"
+    );
     assert!(!workspace.path("none0/.azpipe/matrix").exists());
     // Another monitor is no other matrix.
     let (mapped, _) = process(&workspace, "other", "cache", &["--monitor", "monitor"]);
@@ -100,7 +112,11 @@ fn a_damaged_or_foreign_file_is_made_anew_with_a_warning() {
 fn others_files_in_the_directory_stay() {
     let workspace = Workspace::new(&small_options());
     std::fs::create_dir(workspace.path("cache")).unwrap();
-    let theirs = ["mine.matrix", "0123456789abcdef0123456789abcdef.matrix", "0123456789abcdef0123456789abcdef.making"];
+    let theirs = [
+        "mine.matrix",
+        "0123456789abcdef0123456789abcdef.matrix",
+        "0123456789abcdef0123456789abcdef.making",
+    ];
     for name in theirs {
         std::fs::write(workspace.path("cache").join(name), "1 0 0 1").unwrap();
     }
@@ -132,7 +148,9 @@ fn of_processes_that_start_together_one_makes_it() {
     let notes: Vec<String> = std::thread::scope(|scope| {
         let process = |number: usize| {
             let workspace = &workspace;
-            scope.spawn(move || process(workspace, &format!("out{number}"), "cache", &["--split", "full"]).0.stderr)
+            scope.spawn(move || {
+                process(workspace, &format!("out{number}"), "cache", &["--split", "full"]).0.stderr
+            })
         };
         let all: Vec<_> = (0..4).map(process).collect();
         all.into_iter().map(|one| one.join().unwrap()).collect()

@@ -1,4 +1,5 @@
-//! Where memory is limited (`ulimit -v`, a job's `--mem`), what does not fit is lost frames, and never an abort.
+//! Where memory is limited (`ulimit -v`, a job's `--mem`), what does not fit is lost frames, and
+//! never an abort.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,17 +26,26 @@ const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pix
 fn run_with_memory_limit(kilobytes: u64, tasks: &Path) -> (i32, Vec<Value>, String) {
     let script = format!("ulimit -v {kilobytes}; exec \"$@\"");
     let mut command = Command::new("bash");
-    command.args(["-c", &script, "bash", program("ai-integrate"), "--threads", "1", "--force"]).arg(tasks);
+    command
+        .args(["-c", &script, "bash", program("ai-integrate"), "--threads", "1", "--force"])
+        .arg(tasks);
     let output = command.output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     let records = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (output.status.code().unwrap_or(-1), records, String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        output.status.code().unwrap_or(-1),
+        records,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 #[test]
 fn a_chunk_beyond_the_memory_is_lost_frames_and_the_others_are_integrated() {
-    // Behind another filter, the chunk is in memory twice. Threads reserve much of the address space for their allocations.
-    for (filter, little, much) in [("deflate", 1_000_000, 4_000_000), ("shuffle", 1_300_000, 4_000_000)] {
+    // Behind another filter, the chunk is in memory twice. Threads reserve much of the address
+    // space for their allocations.
+    for (filter, little, much) in
+        [("deflate", 1_000_000, 4_000_000), ("shuffle", 1_300_000, 4_000_000)]
+    {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let arguments = [path("big.h5"), path("small.h5"), PathBuf::from(filter)];
@@ -46,16 +56,29 @@ fn a_chunk_beyond_the_memory_is_lost_frames_and_the_others_are_integrated() {
         let data = ["big.h5", "small.h5"].map(|name| format!("{}::/data", path(name).display()));
         let scans = run("scan-find", &data, "").assert_success().stdout;
         let (poni, out) = (path("g.poni"), path("out"));
-        let plan =
-            ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
-        std::fs::write(path("tasks"), run("plan-split", &plan, &scans).assert_success().stdout).unwrap();
+        let plan = [
+            "--poni".as_ref(),
+            poni.as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+            "--npt".as_ref(),
+            "5".as_ref(),
+        ];
+        std::fs::write(path("tasks"), run("plan-split", &plan, &scans).assert_success().stdout)
+            .unwrap();
         let (status, records, said) = run_with_memory_limit(little, &path("tasks"));
-        let of = |kind: &str| records.iter().filter(|record| record["type"] == kind).cloned().collect::<Vec<_>>();
+        let of = |kind: &str| {
+            records.iter().filter(|record| record["type"] == kind).cloned().collect::<Vec<_>>()
+        };
         assert_eq!(status, 1, "{said}");
         let (fails, results) = (of("fail"), of("result"));
         assert_eq!((fails.len(), results.len()), (1, 2), "{said}");
         assert_eq!(fails[0]["retryable"], true, "{}", fails[0]);
-        assert!(fails[0]["error"].as_str().unwrap().contains("not enough memory: "), "{}", fails[0]);
+        assert!(
+            fails[0]["error"].as_str().unwrap().contains("not enough memory: "),
+            "{}",
+            fails[0]
+        );
         let lost = results.iter().find(|result| result["missing"].is_array()).expect("lost frames");
         assert_eq!(lost["missing"][0]["kind"], "unreadable", "{lost}");
         assert_eq!(lost["missing"][0]["range"], json!([[0, 500]]), "{lost}");

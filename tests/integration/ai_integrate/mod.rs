@@ -1,5 +1,5 @@
-//! ai-integrate with unusual input: layouts, interruptions, limits of the system, and records that no
-//! scan-find wrote.
+//! ai-integrate with unusual input: layouts, interruptions, limits of the system, and records that
+//! no scan-find wrote.
 
 mod bin_edges;
 mod changed;

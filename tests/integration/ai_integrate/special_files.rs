@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture_within_a_minute, program, run_python, small_options};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, capture_within_a_minute, program, run_python, small_options,
+};
 
 /// Runs a filter that must not wait for the special file.
 fn run_promptly(name: &str, arguments: &[&str], input: &str) -> Outcome {
@@ -14,7 +16,8 @@ fn run_promptly(name: &str, arguments: &[&str], input: &str) -> Outcome {
     capture_within_a_minute(command, input)
 }
 
-/// Returns the paths of a FIFO that nobody writes and of a device without an end, each with the expected words.
+/// Returns the paths of a FIFO that nobody writes and of a device without an end, each with the
+/// expected words.
 fn special_files(workspace: &Workspace) -> Vec<(PathBuf, &'static str)> {
     let fifo = workspace.path("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -28,19 +31,35 @@ fn an_operand_and_the_files_of_a_recipe_are_regular_files() {
         let name = file.to_str().unwrap();
         for operand in [name.to_owned(), format!("{name}::/entry/data")] {
             let found = run_promptly("scan-find", &[&operand], "");
-            assert_eq!((found.status, found.records("fail").len()), (1, 1), "{operand}: {}", found.stderr);
+            assert_eq!(
+                (found.status, found.records("fail").len()),
+                (1, 1),
+                "{operand}: {}",
+                found.stderr
+            );
             assert!(found.stderr.contains(why), "{}", found.stderr);
         }
         let out = workspace.path("out");
-        let base = ["--out", out.to_str().unwrap(), "--poni", workspace.data.poni.to_str().unwrap()];
-        let flags: [&[&str]; 5] =
-            [&["--mask", name], &["--dark", name], &["--flat", name], &["--recipe", name], &["--variance", name]];
+        let base =
+            ["--out", out.to_str().unwrap(), "--poni", workspace.data.poni.to_str().unwrap()];
+        let flags: [&[&str]; 5] = [
+            &["--mask", name],
+            &["--dark", name],
+            &["--flat", name],
+            &["--recipe", name],
+            &["--variance", name],
+        ];
         for flags in flags {
-            let planned = run_promptly("plan-split", &[&base[..], flags].concat(), &workspace.scans);
+            let planned =
+                run_promptly("plan-split", &[&base[..], flags].concat(), &workspace.scans);
             assert_ne!(planned.status, 0, "{flags:?}: {}", planned.stderr);
             assert!(planned.stderr.contains(why), "{flags:?}: {}", planned.stderr);
         }
-        let planned = run_promptly("plan-split", &["--out", out.to_str().unwrap(), "--poni", name], &workspace.scans);
+        let planned = run_promptly(
+            "plan-split",
+            &["--out", out.to_str().unwrap(), "--poni", name],
+            &workspace.scans,
+        );
         assert!(planned.status != 0 && planned.stderr.contains(why), "{}", planned.stderr);
     }
 }
@@ -60,7 +79,8 @@ fn a_source_and_a_monitor_are_regular_files() {
             use std::os::unix::fs::MetadataExt as _;
             format!("{}.{:09}", metadata.mtime(), metadata.mtime_nsec())
         };
-        (record["sources"][0]["size"], record["sources"][0]["mtime"]) = (json!(metadata.len()), json!(mtime));
+        (record["sources"][0]["size"], record["sources"][0]["mtime"]) =
+            (json!(metadata.len()), json!(mtime));
         for dataset in [record["sources"][0]["dataset"].clone(), json!("")] {
             record["sources"][0]["dataset"] = dataset;
             let done = run_promptly("ai-integrate", &[], &format!("{record}\n"));
@@ -75,7 +95,8 @@ fn links_and_mappings_lead_to_regular_files() {
     let workspace = Workspace::new(&small_options());
     for (file, _) in special_files(&workspace) {
         let name = file.to_str().unwrap();
-        let path = workspace.path(&format!("links-{}.h5", file.file_name().unwrap().to_str().unwrap()));
+        let path =
+            workspace.path(&format!("links-{}.h5", file.file_name().unwrap().to_str().unwrap()));
         let script = format!(
             r#"
 import h5py, numpy
@@ -110,10 +131,12 @@ with h5py.File({path:?}, "w") as file:
 fn an_input_without_a_line_break_ends_by_itself() {
     let workspace = Workspace::new(&small_options());
     let poni = workspace.data.poni.to_str().unwrap();
-    for (name, flags) in [("gather", &["--plan", "/dev/zero"][..]), ("plan-split", &["/dev/zero"])] {
+    for (name, flags) in [("gather", &["--plan", "/dev/zero"][..]), ("plan-split", &["/dev/zero"])]
+    {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().to_str().unwrap();
-        let more: &[&str] = if name == "gather" { &["--from", out] } else { &["--out", out, "--poni", poni] };
+        let more: &[&str] =
+            if name == "gather" { &["--from", out] } else { &["--out", out, "--poni", poni] };
         let ran = run_promptly(name, &[flags, more].concat(), "");
         assert_ne!(ran.status, 0);
         assert!(ran.stderr.contains("/dev/zero"), "{}", ran.stderr);

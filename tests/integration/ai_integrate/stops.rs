@@ -1,7 +1,7 @@
 //! Interrupted in the middle of a task: what is finished is kept, and a rerun does the rest.
 //!
-//! Sources on which the HDF5 library hangs hold up whoever opens them at a known frame, for as long as the test lets its worker
-//! process live.
+//! Sources on which the HDF5 library hangs hold up whoever opens them at a known frame, for as long
+//! as the test lets its worker process live.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -23,7 +23,8 @@ struct Held {
     held: String,
 }
 
-/// Writes a file whose only dataset is virtual, with its mappings in a heap that the library looks for the end of for ever.
+/// Writes a file whose only dataset is virtual, with its mappings in a heap that the library looks
+/// for the end of for ever.
 const HANGS: &str = r#"
 import h5py, sys
 path, dataset = sys.argv[1:]
@@ -55,8 +56,9 @@ impl Held {
         Some(Self { workspace, tasks, held })
     }
 
-    /// Runs ai-integrate up to the first file that hangs. Frames are batches of their own, because threads begin several
-    /// batches at a time, and the first file must have been opened before one of them opens a file that hangs.
+    /// Runs ai-integrate up to the first file that hangs. Frames are batches of their own, because
+    /// threads begin several batches at a time, and the first file must have been opened before one
+    /// of them opens a file that hangs.
     fn begin(&self, flags: &[&str]) -> Child {
         let input = self.workspace.path("held.jsonl");
         std::fs::write(&input, &self.held).unwrap();
@@ -110,8 +112,8 @@ fn wait_for<T>(mut there: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until all threads are asleep for half a second: those that read are held up, and a signal has been heard. On a busy
-/// machine, threads that still have work may be asleep for a moment.
+/// Waits until all threads are asleep for half a second: those that read are held up, and a signal
+/// has been heard. On a busy machine, threads that still have work may be asleep for a moment.
 fn wait_until_all_threads_sleep(process: u32) {
     let mut asleep = 0;
     wait_for(|| {
@@ -123,10 +125,13 @@ fn wait_until_all_threads_sleep(process: u32) {
 /// The worker of a process, where the library is at work for longer than any sound file takes.
 fn find_hanging_worker(process: u32) -> Option<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
-    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    let ids: Vec<i32> =
-        children.flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
-    // The name in brackets may hold anything; user time, in ticks of 10 ms, is the twelfth field behind it.
+    let children =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let ids: Vec<i32> = children
+        .flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    // The name in brackets may hold anything; user time, in ticks of 10 ms, is the twelfth field
+    // behind it.
     let ticks = |id: &i32| -> Option<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         stat.rsplit_once(") ")?.1.split(' ').nth(11)?.parse().ok()
@@ -136,10 +141,12 @@ fn find_hanging_worker(process: u32) -> Option<Pid> {
 
 /// Returns whether all threads of a process that has begun its work wait for something.
 fn is_asleep(process: u32) -> bool {
-    let threads: Vec<_> = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().collect();
+    let threads: Vec<_> =
+        std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().collect();
     let state = |path: PathBuf| std::fs::read_to_string(path.join("stat")).unwrap_or_default();
     // The name in brackets may hold anything; the state comes behind it.
-    let asleep = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'));
+    let asleep =
+        |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'));
     threads.len() > 1 && threads.into_iter().all(|thread| asleep(state(thread.path())))
 }
 
@@ -156,7 +163,10 @@ fn a_drain_keeps_the_finished_frames_and_a_rerun_does_exactly_the_rest() {
         let result = &rest.records("result")[0];
         let sources = result["sources"].as_array().unwrap();
         let bytes: u64 = sources[1..].iter().map(|source| source["bytes"].as_u64().unwrap()).sum();
-        assert_eq!((&result["done"], result["read_bytes"].as_u64()), (&json!([[0, 24]]), Some(bytes)));
+        assert_eq!(
+            (&result["done"], result["read_bytes"].as_u64()),
+            (&json!([[0, 24]]), Some(bytes))
+        );
         assert_eq!(held.part_names(), ["00000000-00000006.h5", "00000007-00000023.h5"]);
     }
 }
@@ -216,11 +226,18 @@ fn a_source_that_hangs_the_library_is_lost_and_the_others_are_integrated() {
     let Some(held) = Held::new() else { return };
     let input = held.workspace.path("held.jsonl");
     std::fs::write(&input, &held.held).unwrap();
-    let run = Command::new(program("ai-integrate")).arg(&input).env("AZPIPE_FILE_TIMEOUT", "1").output().unwrap();
+    let run = Command::new(program("ai-integrate"))
+        .arg(&input)
+        .env("AZPIPE_FILE_TIMEOUT", "1")
+        .output()
+        .unwrap();
     let stderr = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(1), "{stderr}");
-    let records: Vec<Value> =
-        String::from_utf8(run.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<Value> = String::from_utf8(run.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let result = records.iter().find(|record| record["type"] == "result").expect("a result");
     assert_eq!(result["done"], json!([[0, 7]]), "{stderr}");
     assert_eq!(result["missing"][0]["range"], json!([[7, 24]]), "{stderr}");

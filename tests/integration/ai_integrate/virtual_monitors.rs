@@ -1,11 +1,14 @@
-//! A monitor that is a virtual dataset, whose source can't be read: a failure. The HDF5 library itself gives the fill value.
+//! A monitor that is a virtual dataset, whose source can't be read: a failure. The HDF5 library
+//! itself gives the fill value.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, Workspace, capture, create_hdf5, fault_shim, program, small_options};
+use crate::support::{
+    Outcome, Workspace, capture, create_hdf5, fault_shim, program, small_options,
+};
 
 const FRAMES: usize = 24;
 
@@ -16,12 +19,19 @@ fn write_monitor(file: &Path, source: &Path) {
     create_hdf5(source).new_dataset_builder().with_data(&values).create("mon").unwrap();
     let monitor = create_hdf5(file);
     let monitor = monitor.new_dataset::<f64>().shape(FRAMES);
-    monitor.virtual_map(source.to_str().unwrap(), "/mon", FRAMES, .., FRAMES, ..).create("mon").unwrap();
+    monitor
+        .virtual_map(source.to_str().unwrap(), "/mon", FRAMES, .., FRAMES, ..)
+        .create("mon")
+        .unwrap();
 }
 
 /// Returns the frames of all results that have a pattern, and those that have none.
 fn done_and_missing(outcome: &Outcome) -> Vec<[Value; 2]> {
-    outcome.records("result").iter().map(|result| ["done", "missing"].map(|field| result[field].clone())).collect()
+    outcome
+        .records("result")
+        .iter()
+        .map(|result| ["done", "missing"].map(|field| result[field].clone()))
+        .collect()
 }
 
 #[test]
@@ -37,7 +47,8 @@ fn a_call_that_fails_on_a_source_is_a_failure_or_changes_nothing() {
         capture(command, &tasks).into()
     };
     let log = workspace.path("calls");
-    let quiet = integrate("quiet", &[("FAULTS_LOG", log.to_str().unwrap()), ("FAULTS_COUNT", "1")]).assert_success();
+    let quiet = integrate("quiet", &[("FAULTS_LOG", log.to_str().unwrap()), ("FAULTS_COUNT", "1")])
+        .assert_success();
     let calls = std::fs::read_to_string(&log).unwrap();
     let mut failed = 0;
     for line in calls.lines() {
@@ -52,7 +63,12 @@ fn a_call_that_fails_on_a_source_is_a_failure_or_changes_nothing() {
         }
         failed += 1;
         let fails = ran.records("fail");
-        assert!(fails.len() == 1 && fails[0]["retryable"] == true, "{fault}: {}\n{}", ran.stdout, ran.stderr);
+        assert!(
+            fails.len() == 1 && fails[0]["retryable"] == true,
+            "{fault}: {}\n{}",
+            ran.stdout,
+            ran.stderr
+        );
         assert!(ran.stderr.contains("Input/output error"), "{fault}: {}", ran.stderr);
     }
     assert!(failed > 1, "{calls}");

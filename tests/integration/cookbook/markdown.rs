@@ -49,7 +49,11 @@ fn parse(text: &str) -> Vec<Block> {
     while let Some(line) = lines.next() {
         let was_start = std::mem::take(&mut starts_paragraph);
         if let Some(language) = line.strip_prefix("```") {
-            let code = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+            let code = lines
+                .by_ref()
+                .take_while(|line| *line != "```")
+                .map(|line| format!("{line}\n"))
+                .collect();
             blocks.push(Block::Code(language.to_owned(), code));
         } else if line.starts_with('#') {
             let title = line.trim_start_matches('#');
@@ -58,8 +62,9 @@ fn parse(text: &str) -> Vec<Block> {
         } else if let Some(item) = line.strip_prefix("- ") {
             blocks.push(Block::Item(item.to_owned()));
         } else if let Some(row) = line.strip_prefix("| ") {
-            blocks
-                .push(Block::Row(row.trim_end_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()));
+            blocks.push(Block::Row(
+                row.trim_end_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect(),
+            ));
         } else if line.is_empty() || line.starts_with("|-") || line.starts_with("<!--") {
             starts_paragraph = true;
         } else {
@@ -75,17 +80,20 @@ fn parse(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Translates a page to roff. `page` is the name with its section, such as `azpipe.7`. The first heading is `NAME: what it is`.
+/// Translates a page to roff. `page` is the name with its section, such as `azpipe.7`. The first
+/// heading is `NAME: what it is`.
 pub fn to_manual(text: &str, page: &str) -> String {
     let (name, section) = page.rsplit_once('.').expect("a name with a section");
     let version = env!("CARGO_PKG_VERSION");
-    let mut out = format!(".TH {} {section} {DATE} \"azpipe {version}\" azpipe\n", name.to_uppercase());
+    let mut out =
+        format!(".TH {} {section} {DATE} \"azpipe {version}\" azpipe\n", name.to_uppercase());
     let mut is_after_heading = false;
     for block in parse(text) {
         let follows_heading = std::mem::take(&mut is_after_heading);
         match block {
             Block::Heading(1, title) => {
-                let (_, what) = title.split_once(": ").expect("the first heading is `NAME: what it is`");
+                let (_, what) =
+                    title.split_once(": ").expect("the first heading is `NAME: what it is`");
                 out += &format!(".SH NAME\n{} \\- {}\n", escape(name), inline(what));
             }
             Block::Heading(level, title) => {
@@ -101,9 +109,14 @@ pub fn to_manual(text: &str, page: &str) -> String {
             Block::Item(text) => out += &format!(".IP \\(bu 2\n{}\n", inline(&text)),
             Block::Row(cells) => {
                 let (first, rest) = cells.split_first().expect("a row has cells");
-                let rest: Vec<&str> = rest.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+                let rest: Vec<&str> =
+                    rest.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
                 if !rest.is_empty() && !first.is_empty() {
-                    out += &format!(".TP\n.B {}\n{}\n", escape(&first.replace('`', "")), inline(&rest.join(": ")));
+                    out += &format!(
+                        ".TP\n.B {}\n{}\n",
+                        escape(&first.replace('`', "")),
+                        inline(&rest.join(": "))
+                    );
                 }
             }
             Block::Code(_, code) => {
@@ -127,7 +140,8 @@ fn escape(text: &str) -> String {
         .replace('~', "\\(ti")
 }
 
-/// Translates code, bold text and links within a paragraph. Each line is guarded, so that none is a command to roff.
+/// Translates code, bold text and links within a paragraph. Each line is guarded, so that none is a
+/// command to roff.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for (index, piece) in text.split('`').enumerate() {
@@ -137,7 +151,9 @@ fn inline(text: &str) -> String {
             out += &escape(&without_links(piece)).replace("**", "");
         }
     }
-    let guard = |line: &str| if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_owned() };
+    let guard = |line: &str| {
+        if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_owned() }
+    };
     out.lines().map(guard).collect::<Vec<_>>().join("\n")
 }
 

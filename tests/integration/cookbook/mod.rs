@@ -1,5 +1,5 @@
-//! The manual pages of sections 5 and 7, which are also the site in `docs/book`: their examples work, and `man` has the same
-//! text.
+//! The manual pages of sections 5 and 7, which are also the site in `docs/book`: their examples
+//! work, and `man` has the same text.
 
 mod markdown;
 mod record_fields;
@@ -57,7 +57,11 @@ fn records_are_described_as_their_types_are_and_manual_pages_say_what_the_site_s
 fn mandoc_finds_nothing_wrong() {
     for (source, page) in PAGES {
         let path = package_directory().join("man").join(page);
-        let Ok(lint) = Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(&path).output() else { return };
+        let Ok(lint) =
+            Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(&path).output()
+        else {
+            return;
+        };
         assert!(lint.status.success(), "{source}: {}", String::from_utf8_lossy(&lint.stdout));
     }
 }
@@ -66,10 +70,17 @@ fn mandoc_finds_nothing_wrong() {
 fn the_site_has_every_page_and_no_dead_link() {
     let contents = read(&source_path("SUMMARY.md"));
     let listed = std::fs::read_dir(source_path("")).expect("the directory of the site");
-    for file in listed.map(|file| file.expect("a file").file_name().into_string().expect("a name in UTF-8")) {
-        assert!(file == "SUMMARY.md" || contents.contains(&format!("({file})")), "SUMMARY.md: {file} is missing");
+    for file in
+        listed.map(|file| file.expect("a file").file_name().into_string().expect("a name in UTF-8"))
+    {
+        assert!(
+            file == "SUMMARY.md" || contents.contains(&format!("({file})")),
+            "SUMMARY.md: {file} is missing"
+        );
         let text = read(&source_path(&file));
-        for link in text.split("](").skip(1).map(|rest| rest.split([')', '#']).next().unwrap_or_default()) {
+        for link in
+            text.split("](").skip(1).map(|rest| rest.split([')', '#']).next().unwrap_or_default())
+        {
             let is_elsewhere = link.is_empty() || link.starts_with("https://");
             assert!(is_elsewhere || source_path(link).exists(), "{file}: {link} is not there");
         }
@@ -78,14 +89,17 @@ fn the_site_has_every_page_and_no_dead_link() {
     assert!(pages.iter().all(|source| contents.contains(source)), "{contents}");
 }
 
-/// Returns the PATH with the programs under test and, if the tests have one, the Python environment of the peers.
+/// Returns the PATH with the programs under test and, if the tests have one, the Python environment
+/// of the peers.
 fn search_path() -> String {
     let programs = Path::new(program("gather")).parent().expect("a program is in a directory");
-    let peers = std::env::var("AZPIPE_PEERS").map_or(String::new(), |peers| format!("{peers}/bin:"));
+    let peers =
+        std::env::var("AZPIPE_PEERS").map_or(String::new(), |peers| format!("{peers}/bin:"));
     format!("{}:{peers}{}", programs.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// Programs and modules of Python that examples use besides azpipe. An example is not run where one is missing, except on CI.
+/// Programs and modules of Python that examples use besides azpipe. An example is not run where one
+/// is missing, except on CI.
 const NEEDS: [(&str, &str); 10] = [
     ("jq ", "command -v jq"),
     ("parallel --", "command -v parallel"),
@@ -101,13 +115,18 @@ const NEEDS: [(&str, &str); 10] = [
 
 fn can_run(example: &str, path: &str) -> bool {
     NEEDS.iter().filter(|(word, _)| example.contains(word)).all(|(_, check)| {
-        let found = Command::new("sh").args(["-c", check]).env("PATH", path).output().expect("sh starts");
-        assert!(found.status.success() || std::env::var_os("CI").is_none(), "{check}: fails, and CI needs it");
+        let found =
+            Command::new("sh").args(["-c", check]).env("PATH", path).output().expect("sh starts");
+        assert!(
+            found.status.success() || std::env::var_os("CI").is_none(),
+            "{check}: fails, and CI needs it"
+        );
         found.status.success()
     })
 }
 
-/// Runs the examples of a page one after the other in an empty directory, and compares their output with the page.
+/// Runs the examples of a page one after the other in an empty directory, and compares their output
+/// with the page.
 fn run_examples(source: &str) {
     let (text, path) = (read(&source_path(source)), search_path());
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -126,7 +145,12 @@ fn run_examples(source: &str) {
         let stderr = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{source}: {}\n{}: {stderr}", example.script, done.status);
         if let Some(output) = example.output {
-            assert_eq!(String::from_utf8_lossy(&done.stdout), output, "{source}: {}\n{stderr}", example.script);
+            assert_eq!(
+                String::from_utf8_lossy(&done.stdout),
+                output,
+                "{source}: {}\n{stderr}",
+                example.script
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The page about records, made of the doc comments of their types and of the records that the tests of crate `records` read
-//! and write.
+//! The page about records, made of the doc comments of their types and of the records that the
+//! tests of crate `records` read and write.
 
 use std::fmt::Write as _;
 
 use super::{package_directory, read};
 
-/// The records that the page describes: the type that goes over the wire, its source file, and its struct.
+/// The records that the page describes: the type that goes over the wire, its source file, and its
+/// struct.
 const RECORDS: [(&str, &str, &str); 5] = [
     ("scan", "acquisition.rs", "Scan"),
     ("task", "task.rs", "Task"),
@@ -57,7 +58,8 @@ pub fn page() -> String {
         let _ = write!(page, "\n## The {kind} record\n{text}\n");
         for field in &fields {
             if let Some(other) = &field.flattened {
-                let article = if other == "Acquisition" { "`scan` record" } else { "`task` record" };
+                let article =
+                    if other == "Acquisition" { "`scan` record" } else { "`task` record" };
                 let is_own = (kind, other.as_str()) == ("scan", "Acquisition");
                 if !is_own {
                     let _ = write!(page, "\nIt has the fields of the {article}, too.\n");
@@ -65,11 +67,17 @@ pub fn page() -> String {
             }
         }
         page += "\n| Field | |\n|---|---|\n";
-        let example = examples.iter().find(|example| example["type"] == kind).expect("an example of each type");
+        let example = examples
+            .iter()
+            .find(|example| example["type"] == kind)
+            .expect("an example of each type");
         let own = fields.iter().filter(|field| field.flattened.is_none());
         own.for_each(|field| write_field(&mut page, field));
         if kind == "scan" {
-            read_struct(file, "Acquisition").1.iter().for_each(|field| write_field(&mut page, field));
+            read_struct(file, "Acquisition")
+                .1
+                .iter()
+                .for_each(|field| write_field(&mut page, field));
         }
         let example = serde_json::to_string_pretty(example).expect("a record is JSON");
         let _ = write!(page, "\n```json\n{}\n```\n", join_short_lists(&example));
@@ -78,7 +86,10 @@ pub fn page() -> String {
     for (file, name) in OBJECTS {
         let (text, fields) = read_struct(file, name);
         let _ = write!(page, "\n### {name}\n{text}\n\n| Field | |\n|---|---|\n");
-        fields.iter().filter(|field| field.flattened.is_none()).for_each(|field| write_field(&mut page, field));
+        fields
+            .iter()
+            .filter(|field| field.flattened.is_none())
+            .for_each(|field| write_field(&mut page, field));
     }
     page + "\n## See also\n`azpipe(7)`, `azpipe-files(5)`, `scan-find(1)`, `plan-split(1)`, `ai-integrate(1)`, `gather(1)`\n"
 }
@@ -98,7 +109,12 @@ fn join_short_lists(json: &str) -> String {
         out += before;
         let end = list[1..].find(['[', ']', '{']).map_or(list.len(), |end| end + 1);
         if list[end..].starts_with(']') {
-            out += &list[..=end].split_whitespace().collect::<Vec<_>>().join(" ").replace("[ ", "[").replace(" ]", "]");
+            out += &list[..=end]
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace("[ ", "[")
+                .replace(" ]", "]");
             rest = &list[end + 1..];
         } else {
             out += "[";
@@ -108,9 +124,13 @@ fn join_short_lists(json: &str) -> String {
     out + rest
 }
 
-/// Returns a comment without the clause that links to a function, which readers of the page don't have.
+/// Returns a comment without the clause that links to a function, which readers of the page don't
+/// have.
 fn without_code_links(comment: &str) -> String {
-    match comment.split_once(", computed by [`").and_then(|(before, rest)| Some((before, rest.split_once("`]")?.1))) {
+    match comment
+        .split_once(", computed by [`")
+        .and_then(|(before, rest)| Some((before, rest.split_once("`]")?.1)))
+    {
         Some((before, after)) => format!("{before}{after}"),
         None => comment.to_owned(),
     }
@@ -121,9 +141,14 @@ fn read_struct(file: &str, name: &str) -> (String, Vec<Field>) {
     let source = read(&package_directory().join("crates/records/src").join(file));
     let lines: Vec<&str> = source.lines().collect();
     let head = format!("pub struct {name} {{");
-    let start = lines.iter().position(|line| *line == head).unwrap_or_else(|| panic!("{file}: no {name}"));
-    let above = lines[..start].iter().rev().take_while(|line| line.starts_with("///") || line.starts_with("#["));
-    let mut text: Vec<&str> = above.filter_map(|line| line.strip_prefix("///")).map(str::trim).collect();
+    let start =
+        lines.iter().position(|line| *line == head).unwrap_or_else(|| panic!("{file}: no {name}"));
+    let above = lines[..start]
+        .iter()
+        .rev()
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["));
+    let mut text: Vec<&str> =
+        above.filter_map(|line| line.strip_prefix("///")).map(str::trim).collect();
     text.reverse();
     let (mut fields, mut comment, mut attributes) = (Vec::new(), String::new(), String::new());
     for line in lines[start + 1..].iter().take_while(|line| **line != "}").map(|line| line.trim()) {
@@ -131,14 +156,21 @@ fn read_struct(file: &str, name: &str) -> (String, Vec<Field>) {
             comment = format!("{comment} {}", part.trim());
         } else if line.starts_with("#[") {
             attributes += line;
-        } else if let Some((field, kind)) = line.strip_prefix("pub ").and_then(|line| line.split_once(": ")) {
-            let renamed = attributes.split_once("rename = \"").and_then(|(_, rest)| rest.split('"').next());
-            let flattened = attributes.contains("flatten").then(|| kind.trim_end_matches(',').to_owned());
+        } else if let Some((field, kind)) =
+            line.strip_prefix("pub ").and_then(|line| line.split_once(": "))
+        {
+            let renamed =
+                attributes.split_once("rename = \"").and_then(|(_, rest)| rest.split('"').next());
+            let flattened =
+                attributes.contains("flatten").then(|| kind.trim_end_matches(',').to_owned());
             let text = without_code_links(std::mem::take(&mut comment).trim()).replace('|', "or");
             fields.push(Field { name: renamed.unwrap_or(field).to_owned(), text, flattened });
             attributes.clear();
         }
     }
-    assert!(fields.iter().all(|field| !field.text.is_empty()), "{file}: {name}: a field has no comment");
+    assert!(
+        fields.iter().all(|field| !field.text.is_empty()),
+        "{file}: {name}: a field has no comment"
+    );
     (text.join("\n"), fields)
 }

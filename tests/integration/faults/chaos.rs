@@ -1,8 +1,10 @@
-//! A storm of faults over one output, then a calm run: its bytes are the quiet run's, whatever came before.
+//! A storm of faults over one output, then a calm run: its bytes are the quiet run's, whatever came
+//! before.
 //!
-//! In each round one to three runs of ai-integrate at once take some of the tasks, each with a fault of its own: killed or
-//! terminated after some results, calls that fail by chance, a disk that is full for a while. Files of frames go away and
-//! come back, bytes of parts and finals flip, and gather runs with faults as well.
+//! In each round one to three runs of ai-integrate at once take some of the tasks, each with a
+//! fault of its own: killed or terminated after some results, calls that fail by chance, a disk
+//! that is full for a while. Files of frames go away and come back, bytes of parts and finals flip,
+//! and gather runs with faults as well.
 //!
 //! `AZPIPE_CHAOS` is `SEED` or `SEED TASKS`; what is run without it is a short storm by a new seed.
 
@@ -42,11 +44,20 @@ impl InjectedFault {
             1 => Self::Signal(Signal::SIGKILL, random.index(tasks)),
             2 => Self::Signal(Signal::SIGTERM, random.index(tasks)),
             3 => Self::Calls("FAULTS_ODDS", format!("{seed} 2 kill")),
-            4 => Self::Calls("FAULTS_ODDS", format!("{seed} {} EIO,ESTALE,EINTR,short", 1 + random.index(20))),
-            5 => Self::Calls("FAULTS_ODDS", format!("{seed} {} EIO,ENOSPC,EDQUOT,ENOLCK", 1 + random.index(20))),
+            4 => Self::Calls(
+                "FAULTS_ODDS",
+                format!("{seed} {} EIO,ESTALE,EINTR,short", 1 + random.index(20)),
+            ),
+            5 => Self::Calls(
+                "FAULTS_ODDS",
+                format!("{seed} {} EIO,ENOSPC,EDQUOT,ENOLCK", 1 + random.index(20)),
+            ),
             _ => {
                 let first = 1 + random.index(30 * tasks);
-                Self::Calls("FAULTS_AT", format!("space {first}-{} ENOSPC", first + random.index(300)))
+                Self::Calls(
+                    "FAULTS_AT",
+                    format!("space {first}-{} ENOSPC", first + random.index(300)),
+                )
             }
         }
     }
@@ -93,10 +104,16 @@ impl FaultyRun {
             InjectedFault::Calls(_, odds) => odds.ends_with("kill") && self.status == 128 + 9,
             InjectedFault::Nothing => false,
         };
-        let is_crash = (self.status >= 128 && !was_sent) || self.status == 101 || self.stderr.contains("panicked at");
+        let is_crash = (self.status >= 128 && !was_sent)
+            || self.status == 101
+            || self.stderr.contains("panicked at");
         assert!(!is_crash, "{fault:?}: status {}: {}", self.status, self.stderr);
         let says_why = !self.stderr.trim().is_empty() || !self.records("fail").is_empty();
-        assert!(self.status == 0 || was_sent || says_why, "{fault:?}: status {} without a word", self.status);
+        assert!(
+            self.status == 0 || was_sent || says_why,
+            "{fault:?}: status {} without a word",
+            self.status
+        );
     }
 }
 
@@ -109,7 +126,13 @@ struct Storm {
 }
 
 impl Storm {
-    fn run(&self, filter: &str, arguments: &[&str], input: &str, fault: &InjectedFault) -> FaultyRun {
+    fn run(
+        &self,
+        filter: &str,
+        arguments: &[&str],
+        input: &str,
+        fault: &InjectedFault,
+    ) -> FaultyRun {
         run(&self.top, filter, arguments, input, fault)
     }
 
@@ -117,7 +140,8 @@ impl Storm {
         *self.injected.entry(name).or_default() += number;
     }
 
-    /// Changes one bit of a file of the output, as a medium or a network may; the name of what was changed.
+    /// Changes one bit of a file of the output, as a medium or a network may; the name of what was
+    /// changed.
     fn flip(&mut self, out: &Path) -> Option<String> {
         let mut files = files_below(out);
         let is_result = |path: &PathBuf| {
@@ -140,7 +164,13 @@ impl Storm {
 }
 
 /// Runs a filter with a fault.
-fn run(top: &Path, filter: &str, arguments: &[&str], input: &str, fault: &InjectedFault) -> FaultyRun {
+fn run(
+    top: &Path,
+    filter: &str,
+    arguments: &[&str],
+    input: &str,
+    fault: &InjectedFault,
+) -> FaultyRun {
     static RUNS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let log = top.with_extension(format!("log{number}"));
@@ -150,7 +180,8 @@ fn run(top: &Path, filter: &str, arguments: &[&str], input: &str, fault: &Inject
         fault_shim::preload(&mut command, top).env(name, value).env("FAULTS_LOG", &log);
     }
     let mut child = command.spawn().expect("the filter starts");
-    let (mut stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let (mut stdin, stdout) =
+        (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
     let stderr = child.stderr.take().expect("piped");
     let pid = Pid::from_raw(child.id() as i32);
     let (stdout, stderr) = std::thread::scope(|scope| {
@@ -191,11 +222,14 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
     let seed = words.next().map_or_else(new_seed, |seed| seed.parse().expect("a seed"));
     let tasks = words.next().map_or(TASKS, |tasks| tasks.parse().expect("a number"));
     let rounds = if tasks > TASKS { 40 } else { 10 };
-    say(&format!("a storm of {rounds} rounds over {tasks} tasks, chosen by AZPIPE_CHAOS='{seed} {tasks}'"));
+    say(&format!(
+        "a storm of {rounds} rounds over {tasks} tasks, chosen by AZPIPE_CHAOS='{seed} {tasks}'"
+    ));
 
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let directory = tempfile::Builder::new().prefix("azpipe-chaos-").tempdir_in(place).expect("a directory");
+    let directory =
+        tempfile::Builder::new().prefix("azpipe-chaos-").tempdir_in(place).expect("a directory");
     let top = fs::canonicalize(directory.path()).expect("a path").join("site");
     let detector = sample::Detector::named("pilatus-100k").expect("a detector of the sample");
     let options = Options {
@@ -209,7 +243,8 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
     let data = sample::write(&top, &options).expect("a dataset");
     let mut storm = Storm { top, data, random: Random::new(&[seed]), injected: BTreeMap::new() };
     let raw = storm.data.raw.clone();
-    let scans = storm.run("scan-find", &[raw.to_str().expect("UTF-8")], "", &InjectedFault::Nothing).stdout;
+    let scans =
+        storm.run("scan-find", &[raw.to_str().expect("UTF-8")], "", &InjectedFault::Nothing).stdout;
     let plan = |storm: &Storm, out: &str| {
         let out = storm.top.join(out);
         let (poni, out) = (storm.data.poni.to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
@@ -242,7 +277,8 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
         let runs = 1 + storm.random.index(3);
         let jobs: Vec<(String, InjectedFault)> = (0..runs)
             .map(|_| {
-                let some = (0..tasks).filter(|_| storm.random.index(rounds) < 3).map(|task| lines[task]);
+                let some =
+                    (0..tasks).filter(|_| storm.random.index(rounds) < 3).map(|task| lines[task]);
                 let some: Vec<&str> = some.collect();
                 (some.join("\n") + "\n", InjectedFault::draw(&mut storm.random, some.len().max(1)))
             })
@@ -253,7 +289,8 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
         let ran: Vec<FaultyRun> = std::thread::scope(|scope| {
             let top = &storm.top;
             let run_one = |(tasks, fault): &(String, InjectedFault)| {
-                // PoCL, which stands in for a GPU's driver, ends the process where one of its own calls fails.
+                // PoCL, which stands in for a GPU's driver, ends the process where one of its own
+                // calls fails.
                 let arguments = ["--engine", "cpu", "--threads", "2", "--progress", "none"];
                 run(top, "ai-integrate", &arguments, tasks, fault)
             };
@@ -262,7 +299,10 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
         });
         for (ran, (_, fault)) in ran.iter().zip(&jobs) {
             ran.check(fault);
-            storm.count(fault.name(), if let InjectedFault::Calls(..) = fault { ran.faults } else { 1 });
+            storm.count(
+                fault.name(),
+                if let InjectedFault::Calls(..) = fault { ran.faults } else { 1 },
+            );
             count_done(ran, &mut done);
         }
         if storm.random.index(3) == 0 {
@@ -273,7 +313,10 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
             let from = out.to_str().expect("UTF-8");
             let gathered = storm.run("gather", &["--from", from], "", &fault);
             gathered.check(&fault);
-            storm.count(fault.name(), if let InjectedFault::Calls(..) = fault { gathered.faults } else { 1 });
+            storm.count(
+                fault.name(),
+                if let InjectedFault::Calls(..) = fault { gathered.faults } else { 1 },
+            );
             for summary in gathered.records("summary") {
                 let is_success = gathered.status == 0 && summary["complete"] == true;
                 assert!(
@@ -306,7 +349,11 @@ fn after_a_storm_of_faults_the_bytes_are_the_quiet_runs() {
     assert_eq!((lost, gathered.digest()), (0, expected_digest), "{summary}");
     let names = |out: &str| {
         let tree = Tree::read(&storm.top.join(out));
-        tree.files().into_iter().filter(|name| !is_kept(name)).map(Path::to_owned).collect::<BTreeSet<_>>()
+        tree.files()
+            .into_iter()
+            .filter(|name| !is_kept(name))
+            .map(Path::to_owned)
+            .collect::<BTreeSet<_>>()
     };
     let litter: Vec<PathBuf> = names("storm").difference(&names("quiet")).cloned().collect();
     assert!(litter.is_empty(), "after the storm there is {litter:?}");
@@ -325,8 +372,8 @@ fn names_damaged_part(stderr: &str) -> bool {
     stderr.lines().any(|line| line.contains("/parts/") && line.contains(": damaged: checksum"))
 }
 
-/// Files that are no litter though the quiet run has others: recipes and matrices are named by their content, and a final file
-/// that is damaged is kept beside the new one.
+/// Files that are no litter though the quiet run has others: recipes and matrices are named by
+/// their content, and a final file that is damaged is kept beside the new one.
 fn is_kept(name: &Path) -> bool {
     name.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
         && name.extension().is_some_and(|end| end == "toml" || end == "matrix" || end == "damaged")

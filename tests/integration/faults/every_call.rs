@@ -1,11 +1,14 @@
-//! Every call to the system fails once, in every way in which it can: one at a time, in each filter of a pipe of 20 tasks.
+//! Every call to the system fails once, in every way in which it can: one at a time, in each filter
+//! of a pipe of 20 tasks.
 //!
-//! A filter may bear the fault: then it says 0, and its records and the final are the quiet run's. Or it says another
-//! status, and why. After it, the same again without a fault gives the quiet run's bytes, and leaves no more files.
+//! A filter may bear the fault: then it says 0, and its records and the final are the quiet run's.
+//! Or it says another status, and why. After it, the same again without a fault gives the quiet
+//! run's bytes, and leaves no more files.
 //!
-//! `AZPIPE_FAULTS` chooses: `SEED` or `SEED NUMBER` for a sample (what is run without it is a sample by a new seed), `all`,
-//! `all FILTER` or `all FILTER CALL` for all there are, or `FILTER CALL K FAULT` for one, as a failure prints it. After
-//! `AZPIPE_FAULTS_MINUTES`, no more of them are begun.
+//! `AZPIPE_FAULTS` chooses: `SEED` or `SEED NUMBER` for a sample (what is run without it is a
+//! sample by a new seed), `all`, `all FILTER` or `all FILTER CALL` for all there are, or `FILTER
+//! CALL K FAULT` for one, as a failure prints it. After `AZPIPE_FAULTS_MINUTES`, no more of them
+//! are begun.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -49,7 +52,8 @@ enum Violation {
     Crashed,
     /// Files that the quiet run does not leave.
     Litter,
-    /// A status without a reason, a reason without the system's, or a message that names a path twice.
+    /// A status without a reason, a reason without the system's, or a message that names a path
+    /// twice.
     Unclear,
 }
 
@@ -78,7 +82,9 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     let next = AtomicUsize::new(0);
     let began = Instant::now();
     let minutes = std::env::var("AZPIPE_FAULTS_MINUTES").ok();
-    let limit = minutes.map(|minutes| Duration::from_secs(60 * minutes.parse::<u64>().expect("a number of minutes")));
+    let limit = minutes.map(|minutes| {
+        Duration::from_secs(60 * minutes.parse::<u64>().expect("a number of minutes"))
+    });
     let outcomes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for (pipe, steps) in &pipes {
@@ -103,7 +109,11 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     let outcomes = outcomes.into_inner().expect("no panic");
     say(&format_table(&pipes[0].1, &outcomes));
     if let (1, [(_, outcome)]) = (chosen.len(), &outcomes[..]) {
-        say(&format!("status {}{}", outcome.status, if outcome.fired { "" } else { ", not reached" }));
+        say(&format!(
+            "status {}{}",
+            outcome.status,
+            if outcome.fired { "" } else { ", not reached" }
+        ));
     }
     let broken: Vec<String> = outcomes
         .iter()
@@ -120,17 +130,23 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     );
 }
 
-/// Orders combinations so that a run that is ended early has tried all kinds: first one of each fault at each place, and then
-/// the same for other files of the kind. Returns how many are of the first kind, too.
+/// Orders combinations so that a run that is ended early has tried all kinds: first one of each
+/// fault at each place, and then the same for other files of the kind. Returns how many are of the
+/// first kind, too.
 fn order(chosen: Vec<Combination>, steps: &[Step]) -> (Vec<Combination>, usize) {
     let mut random = Random::new(&[chosen.len() as u64]);
-    let mut shuffled: Vec<(u64, Combination)> = chosen.into_iter().map(|one| (random.below(u64::MAX), one)).collect();
+    let mut shuffled: Vec<(u64, Combination)> =
+        chosen.into_iter().map(|one| (random.below(u64::MAX), one)).collect();
     shuffled.sort();
     let mut earlier: HashMap<_, usize> = HashMap::new();
     let mut ordered: Vec<(usize, Combination)> = Vec::new();
     for (_, one) in shuffled {
         let step = steps.iter().find(|step| step.filter == one.filter).expect("a step");
-        let place = step.calls.iter().find(|(call, _)| *call == one.call).and_then(|(_, places)| places.get(one.k - 1));
+        let place = step
+            .calls
+            .iter()
+            .find(|(call, _)| *call == one.call)
+            .and_then(|(_, places)| places.get(one.k - 1));
         let nth = earlier.entry((one.filter, one.call, one.fault, place)).or_default();
         ordered.push((*nth, one));
         *nth += 1;
@@ -140,8 +156,14 @@ fn order(chosen: Vec<Combination>, steps: &[Step]) -> (Vec<Combination>, usize) 
     (ordered.into_iter().map(|(_, one)| one).collect(), places)
 }
 
-/// Says how many combinations were tried, how many of them went wrong, and how long the others will take at this pace.
-fn describe_progress(outcomes: &[(Combination, Verdict)], chosen: usize, places: usize, elapsed: Duration) -> String {
+/// Says how many combinations were tried, how many of them went wrong, and how long the others will
+/// take at this pace.
+fn describe_progress(
+    outcomes: &[(Combination, Verdict)],
+    chosen: usize,
+    places: usize,
+    elapsed: Duration,
+) -> String {
     let tried = outcomes.len();
     let wrong = outcomes.iter().filter(|(_, outcome)| !outcome.violations.is_empty()).count();
     let left = elapsed.as_secs_f64() / tried as f64 * (chosen - tried) as f64;
@@ -149,7 +171,10 @@ fn describe_progress(outcomes: &[(Combination, Verdict)], chosen: usize, places:
         true => format!("; {places} are each fault at each place once"),
         false => format!("; each of {places} faults at places has failed once"),
     };
-    format!("{tried} of {chosen} calls failed, {wrong} of them wrong; about {:.0} min left{places}", left / 60.0)
+    format!(
+        "{tried} of {chosen} calls failed, {wrong} of them wrong; about {:.0} min left{places}",
+        left / 60.0
+    )
 }
 
 fn name(one: &Combination) -> String {
@@ -162,14 +187,19 @@ pub fn say(text: &str) {
 }
 
 fn choose(words: &[&str], steps: &[Step]) -> Vec<Combination> {
-    let of_filter = |filter: &str| list_all(steps).into_iter().filter(|one| one.filter == filter).collect::<Vec<_>>();
+    let of_filter = |filter: &str| {
+        list_all(steps).into_iter().filter(|one| one.filter == filter).collect::<Vec<_>>()
+    };
     match words {
         ["all"] => list_all(steps),
         ["all", filter] => of_filter(filter),
-        ["all", filter, call] => of_filter(filter).into_iter().filter(|one| one.call == *call).collect(),
+        ["all", filter, call] => {
+            of_filter(filter).into_iter().filter(|one| one.call == *call).collect()
+        }
         [filter, call, k, fault] => {
             let filter = STEPS.into_iter().find(|known| known == filter).expect("a filter");
-            let (call, faults) = CALLS.into_iter().find(|(known, _)| known == call).expect("a call");
+            let (call, faults) =
+                CALLS.into_iter().find(|(known, _)| known == call).expect("a call");
             let fault = faults.iter().find(|known| *known == fault).expect("a fault of that call");
             vec![Combination { filter, call, k: k.parse().expect("a number"), fault }]
         }
@@ -188,15 +218,21 @@ fn list_all(steps: &[Step]) -> Vec<Combination> {
     for step in steps {
         for ((call, faults), (_, places)) in CALLS.into_iter().zip(&step.calls) {
             for k in 1..=places.len() {
-                all.extend(faults.iter().map(|fault| Combination { filter: step.filter, call, k, fault }));
+                all.extend(faults.iter().map(|fault| Combination {
+                    filter: step.filter,
+                    call,
+                    k,
+                    fault,
+                }));
             }
         }
     }
     all
 }
 
-/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried as often as the many reads,
-/// and each place of a kind as likely as any other, so that the one recipe is tried as often as the many parts.
+/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried
+/// as often as the many reads, and each place of a kind as likely as any other, so that the one
+/// recipe is tried as often as the many parts.
 fn draw(steps: &[Step], seed: u64, number: usize) -> Vec<Combination> {
     let mut random = Random::new(&[seed]);
     let mut kinds = Vec::new();
@@ -234,19 +270,28 @@ fn try_one(pipe: &Pipe, steps: &[Step], one: &Combination) -> Verdict {
         Some(fault) => format!("{} {}-{} {fault}", one.call, one.k, usize::MAX >> 1),
         None => format!("{} {} {}", one.call, one.k, one.fault),
     };
-    let ran = pipe.run(one.filter, &step.input, &[("FAULTS_LOG", log.to_str().expect("UTF-8")), ("FAULTS_AT", &at)]);
+    let ran = pipe.run(
+        one.filter,
+        &step.input,
+        &[("FAULTS_LOG", log.to_str().expect("UTF-8")), ("FAULTS_AT", &at)],
+    );
     let hits = std::fs::read_to_string(&log).unwrap_or_default();
     let hit = hits.lines().next().unwrap_or_default();
-    let mut violation = |violation, why: String| violations.push((violation, format!("{why} ({hit})")));
+    let mut violation =
+        |violation, why: String| violations.push((violation, format!("{why} ({hit})")));
 
     let was_killed = one.fault == "kill" && ran.status == 128 + 9 && !hit.is_empty();
-    if (ran.status >= 128 && !was_killed) || ran.status == 101 || ran.stderr.contains("panicked at") {
+    if (ran.status >= 128 && !was_killed) || ran.status == 101 || ran.stderr.contains("panicked at")
+    {
         violation(Violation::Crashed, format!("status {}: {}", ran.status, ran.stderr.trim_end()));
     } else if ran.status == 0 {
         if comparable_records(&ran) != comparable_records(&step.quiet) {
             violation(
                 Violation::Silent,
-                format!("status 0, other records than the quiet run's: {}", describe_difference(step, &ran)),
+                format!(
+                    "status 0, other records than the quiet run's: {}",
+                    describe_difference(step, &ran)
+                ),
             );
         }
     } else if !was_killed && !is_clear(one, &ran) {
@@ -263,14 +308,20 @@ fn try_one(pipe: &Pipe, steps: &[Step], one: &Combination) -> Verdict {
     };
     let expected = &steps.iter().find(|step| step.filter == "gather").expect("a step");
     let is_quiet = |last: Option<&Outcome>| match last {
-        Some(gathered) => gathered.status == 0 && comparable_records(gathered) == comparable_records(&expected.quiet),
+        Some(gathered) => {
+            gathered.status == 0
+                && comparable_records(gathered) == comparable_records(&expected.quiet)
+        }
         None => true,
     };
     let goal = if one.filter.starts_with("ai-integrate") { &expected.after } else { &step.after };
     if ran.status == 0 {
         let gathered = finish(&ran.stdout);
         if !is_quiet(gathered.as_ref()) {
-            violation(Violation::Silent, format!("status 0, then {:?}", gathered.map(|ran| (ran.status, ran.stderr))));
+            violation(
+                Violation::Silent,
+                format!("status 0, then {:?}", gathered.map(|ran| (ran.status, ran.stderr))),
+            );
         }
         if let Some(why) = find_difference(goal, &Tree::read(&pipe.state())) {
             violation(Violation::Silent, format!("status 0, and {why}"));
@@ -320,7 +371,8 @@ fn is_clear(one: &Combination, ran: &Outcome) -> bool {
         "EPERM" => "Operation not permitted",
         _ => return !ran.stderr.trim().is_empty(),
     };
-    let fails: String = ran.stdout.lines().filter(|line| line.contains("\"type\":\"fail\"")).collect();
+    let fails: String =
+        ran.stdout.lines().filter(|line| line.contains("\"type\":\"fail\"")).collect();
     // The HDF5 library does not say why it can't look at a file that it has opened.
     let all = ran.stderr.clone() + &fails;
     all.contains(said) || all.contains("can't retrieve stat info for file")
@@ -328,21 +380,31 @@ fn is_clear(one: &Combination, ran: &Outcome) -> bool {
 
 /// Returns a message about the first file that differs from the goal; `None` if there is none.
 ///
-/// Text files have to be the same to the byte, but for the line of a report that says when it was written. HDF5 files hold
-/// that time, too: their data's digest is compared by the records. Matrices are a cache, which may be missing. Digests of
-/// exports include those of the contents before.
+/// Text files have to be the same to the byte, but for the line of a report that says when it was
+/// written. HDF5 files hold that time, too: their data's digest is compared by the records.
+/// Matrices are a cache, which may be missing. Digests of exports include those of the contents
+/// before.
 pub fn find_difference(goal: &Tree, found: &Tree) -> Option<String> {
-    let extension = |name: &Path| name.extension().unwrap_or_default().to_string_lossy().into_owned();
-    let files = goal.0.iter().filter(|(name, content)| content.is_some() && extension(name) != "matrix");
+    let extension =
+        |name: &Path| name.extension().unwrap_or_default().to_string_lossy().into_owned();
+    let files =
+        goal.0.iter().filter(|(name, content)| content.is_some() && extension(name) != "matrix");
     files.into_iter().find_map(|(name, content)| match (found.0.get(name), &*extension(name)) {
         (None, _) => Some(format!("{} is missing", name.display())),
         (Some(_), "h5" | "nxs" | "damaged") => None,
         (Some(_), "json") if name.starts_with("out/.azpipe/exports") => None,
         (Some(there), "html") if without_time(there).eq(without_time(content)) => None,
         (Some(there), _) => (there != content).then(|| {
-            let pair = without_time(there).zip(without_time(content)).find(|(found, expected)| found != expected);
+            let pair = without_time(there)
+                .zip(without_time(content))
+                .find(|(found, expected)| found != expected);
             let (found, expected) = pair.unwrap_or_default();
-            format!("{} is another: {:?} in place of {:?}", name.display(), cut(found), cut(expected))
+            format!(
+                "{} is another: {:?} in place of {:?}",
+                name.display(),
+                cut(found),
+                cut(expected)
+            )
         }),
     })
 }
@@ -361,18 +423,29 @@ fn without_time(content: &Option<Vec<u8>>) -> impl Iterator<Item = &[u8]> {
 /// Returns a message that names files which the goal does not have; `None` if there are none.
 pub fn find_leftover_files(goal: &Tree, found: &Tree) -> Option<String> {
     let known = goal.files();
-    let more: Vec<String> =
-        found.files().into_iter().filter(|name| !known.contains(name)).map(|name| name.display().to_string()).collect();
+    let more: Vec<String> = found
+        .files()
+        .into_iter()
+        .filter(|name| !known.contains(name))
+        .map(|name| name.display().to_string())
+        .collect();
     (!more.is_empty()).then(|| format!("there is {}", more.join(", ")))
 }
 
 fn describe_difference(step: &Step, ran: &Outcome) -> String {
     let (expected, found) = (comparable_records(&step.quiet), comparable_records(ran));
-    let cut =
-        |line: Option<&String>| line.map_or_else(|| "nothing".to_owned(), |line| line.chars().take(3000).collect());
+    let cut = |line: Option<&String>| {
+        line.map_or_else(|| "nothing".to_owned(), |line| line.chars().take(3000).collect())
+    };
     let first = found.iter().find(|line| !expected.contains(line));
     let lost = expected.iter().find(|line| !found.contains(line));
-    format!("{} records in place of {}\n  found {}\n  expected {}", found.len(), expected.len(), cut(first), cut(lost))
+    format!(
+        "{} records in place of {}\n  found {}\n  expected {}",
+        found.len(),
+        expected.len(),
+        cut(first),
+        cut(lost)
+    )
 }
 
 /// Returns the combinations and their outcomes, by filter and call, as a table in Markdown.
@@ -382,12 +455,15 @@ fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
         let filter = STEPS.iter().position(|known| *known == one.filter).expect("a filter");
         let call = CALLS.iter().position(|(known, _)| *known == one.call).expect("a call");
         let row = rows.entry((filter, call)).or_default();
-        let has = |violation: Violation| usize::from(outcome.violations.iter().any(|(found, _)| *found == violation));
+        let has = |violation: Violation| {
+            usize::from(outcome.violations.iter().any(|(found, _)| *found == violation))
+        };
         row[0] += usize::from(outcome.fired);
         row[1] += usize::from(outcome.fired && outcome.status == 0);
         row[2] += usize::from(outcome.fired && outcome.status != 0 && outcome.status < 128);
         row[3] += usize::from(outcome.fired && outcome.status == 137);
-        let violations = [Violation::Silent, Violation::Crashed, Violation::Litter, Violation::Unclear];
+        let violations =
+            [Violation::Silent, Violation::Crashed, Violation::Litter, Violation::Unclear];
         for (place, violation) in row[4..].iter_mut().zip(violations) {
             *place += has(violation);
         }
@@ -399,7 +475,13 @@ fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
     for ((filter, call), row) in rows {
         let quiet = steps[filter].calls[call].1.len();
         let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "| {} | {} | {quiet} | {} |", STEPS[filter], CALLS[call].0, cells.join(" | "));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {quiet} | {} |",
+            STEPS[filter],
+            CALLS[call].0,
+            cells.join(" | ")
+        );
     }
     text
 }
@@ -409,6 +491,7 @@ pub fn new_seed() -> u64 {
     if let Ok(seed) = std::env::var("AZPIPE_SEED") {
         return seed.parse().expect("AZPIPE_SEED is a number");
     }
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     Random::new(&[now.as_nanos() as u64]).below(1_000_000)
 }

@@ -1,8 +1,8 @@
-//! Faults of storage: every call to the file system fails once, power is lost at any moment, and random faults hit a
-//! long run. Afterwards the bytes are those of a run without faults.
+//! Faults of storage: every call to the file system fails once, power is lost at any moment, and
+//! random faults hit a long run. Afterwards the bytes are those of a run without faults.
 //!
-//! `scripts/chaos` runs the long forms. Random choices are printed with their seed, and an environment variable replays
-//! them.
+//! `scripts/chaos` runs the long forms. Random choices are printed with their seed, and an
+//! environment variable replays them.
 
 mod chaos;
 mod every_call;

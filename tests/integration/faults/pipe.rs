@@ -1,4 +1,5 @@
-//! A pipe of 20 tasks, run step by step over what the filter before it said, each from the files as they were then.
+//! A pipe of 20 tasks, run step by step over what the filter before it said, each from the files as
+//! they were then.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -13,13 +14,21 @@ use tempfile::TempDir;
 use super::state::Tree;
 use crate::support::{Outcome, exit_status, fault_shim, files_below, program};
 
-/// The steps of a pipe, in the order in which they are run: ai-integrate also where all is done, and gather also over what
-/// it finds below the output.
-pub const PIPE: [&str; 7] =
-    ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "ai-integrate-again", "gather", "gather-from"];
+/// The steps of a pipe, in the order in which they are run: ai-integrate also where all is done,
+/// and gather also over what it finds below the output.
+pub const PIPE: [&str; 7] = [
+    "scan-find",
+    "plan-split",
+    "slurm-emit",
+    "ai-integrate",
+    "ai-integrate-again",
+    "gather",
+    "gather-from",
+];
 
-/// The steps of a pipe, and more runs of its filters: a search that follows until nothing changes; gather with an average,
-/// exports, a plot and a report, where the final is damaged; and gather that removes what a replaced result left.
+/// The steps of a pipe, and more runs of its filters: a search that follows until nothing changes;
+/// gather with an average, exports, a plot and a report, where the final is damaged; and gather
+/// that removes what a replaced result left.
 pub const STEPS: [&str; 10] = [
     "scan-find",
     "plan-split",
@@ -40,8 +49,17 @@ fn filter_of(step: &str) -> &'static str {
 }
 
 /// Fields that differ from run to run, or say how much of the work was done before.
-const VOLATILE: [&str; 9] =
-    ["seconds", "host", "decode_path", "skipped", "read_bytes", "part_digest", "engine", "device", "sent_bytes"];
+const VOLATILE: [&str; 9] = [
+    "seconds",
+    "host",
+    "decode_path",
+    "skipped",
+    "read_bytes",
+    "part_digest",
+    "engine",
+    "device",
+    "sent_bytes",
+];
 
 /// Returns the records of a run without the fields that differ from run to run, sorted.
 pub fn comparable_records(outcome: &Outcome) -> Vec<String> {
@@ -65,12 +83,13 @@ pub struct Step {
     pub before: Tree,
     pub after: Tree,
     pub quiet: Outcome,
-    /// The places of each kind of call in a quiet run, in order. The filter and its worker process count for themselves; of
-    /// calls with the same number, one is here.
+    /// The places of each kind of call in a quiet run, in order. The filter and its worker process
+    /// count for themselves; of calls with the same number, one is here.
     pub calls: Vec<(&'static str, Vec<Place>)>,
 }
 
-/// Kind of file that a call is about. Two calls at one place differ only in which of many like files they are about.
+/// Kind of file that a call is about. Two calls at one place differ only in which of many like
+/// files they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Path, with `#` for each number; empty for a call without one.
@@ -79,7 +98,8 @@ pub struct Place {
     nth: usize,
 }
 
-/// A dataset with its results, in memory where the machine has such a place: a full matrix writes them often.
+/// A dataset with its results, in memory where the machine has such a place: a full matrix writes
+/// them often.
 pub struct Pipe {
     directory: TempDir,
     data: Dataset,
@@ -91,7 +111,10 @@ impl Pipe {
     pub fn new(tasks: usize) -> Self {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let directory = tempfile::Builder::new().prefix("azpipe-faults-").tempdir_in(place).expect("a directory");
+        let directory = tempfile::Builder::new()
+            .prefix("azpipe-faults-")
+            .tempdir_in(place)
+            .expect("a directory");
         let top = fs::canonicalize(directory.path()).expect("a path").join("site");
         fs::create_dir_all(top.join("io")).expect("a directory");
         let detector = sample::Detector::named("pilatus-100k").expect("a detector of the sample");
@@ -113,7 +136,8 @@ impl Pipe {
         Self { directory, data, tasks }
     }
 
-    /// The directory in which calls can fail: data, results, and what the filters read and write as streams.
+    /// The directory in which calls can fail: data, results, and what the filters read and write as
+    /// streams.
     pub fn top(&self) -> PathBuf {
         fs::canonicalize(self.directory.path()).expect("a path").join("site")
     }
@@ -143,12 +167,14 @@ impl Pipe {
                     .args(["--npt", "50", "--by", "frames=1"])
             }
             "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
-            // An OpenCL driver may end the process if it can't have a thread: PoCL does. Without its closing line, what
-            // ai-integrate writes to stderr is a message.
+            // An OpenCL driver may end the process if it can't have a thread: PoCL does. Without
+            // its closing line, what ai-integrate writes to stderr is a message.
             "ai-integrate" | "ai-integrate-again" => {
                 command.args(["--threads", "1", "--engine", "cpu", "--progress", "none"])
             }
-            "scan-find-follow" => command.args(["--follow=0.05", "--until-idle=0"]).arg(&self.data.raw),
+            "scan-find-follow" => {
+                command.args(["--follow=0.05", "--until-idle=0"]).arg(&self.data.raw)
+            }
             "gather-from" => command.arg("--from").arg(state.join("out")),
             "gather-exports" => command
                 .args(["--export", "xye,dat,csv,fxye,nxazint", "--average", "mean,5", "--plot"])
@@ -161,16 +187,28 @@ impl Pipe {
         command
     }
 
-    /// Runs a step over `input`. Its streams are files below the top, so that reading and writing them can fail, too.
+    /// Runs a step over `input`. Its streams are files below the top, so that reading and writing
+    /// them can fail, too.
     pub fn run(&self, step: &str, input: &str, environment: &[(&str, &str)]) -> Outcome {
         self.run_with(step, &[], input, environment)
     }
 
     /// Runs a step with more arguments.
-    fn run_with(&self, step: &str, arguments: &[&str], input: &str, environment: &[(&str, &str)]) -> Outcome {
+    fn run_with(
+        &self,
+        step: &str,
+        arguments: &[&str],
+        input: &str,
+        environment: &[(&str, &str)],
+    ) -> Outcome {
         let io = self.top().join("io");
-        // Below the directory that is watched, the record itself is a change of which the system tells.
-        let stdout = if step == "scan-find-follow" { self.data.raw.join("scans.jsonl") } else { io.join("stdout") };
+        // Below the directory that is watched, the record itself is a change of which the system
+        // tells.
+        let stdout = if step == "scan-find-follow" {
+            self.data.raw.join("scans.jsonl")
+        } else {
+            io.join("stdout")
+        };
         fs::write(io.join("stdin"), input).expect("a file");
         let stderr = self.directory.path().join("stderr");
         let mut command = self.command(step);
@@ -182,7 +220,8 @@ impl Pipe {
             fault_shim::preload(&mut command, &self.top()).envs(environment.iter().copied());
         }
         let status = command.status().expect("the filter starts");
-        let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).expect("a file")).into_owned();
+        let text =
+            |path: &Path| String::from_utf8_lossy(&fs::read(path).expect("a file")).into_owned();
         Outcome { status: exit_status(status), stdout: text(&stdout), stderr: text(&stderr) }
     }
 
@@ -190,7 +229,8 @@ impl Pipe {
     pub fn quiet(&self, names: &[&'static str]) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         for filter in names.iter().copied() {
-            let find = |filter: &str| steps.iter().find(|step| step.filter == filter).expect("a step");
+            let find =
+                |filter: &str| steps.iter().find(|step| step.filter == filter).expect("a step");
             let input = match filter {
                 "scan-find" | "scan-find-follow" | "gather-from" | "gather-clean" => String::new(),
                 "plan-split" => find("scan-find").quiet.stdout.clone(),
@@ -213,15 +253,26 @@ impl Pipe {
             let ran = self.run(filter, &input, &[("FAULTS_LOG", log), ("FAULTS_COUNT", "1")]);
             assert_eq!(ran.status, 0, "{filter}: {}", ran.stderr);
             let calls = fs::read_to_string(self.log()).expect("the shim was loaded, and counted");
-            let calls = fault_shim::CALLS.iter().map(|(call, _)| (*call, find_places(&calls, call))).collect();
-            steps.push(Step { filter, input, before, after: Tree::read(&self.state()), quiet: ran, calls });
+            let calls = fault_shim::CALLS
+                .iter()
+                .map(|(call, _)| (*call, find_places(&calls, call)))
+                .collect();
+            steps.push(Step {
+                filter,
+                input,
+                before,
+                after: Tree::read(&self.state()),
+                quiet: ran,
+                calls,
+            });
         }
         let tasks = steps[1].quiet.stdout.lines().count();
         assert_eq!(tasks, self.tasks, "a task a frame");
         steps
     }
 
-    /// Makes the final of results whose parts are kept, and then that of other settings in its place.
+    /// Makes the final of results whose parts are kept, and then that of other settings in its
+    /// place.
     fn replace_result(&self, found: &Step, integrated: &Step) {
         let run = |step: &str, arguments: &[&str], input: &str| {
             let ran = self.run_with(step, arguments, input, &[]);
@@ -229,7 +280,8 @@ impl Pipe {
             ran.stdout
         };
         run("gather", &["--keep-parts"], &integrated.quiet.stdout);
-        let planned = run("plan-split", &["--replace", "--polarization", "0.95"], &found.quiet.stdout);
+        let planned =
+            run("plan-split", &["--replace", "--polarization", "0.95"], &found.quiet.stdout);
         let results = run("ai-integrate", &[], &planned);
         run("gather", &["--keep-parts"], &results);
     }
@@ -238,7 +290,9 @@ impl Pipe {
 /// Returns the files before gather, with a final whose data was damaged later.
 fn with_damaged_final(gather: &Step) -> Tree {
     let mut tree = gather.before.clone();
-    let is_final = |name: &Path| name.extension().is_some_and(|end| end == "h5") && !gather.before.0.contains_key(name);
+    let is_final = |name: &Path| {
+        name.extension().is_some_and(|end| end == "h5") && !gather.before.0.contains_key(name)
+    };
     let (name, content) = gather.after.0.iter().find(|(name, _)| is_final(name)).expect("a final");
     let mut bytes = content.clone().expect("a file");
     let middle = bytes.len() / 2;

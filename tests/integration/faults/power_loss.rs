@@ -1,11 +1,11 @@
-//! Power is lost at any call of any filter: each state that POSIX allows the files to be in then is made, and the pipe
-//! goes on from it.
+//! Power is lost at any call of any filter: each state that POSIX allows the files to be in then is
+//! made, and the pipe goes on from it.
 //!
-//! Each of them holds whatever a filter had already reported. A run on any of them has the quiet run's bytes, and leaves no
-//! more files. gather alone never says that damage is a success.
+//! Each of them holds whatever a filter had already reported. A run on any of them has the quiet
+//! run's bytes, and leaves no more files. gather alone never says that damage is a success.
 //!
-//! `AZPIPE_POWER` is `SEED` or `SEED NUMBER` for a sample of the states, `all` for all of them, or `FILTER POINT LOSS` for
-//! one, as a failure prints it.
+//! `AZPIPE_POWER` is `SEED` or `SEED NUMBER` for a sample of the states, `all` for all of them, or
+//! `FILTER POINT LOSS` for one, as a failure prints it.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -26,8 +26,8 @@ const TASKS: usize = 3;
 /// How many states a sample has.
 const SAMPLE: usize = 120;
 
-/// A state of the files after a loss of power: indices of the step, of the call before it, and of the way in which pending changes
-/// were lost.
+/// A state of the files after a loss of power: indices of the step, of the call before it, and of
+/// the way in which pending changes were lost.
 type LostState = (usize, usize, usize);
 
 #[test]
@@ -66,15 +66,25 @@ fn trace_all(pipe: &Pipe, steps: &[Step]) -> Vec<Trace> {
         step.before.write(&pipe.state());
         let file = pipe.log().with_extension("trace");
         let _ = std::fs::remove_file(&file);
-        let ran = pipe.run(step.filter, &step.input, &[("FAULTS_TRACE", file.to_str().expect("UTF-8"))]);
+        let ran =
+            pipe.run(step.filter, &step.input, &[("FAULTS_TRACE", file.to_str().expect("UTF-8"))]);
         assert_eq!(ran.status, 0, "{}: {}", step.filter, ran.stderr);
         let bytes = std::fs::read(&file).unwrap_or_default();
         traces.push(Trace::parse(&bytes, &pipe.state(), step.before.clone()));
         let trace = traces.last().expect("one");
-        assert_eq!(trace.stdout_at(trace.ops.len()), ran.stdout, "{}: all that it said is in the trace", step.filter);
+        assert_eq!(
+            trace.stdout_at(trace.ops.len()),
+            ran.stdout,
+            "{}: all that it said is in the trace",
+            step.filter
+        );
         // The last state is that of the files.
         let all = &trace.losses(trace.ops.len(), || true)[1];
-        assert!(trace.state_after(all) == Tree::read(&pipe.state()), "{}: the trace misses something", step.filter);
+        assert!(
+            trace.state_after(all) == Tree::read(&pipe.state()),
+            "{}: the trace misses something",
+            step.filter
+        );
     }
     traces
 }
@@ -84,11 +94,15 @@ fn losses(traces: &[Trace], step: usize, point: usize) -> Vec<Loss> {
     traces[step].losses(point, || random.below(2) == 0)
 }
 
-/// The states to try, and of how many. Of all, those that differ in the content of temporary files alone are one.
+/// The states to try, and of how many. Of all, those that differ in the content of temporary files
+/// alone are one.
 fn choose(words: &[&str], steps: &[Step], traces: &[Trace]) -> (Vec<LostState>, usize) {
     if let [filter, point, loss] = words {
         let step = steps.iter().position(|step| step.filter == *filter).expect("a filter");
-        return (vec![(step, point.parse().expect("a number"), loss.parse().expect("a number"))], 1);
+        return (
+            vec![(step, point.parse().expect("a number"), loss.parse().expect("a number"))],
+            1,
+        );
     }
     let mut places = Vec::new();
     for (step, trace) in traces.iter().enumerate().filter(|(_, trace)| !trace.ops.is_empty()) {
@@ -103,7 +117,9 @@ fn choose(words: &[&str], steps: &[Step], traces: &[Trace]) -> (Vec<LostState>, 
     }
     let seed = words.first().map_or_else(new_seed, |seed| seed.parse().expect("a seed"));
     let number = words.get(1).map_or(SAMPLE, |number| number.parse().expect("a number"));
-    say(&format!("{number} states after a loss of power, chosen by AZPIPE_POWER='{seed} {number}'"));
+    say(&format!(
+        "{number} states after a loss of power, chosen by AZPIPE_POWER='{seed} {number}'"
+    ));
     let mut random = Random::new(&[seed]);
     let (mut seen, mut chosen) = (HashSet::new(), Vec::new());
     let all = places.len();
@@ -127,7 +143,12 @@ fn hash_state(traces: &[Trace], (step, point, loss): LostState) -> u64 {
     hasher.finish()
 }
 
-fn try_one(pipe: &Pipe, steps: &[Step], traces: &[Trace], (number, point, loss): LostState) -> Result<(), String> {
+fn try_one(
+    pipe: &Pipe,
+    steps: &[Step],
+    traces: &[Trace],
+    (number, point, loss): LostState,
+) -> Result<(), String> {
     let (step, trace) = (&steps[number], &traces[number]);
     let lost = &losses(traces, number, point)[loss];
     let state = trace.state_after(lost);
@@ -156,12 +177,17 @@ fn try_one(pipe: &Pipe, steps: &[Step], traces: &[Trace], (number, point, loss):
     if step.filter.starts_with("gather") {
         let anew = count_repeated_tasks(&again);
         if anew > 0 {
-            return Err(format!("{anew} tasks are integrated again that were done before gather began"));
+            return Err(format!(
+                "{anew} tasks are integrated again that were done before gather began"
+            ));
         }
     }
     let last = pipe.run("gather", &again.stdout, &[]);
     if last.status != 0 || comparable_records(&last) != comparable_records(&gathered.quiet) {
-        return Err(format!("gather again: status {}: {}{}", last.status, last.stderr, last.stdout));
+        return Err(format!(
+            "gather again: status {}: {}{}",
+            last.status, last.stderr, last.stdout
+        ));
     }
     compare(&gathered.after, &Tree::read(&pipe.state()))
 }
@@ -193,7 +219,9 @@ fn check_reported_files(top: &Path, told: &str, state: &Tree, end: &Tree) -> Res
             "summary" => text("final"),
             _ => continue,
         };
-        let name = Path::new(&path).strip_prefix(top).map_err(|_| format!("{path}: not below {}", top.display()))?;
+        let name = Path::new(&path)
+            .strip_prefix(top)
+            .map_err(|_| format!("{path}: not below {}", top.display()))?;
         if !state.0.contains_key(name) || state.0.get(name) != end.0.get(name) {
             return Err(format!("told before it was durable: {path} for {}", text("type")));
         }

@@ -16,8 +16,14 @@ fn a_scan_whose_mask_can_not_be_read_now_can_be_tried_again() {
     fs::write(masks.join("mask.npy"), npy("|u1", [195, 487], &[0; 195 * 487])).unwrap();
     let (mask, out) = (masks.join("mask.npy"), workspace.path("out"));
     let (poni, scans) = (workspace.data.poni.clone(), std::mem::take(&mut workspace.scans));
-    let plan =
-        ["--poni".as_ref(), poni.as_os_str(), "--mask".as_ref(), mask.as_os_str(), "--out".as_ref(), out.as_os_str()];
+    let plan = [
+        "--poni".as_ref(),
+        poni.as_os_str(),
+        "--mask".as_ref(),
+        mask.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ];
     let run = |filter: &str, arguments: &[&OsStr], input: &str, fault: &str| -> Outcome {
         let mut command = Command::new(program(filter));
         fault_shim::preload(command.args(arguments), &masks).env("FAULTS_AT", fault);
@@ -28,7 +34,8 @@ fn a_scan_whose_mask_can_not_be_read_now_can_be_tried_again() {
         let ran = run("plan-split", &plan, &scans, &format!("open {k} EIO"));
         let fails = ran.records("fail");
         assert!(fails.iter().all(|fail| fail["retryable"] == true), "open {k}: {ran:?}");
-        // The recipe is checked before the first scan, and for the first scan of a layout. The second scan asks again.
+        // The recipe is checked before the first scan, and for the first scan of a layout. The
+        // second scan asks again.
         assert_eq!(
             (fails.len(), ran.records("task").is_empty()),
             (usize::from(ran.status == 1), ran.status == 2),

@@ -51,6 +51,10 @@ impl Tree {
 
     /// The names of all files.
     pub fn files(&self) -> Vec<&Path> {
-        self.0.iter().filter(|(_, content)| content.is_some()).map(|(name, _)| name.as_path()).collect()
+        self.0
+            .iter()
+            .filter(|(_, content)| content.is_some())
+            .map(|(name, _)| name.as_path())
+            .collect()
     }
 }

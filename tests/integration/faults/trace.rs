@@ -1,4 +1,5 @@
-//! The changes that a filter made to its files, call by call, and the states of the files that a loss of power may leave.
+//! The changes that a filter made to its files, call by call, and the states of the files that a
+//! loss of power may leave.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,9 @@ impl Op {
 
     fn describe(&self) -> String {
         match self {
-            Self::Write(object, at, bytes) => format!("write of file {object}: {} bytes at {at}", bytes.len()),
+            Self::Write(object, at, bytes) => {
+                format!("write of file {object}: {} bytes at {at}", bytes.len())
+            }
             Self::Stdout(bytes) => format!("stdout: {} bytes", bytes.len()),
             other => format!("{other:?}"),
         }
@@ -45,13 +48,17 @@ impl Op {
     /// Returns whether this change is durable once `sync` has returned.
     fn is_kept_by(&self, sync: &Self) -> bool {
         match (self, sync) {
-            (Self::Write(object, ..) | Self::Truncate(object, _), Self::SyncFile(synced)) => object == synced,
-            (Self::Create(path, _) | Self::MakeDirectory(path) | Self::Unlink(path), Self::SyncDirectory(synced)) => {
-                path.parent() == Some(synced)
+            (Self::Write(object, ..) | Self::Truncate(object, _), Self::SyncFile(synced)) => {
+                object == synced
             }
-            (Self::Rename(_, to, _) | Self::RenameDirectory(_, to), Self::SyncDirectory(synced)) => {
-                to.parent() == Some(synced)
-            }
+            (
+                Self::Create(path, _) | Self::MakeDirectory(path) | Self::Unlink(path),
+                Self::SyncDirectory(synced),
+            ) => path.parent() == Some(synced),
+            (
+                Self::Rename(_, to, _) | Self::RenameDirectory(_, to),
+                Self::SyncDirectory(synced),
+            ) => to.parent() == Some(synced),
             _ => false,
         }
     }
@@ -105,15 +112,22 @@ impl Trace {
         (0..point).filter(is_pending).collect()
     }
 
-    /// The ways in which a loss of power at `point` may leave the changes that are pending: none of them, all, names
-    /// without data, data without names, lengths without data, a last write torn, all but one, one alone, and some by
-    /// chance.
+    /// The ways in which a loss of power at `point` may leave the changes that are pending: none of
+    /// them, all, names without data, data without names, lengths without data, a last write torn,
+    /// all but one, one alone, and some by chance.
     pub fn losses(&self, point: usize, mut chance: impl FnMut() -> bool) -> Vec<Loss> {
         let pending = self.pending(point);
-        let of_kind = |data: bool| pending.iter().copied().filter(|index| self.ops[*index].is_data() == data).collect();
+        let of_kind = |data: bool| {
+            pending.iter().copied().filter(|index| self.ops[*index].is_data() == data).collect()
+        };
         let all: BTreeSet<usize> = pending.iter().copied().collect();
         let whole = |kept: BTreeSet<usize>| Loss { point, kept, zeroed: false, torn: None };
-        let mut losses = vec![whole(BTreeSet::new()), whole(all.clone()), whole(of_kind(false)), whole(of_kind(true))];
+        let mut losses = vec![
+            whole(BTreeSet::new()),
+            whole(all.clone()),
+            whole(of_kind(false)),
+            whole(of_kind(true)),
+        ];
         losses.push(Loss { zeroed: true, ..whole(all.clone()) });
         let last = pending.iter().copied().rfind(|index| matches!(self.ops[*index], Op::Write(..)));
         losses.extend(last.map(|torn| Loss { torn: Some(torn), ..whole(all.clone()) }));
@@ -123,7 +137,8 @@ impl Trace {
             losses.push(whole(others));
             losses.push(whole(BTreeSet::from([*index])));
         }
-        losses.extend((0..4).map(|_| whole(pending.iter().copied().filter(|_| chance()).collect())));
+        losses
+            .extend((0..4).map(|_| whole(pending.iter().copied().filter(|_| chance()).collect())));
         losses
     }
 
@@ -154,9 +169,12 @@ impl Trace {
                     names.insert(to.clone(), Some(*object));
                 }
                 Op::RenameDirectory(from, to) => {
-                    names = names.into_iter().map(|(name, is)| (moved(name, from, to), is)).collect()
+                    names =
+                        names.into_iter().map(|(name, is)| (moved(name, from, to), is)).collect()
                 }
-                Op::Truncate(object, len) => contents.entry(*object).or_default().resize(*len as usize, 0),
+                Op::Truncate(object, len) => {
+                    contents.entry(*object).or_default().resize(*len as usize, 0)
+                }
                 Op::Write(object, at, bytes) => {
                     let len = if loss.torn == Some(index) { bytes.len() / 2 } else { bytes.len() };
                     let content = contents.entry(*object).or_default();
@@ -173,7 +191,9 @@ impl Trace {
         }
         // A name is there if all directories above it are.
         let is_there = |path: &Path| {
-            path.ancestors().skip(1).all(|above| above.as_os_str().is_empty() || names.get(above) == Some(&None))
+            path.ancestors()
+                .skip(1)
+                .all(|above| above.as_os_str().is_empty() || names.get(above) == Some(&None))
         };
         let there = names.iter().filter(|(name, _)| is_there(name));
         let content = |object: &FileId| contents.get(object).cloned().unwrap_or_default();
@@ -185,7 +205,10 @@ impl Trace {
         let pending: BTreeSet<usize> = self.pending(loss.point).into_iter().collect();
         let lost = pending.iter().filter(|index| !loss.kept.contains(index));
         let lines = lost.map(|index| format!("  lost: {}", self.ops[*index].describe()));
-        let last = loss.point.checked_sub(1).map(|index| format!("  power lost after: {}", self.ops[index].describe()));
+        let last = loss
+            .point
+            .checked_sub(1)
+            .map(|index| format!("  power lost after: {}", self.ops[index].describe()));
         let mut lines: Vec<String> = last.into_iter().chain(lines).take(12).collect();
         lines.extend(loss.zeroed.then(|| "  writes that were not durable are zeros".to_owned()));
         lines.extend(loss.torn.map(|index| format!("  torn: {}", self.ops[index].describe())));
@@ -194,8 +217,9 @@ impl Trace {
 
     /// Returns the bytes that were on the standard output at `point`.
     pub fn stdout_at(&self, point: usize) -> String {
-        let written =
-            self.ops[..point].iter().filter_map(|op| if let Op::Stdout(bytes) = op { Some(&bytes[..]) } else { None });
+        let written = self.ops[..point]
+            .iter()
+            .filter_map(|op| if let Op::Stdout(bytes) = op { Some(&bytes[..]) } else { None });
         String::from_utf8(written.collect::<Vec<_>>().concat()).expect("UTF-8")
     }
 }
@@ -263,7 +287,11 @@ impl Parser<'_> {
             }
             "write" => match self.open.get(&fd()) {
                 Some(Open::File(object)) => {
-                    self.ops.push(Op::Write(*object, words[1].parse().expect("an offset"), data.to_owned()));
+                    self.ops.push(Op::Write(
+                        *object,
+                        words[1].parse().expect("an offset"),
+                        data.to_owned(),
+                    ));
                 }
                 Some(Open::Output) => self.ops.push(Op::Stdout(data.to_owned())),
                 _ => (),
@@ -285,7 +313,11 @@ impl Parser<'_> {
                     self.names.insert(to.clone(), object);
                     self.ops.push(Op::Rename(from, to, object));
                 } else {
-                    self.names = self.names.drain().map(|(name, object)| (moved(name, &from, &to), object)).collect();
+                    self.names = self
+                        .names
+                        .drain()
+                        .map(|(name, object)| (moved(name, &from, &to), object))
+                        .collect();
                     self.ops.push(Op::RenameDirectory(from, to));
                 }
             }
@@ -327,13 +359,17 @@ mod tests {
 
     fn state(trace: &Trace, point: usize, kept: &[usize]) -> Vec<(String, Option<Vec<u8>>)> {
         let loss = Loss { point, kept: kept.iter().copied().collect(), zeroed: false, torn: None };
-        trace.state_after(&loss).0.into_iter().map(|(name, content)| (name.display().to_string(), content)).collect()
+        trace
+            .state_after(&loss)
+            .0
+            .into_iter()
+            .map(|(name, content)| (name.display().to_string(), content))
+            .collect()
     }
 
     #[test]
     fn only_what_was_synced_is_sure_to_stay() {
-        let calls =
-            "open 5 1 0 /s/a.tmp\nwrite 5 0 3\nabcfsync 5\nrename /s/a.tmp\t/s/a\nopen 6 0 0 /s\nfsync 6\nclose 6\n";
+        let calls = "open 5 1 0 /s/a.tmp\nwrite 5 0 3\nabcfsync 5\nrename /s/a.tmp\t/s/a\nopen 6 0 0 /s\nfsync 6\nclose 6\n";
         let trace = Trace::parse(calls.as_bytes(), Path::new("/s"), Tree::default());
         assert_eq!(trace.ops.len(), 5, "{:?}", trace.ops);
         assert_eq!(state(&trace, 3, &[]), [], "its name is not synced");

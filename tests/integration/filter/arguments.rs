@@ -11,7 +11,11 @@ use crate::support::{feed, lines, program};
 fn version_is_name_and_version() {
     for filter in FILTERS {
         let place = directory_with_poni();
-        let done = filter.command_without_arguments(place.path()).arg("--version").output().expect("it ends");
+        let done = filter
+            .command_without_arguments(place.path())
+            .arg("--version")
+            .output()
+            .expect("it ends");
         assert_eq!(lines(&done.stdout), [format!("{} {}", filter.name, env!("CARGO_PKG_VERSION"))]);
         assert_eq!(done.status.code(), Some(0));
     }
@@ -22,7 +26,8 @@ fn help_is_short_or_long() {
     for filter in FILTERS {
         let place = directory_with_poni();
         let help = |flag: &str| {
-            let done = filter.command_without_arguments(place.path()).arg(flag).output().expect("it ends");
+            let done =
+                filter.command_without_arguments(place.path()).arg(flag).output().expect("it ends");
             assert_eq!(done.status.code(), Some(0), "{filter:?}");
             lines(&done.stdout).join("\n")
         };
@@ -30,7 +35,15 @@ fn help_is_short_or_long() {
         // By words: the short one has columns, and pads them.
         let words = |text: &str| text.split_whitespace().count();
         assert!(words(&short) < words(&long), "{filter:?}");
-        for flag in ["--quiet", "--verbose", "--progress", "--help", "--version", "--fail-fast", "--line-buffered"] {
+        for flag in [
+            "--quiet",
+            "--verbose",
+            "--progress",
+            "--help",
+            "--version",
+            "--fail-fast",
+            "--line-buffered",
+        ] {
             assert!(short.contains(flag) && long.contains(flag), "{filter:?}: {flag}");
         }
     }
@@ -50,15 +63,23 @@ fn a_wrong_flag_is_answered_with_what_to_try() {
 
 #[test]
 fn files_are_read_in_the_order_given_whatever_they_are_called() {
-    let names: [&[u8]; 7] =
-        [b"plain", b"two words", b"it's \"$HOME\"", b"line\nbreak", b"-x", b"\xff\xfe.jsonl", b"50%*?"];
+    let names: [&[u8]; 7] = [
+        b"plain",
+        b"two words",
+        b"it's \"$HOME\"",
+        b"line\nbreak",
+        b"-x",
+        b"\xff\xfe.jsonl",
+        b"50%*?",
+    ];
     for filter in READERS {
         let place = directory_with_poni();
         let note = |index: usize| format!(r#"{{"type":"note","id":"{index}"}}"#);
         let mut command = filter.command(place.path());
         command.arg("--");
         for (index, name) in names.iter().enumerate() {
-            std::fs::write(place.path().join(OsStr::from_bytes(name)), note(index) + "\n").expect("a file");
+            std::fs::write(place.path().join(OsStr::from_bytes(name)), note(index) + "\n")
+                .expect("a file");
             command.arg(OsStr::from_bytes(name));
         }
         command.arg("-");
@@ -76,7 +97,10 @@ fn a_bad_line_is_known_by_its_file_in_one_line() {
         std::fs::write(place.path().join("a\nb.jsonl"), "bad\n").expect("a file");
         let done = feed(filter.in_shell(place.path(), "exec \"$@\" $'a\\nb.jsonl'"), b"");
         assert_eq!(lines(&done.stdout).len(), 1, "{done:?}");
-        assert!(lines(&done.stderr)[0].starts_with(&format!("{}: a\\nb.jsonl:1: ", filter.name)), "{done:?}");
+        assert!(
+            lines(&done.stderr)[0].starts_with(&format!("{}: a\\nb.jsonl:1: ", filter.name)),
+            "{done:?}"
+        );
     }
 }
 
@@ -91,7 +115,11 @@ fn a_file_that_can_not_be_read_is_an_error_before_any_work() {
             assert_eq!(done.status.code(), Some(2), "{filter:?}");
             assert_eq!(lines(&done.stdout), [""; 0], "{filter:?}");
             let [message] = lines(&done.stderr)[..] else { panic!("{done:?}") };
-            assert!(message.starts_with(&format!("{}: {wrong}: ", filter.name)) && message.contains(why), "{message}");
+            assert!(
+                message.starts_with(&format!("{}: {wrong}: ", filter.name))
+                    && message.contains(why),
+                "{message}"
+            );
         }
     }
 }
@@ -104,7 +132,10 @@ fn quiet_says_nothing_but_errors() {
         assert_eq!(lines(&filter.run(place.path(), &["-q"], NOTE).stderr).len(), 1, "{filter:?}");
         assert_eq!(lines(&filter.run(place.path(), &["-q"], "bad").stderr).len(), 1, "{filter:?}");
         assert_eq!(
-            filter.run(place.path(), &["-qvv", "--progress=none", "--line-buffered"], "").status.code(),
+            filter
+                .run(place.path(), &["-qvv", "--progress=none", "--line-buffered"], "")
+                .status
+                .code(),
             Some(0)
         );
     }
@@ -126,7 +157,8 @@ fn completions_of_bash_offer_the_flags() {
             filter.name
         );
         let mut bash = std::process::Command::new("bash");
-        let offered = bash.current_dir(place.path()).args(["-c", &offer]).output().expect("bash starts");
+        let offered =
+            bash.current_dir(place.path()).args(["-c", &offer]).output().expect("bash starts");
         assert_eq!(lines(&offered.stdout), ["--quiet"], "{offered:?}");
     }
 }

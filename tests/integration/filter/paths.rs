@@ -6,12 +6,19 @@ use std::os::unix::ffi::OsStrExt;
 use crate::support::filters::{SCAN_FIND, directory_with_poni};
 use crate::support::{json, lines};
 
-const NAMES: [&[u8]; 6] =
-    [b"plain.edf", b"two words.edf", b"it's \"$HOME\".edf", b"50%:*?[a].edf", b"-x.edf", b"\xff\xfe.edf"];
+const NAMES: [&[u8]; 6] = [
+    b"plain.edf",
+    b"two words.edf",
+    b"it's \"$HOME\".edf",
+    b"50%:*?[a].edf",
+    b"-x.edf",
+    b"\xff\xfe.edf",
+];
 
 /// Returns an EDF image of one pixel.
 fn one_pixel_edf() -> Vec<u8> {
-    let header = "{ Dim_1 = 1 ; Dim_2 = 1 ; DataType = UnsignedByte ; ByteOrder = LowByteFirst ; Size = 1 ;";
+    let header =
+        "{ Dim_1 = 1 ; Dim_2 = 1 ; DataType = UnsignedByte ; ByteOrder = LowByteFirst ; Size = 1 ;";
     format!("{header:<510}}}\n\x07").into_bytes()
 }
 
@@ -20,7 +27,8 @@ fn read_scan_names(stdout: &[u8]) -> Vec<String> {
     let name = |line: &str| {
         let record = json(line);
         assert_eq!(record["type"], "scan", "{record}");
-        let file = record["file"].as_str().map(|file| file.rsplit('/').next().expect("a name").to_owned());
+        let file =
+            record["file"].as_str().map(|file| file.rsplit('/').next().expect("a name").to_owned());
         file.unwrap_or_else(|| record["file_b64"].as_str().expect("a file").to_owned())
     };
     lines(stdout).into_iter().map(name).collect()
@@ -35,7 +43,8 @@ fn a_list_holds_names_of_any_bytes() {
             names.push(b"line\nbreak.edf");
         }
         for name in &names {
-            std::fs::write(place.path().join(OsStr::from_bytes(name)), one_pixel_edf()).expect("a file");
+            std::fs::write(place.path().join(OsStr::from_bytes(name)), one_pixel_edf())
+                .expect("a file");
         }
         let done = SCAN_FIND.run(place.path(), flag, names.join(&separator));
         assert_eq!(done.status.code(), Some(0), "{done:?}");

@@ -31,12 +31,19 @@ fn stderr(command: Command) -> String {
 #[test]
 fn a_terminal_shows_a_line_in_place_and_then_one_that_sums_up() {
     let place = directory_with_scan();
-    let on_terminal = |arguments: &[&str]| stderr_on_terminal(integrate(place.path(), arguments), 0);
+    let on_terminal =
+        |arguments: &[&str]| stderr_on_terminal(integrate(place.path(), arguments), 0);
     let text = on_terminal(&[]);
     assert!(text.contains("12/12 frames, ") && text.contains(".h5 1.1\r\x1b[K"), "{text:?}");
-    assert!(!text.contains("/4 frames") && !text.contains("/8 frames"), "the total is that of all tasks: {text:?}");
+    assert!(
+        !text.contains("/4 frames") && !text.contains("/8 frames"),
+        "the total is that of all tasks: {text:?}"
+    );
     let (_, last) = text.rsplit_once("\r\x1b[K").expect("the progress line is erased");
-    assert!(last.starts_with("ai-integrate: 12 frames, in ") && last.contains("; limited by "), "{last:?}");
+    assert!(
+        last.starts_with("ai-integrate: 12 frames, in ") && last.contains("; limited by "),
+        "{last:?}"
+    );
     assert_eq!(on_terminal(&["-q"]), "");
     assert_eq!(on_terminal(&["--progress", "none"]), "");
     let mut dumb = integrate(place.path(), &[]);
@@ -49,14 +56,21 @@ fn a_log_gets_one_line_of_a_short_run() {
     let place = directory_with_scan();
     for arguments in [&[][..], &["-q", "--progress", "log"]] {
         let text = stderr(integrate(place.path(), arguments));
-        assert!(text.starts_with("ai-integrate: 12 frames, in ") && text.lines().count() == 1, "{text:?}");
+        assert!(
+            text.starts_with("ai-integrate: 12 frames, in ") && text.lines().count() == 1,
+            "{text:?}"
+        );
     }
     let mut again = AI_INTEGRATE.command(place.path());
     again.arg("tasks.jsonl");
     assert!(stderr(again).starts_with("ai-integrate: 12 frames, all done before, in "));
     assert_eq!(stderr(integrate(place.path(), &["-q"])), "");
     assert_eq!(stderr(integrate(place.path(), &["--progress", "none"])), "");
-    assert_eq!(stderr(AI_INTEGRATE.command(place.path())), "", "an empty input is nothing to sum up");
+    assert_eq!(
+        stderr(AI_INTEGRATE.command(place.path())),
+        "",
+        "an empty input is nothing to sum up"
+    );
 }
 
 #[test]
@@ -69,9 +83,13 @@ fn programs_get_objects() {
     let expected = "type filter state done total total_is_exact failed kept seconds frames_per_second bytes_per_second \
                     seconds_left scan limited_by";
     assert_eq!(names.join(" "), expected);
-    let numbers = ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
+    let numbers =
+        ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
     assert_eq!((numbers, &last["total_is_exact"]), ([12, 12, 0, 12], &Value::Bool(true)));
-    assert!(last["frames_per_second"].as_f64().expect("a rate") > 0.0 && last["state"] == "finished", "{last}");
+    assert!(
+        last["frames_per_second"].as_f64().expect("a rate") > 0.0 && last["state"] == "finished",
+        "{last}"
+    );
 }
 
 #[test]
@@ -79,16 +97,22 @@ fn frames_without_a_pattern_are_counted() {
     let place = directory_with_scan();
     let command = integrate(place.path(), &["--progress", "json"]);
     let files = files_below(&place.path().join("RAW_DATA"));
-    let second =
-        files.iter().find(|path| path.to_string_lossy().ends_with("pilatus_0001.h5")).expect("the second Lima file");
+    let second = files
+        .iter()
+        .find(|path| path.to_string_lossy().ends_with("pilatus_0001.h5"))
+        .expect("the second Lima file");
     std::fs::remove_file(second).expect("it is there");
     let done = feed(command, b"");
     assert_eq!(done.status.code(), Some(1));
     let text = String::from_utf8(done.stderr).expect("UTF-8");
     let last = json(text.lines().last().expect("an object"));
-    let numbers = ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
+    let numbers =
+        ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
     assert_eq!(numbers, [7, 12, 5, 7], "{text}");
-    assert!(stderr(integrate(place.path(), &[])).contains("ai-integrate: 7 of 12 frames, 5 failed, in "));
+    assert!(
+        stderr(integrate(place.path(), &[]))
+            .contains("ai-integrate: 7 of 12 frames, 5 failed, in ")
+    );
 }
 
 #[test]
@@ -97,7 +121,8 @@ fn what_is_stopped_says_how_much_is_kept() {
     let tasks = tasks(place.path());
     for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 75)] {
         let mut command = AI_INTEGRATE.command(place.path());
-        let mut child = command.args(["--force", "-"]).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            command.args(["--force", "-"]).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         writeln!(stdin, "{}", lines(&tasks)[0]).expect("it reads");
@@ -106,13 +131,13 @@ fn what_is_stopped_says_how_much_is_kept() {
         send(&child, signal);
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8(output.stderr).expect("UTF-8");
-        let expected =
-            "ai-integrate: 4 of at least 4 frames done and kept; run the same command again without --force to go on";
+        let expected = "ai-integrate: 4 of at least 4 frames done and kept; run the same command again without --force to go on";
         assert_eq!((exit_status(output.status), text.trim_end()), (status, expected));
     }
 }
 
-/// In `ai-integrate | gather`, both have the terminal: the one with the work draws on its last line.
+/// In `ai-integrate | gather`, both have the terminal: the one with the work draws on its last
+/// line.
 #[test]
 fn gather_leaves_the_progress_line_to_the_filter_before_it() {
     let place = directory_with_scan();
@@ -129,11 +154,17 @@ fn gather_leaves_the_progress_line_to_the_filter_before_it() {
     // Of a part of the results, what there is is gathered once the input has ended.
     let some = [b"bad\n", lines(&results)[0].as_bytes(), b"\n"].concat();
     let text = gather(&[], &some, 1);
-    assert!(text.starts_with("\r\x1b[Kgather: ") && text.contains("12/12 frames"), "over the other's line: {text:?}");
+    assert!(
+        text.starts_with("\r\x1b[Kgather: ") && text.contains("12/12 frames"),
+        "over the other's line: {text:?}"
+    );
     std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
     assert!(gather(&["--progress", "bar"], &results, 0).contains("12/12 frames"));
     std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
-    assert!(gather(&["results.jsonl"], b"", 0).contains("12/12 frames"), "its own input is no pipe");
+    assert!(
+        gather(&["results.jsonl"], b"", 0).contains("12/12 frames"),
+        "its own input is no pipe"
+    );
 }
 
 #[test]
@@ -149,12 +180,20 @@ fn more_messages_name_files_and_scans() {
     let (found, scans) = said(SCAN_FIND, &["RAW_DATA"], b"");
     assert!(found.contains("_0001.h5: 1 record in "), "{found}");
     let (planned, tasks) = said(PLAN_SPLIT, &["--by", "frames=4", "--npt", "100"], &scans);
-    assert!(planned.ends_with("_0001.h5: entry 1.1: 12 frames in 3 tasks, 1 recipe\n"), "{planned}");
+    assert!(
+        planned.ends_with("_0001.h5: entry 1.1: 12 frames in 3 tasks, 1 recipe\n"),
+        "{planned}"
+    );
     let (divided, _) = said(SLURM_EMIT, &[], &tasks);
-    assert!(divided.contains("batch 000000: ") && divided.contains(" GB of stored data"), "{divided}");
+    assert!(
+        divided.contains("batch 000000: ") && divided.contains(" GB of stored data"),
+        "{divided}"
+    );
     let (integrated, results) = said(AI_INTEGRATE, &["-v"], &tasks);
     let first = "_0001.h5 1.1, frames 0 to 3: ";
-    for part in [&format!("{first}4 frames: read in "), &format!("{first}/"), "_0000.h5: 4 frames, "] {
+    for part in
+        [&format!("{first}4 frames: read in "), &format!("{first}/"), "_0000.h5: 4 frames, "]
+    {
         assert!(integrated.contains(part), "{part} in {integrated}");
     }
     let (gathered, _) = said(GATHER, &[], &results);

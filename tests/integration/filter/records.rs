@@ -22,7 +22,11 @@ fn a_bad_line_is_one_failure_and_the_rest_goes_on() {
     for filter in READERS {
         for bad in bad {
             let place = directory_with_poni();
-            let done = filter.run(place.path(), &["-q"], [NOTE.as_bytes(), bad, NOTE.as_bytes()].join(&b'\n'));
+            let done = filter.run(
+                place.path(),
+                &["-q"],
+                [NOTE.as_bytes(), bad, NOTE.as_bytes()].join(&b'\n'),
+            );
             assert_eq!(done.status.code(), Some(1), "{done:?}");
             let [before, fail, after] = lines(&done.stdout)[..] else { panic!("{done:?}") };
             assert_eq!([before, after], [NOTE; 2], "{filter:?}");
@@ -31,9 +35,13 @@ fn a_bad_line_is_one_failure_and_the_rest_goes_on() {
             assert_eq!(fail["stage"], filter.name);
             assert_eq!(fail["about"], "stdin:2");
             assert_eq!(fail["retryable"], false);
-            let complaint = format!("{}: stdin:2: {}", filter.name, fail["error"].as_str().expect("a text"));
+            let complaint =
+                format!("{}: stdin:2: {}", filter.name, fail["error"].as_str().expect("a text"));
             // And that nothing came which it works on.
-            assert!(lines(&done.stderr)[0] == complaint && lines(&done.stderr).len() == 2, "{done:?}");
+            assert!(
+                lines(&done.stderr)[0] == complaint && lines(&done.stderr).len() == 2,
+                "{done:?}"
+            );
         }
     }
 }
@@ -47,15 +55,26 @@ fn a_file_of_another_kind_is_reported_once() {
         let done = filter.run(place.path(), &["-q"], binary);
         assert_eq!((done.status.code(), lines(&done.stdout).len()), (Some(1), 1), "{done:?}");
         let [told] = lines(&done.stderr)[..] else { panic!("{done:?}") };
-        assert!(told.starts_with(&format!("{}: stdin: binary data, not records: expected ", filter.name)), "{told}");
+        assert!(
+            told.starts_with(&format!(
+                "{}: stdin: binary data, not records: expected ",
+                filter.name
+            )),
+            "{told}"
+        );
         let done = filter.run(place.path(), &["-q"], poni);
         assert_eq!(done.status.code(), Some(1), "{done:?}");
         let [first, others] = lines(&done.stderr)[..] else { panic!("{done:?}") };
         assert!(first.contains("stdin:1: not a record: "), "{first}");
         assert!(others.contains("stdin: 3 more lines are not records: expected "), "{others}");
         let done = filter.run(place.path(), &["-q"], format!("{poni}{NOTE}\nnoise\n{NOTE}\n"));
-        let about: Vec<_> = lines(&done.stdout).iter().map(|line| json(line)["about"].clone()).collect();
-        assert_eq!(about, ["stdin:1".into(), "stdin".into(), Value::Null, "stdin:6".into(), Value::Null], "{done:?}");
+        let about: Vec<_> =
+            lines(&done.stdout).iter().map(|line| json(line)["about"].clone()).collect();
+        assert_eq!(
+            about,
+            ["stdin:1".into(), "stdin".into(), Value::Null, "stdin:6".into(), Value::Null],
+            "{done:?}"
+        );
     }
 }
 
@@ -103,21 +122,30 @@ fn records_for_another_filter_are_a_failure_that_says_what_was_expected() {
             "gather" => ("result", "ai-integrate"),
             _ => ("task", "plan-split"),
         };
-        for kind in ["scan", "task", "result", "summary", "note"].into_iter().filter(|kind| *kind != works_on) {
+        for kind in ["scan", "task", "result", "summary", "note"]
+            .into_iter()
+            .filter(|kind| *kind != works_on)
+        {
             let line = if kind == "note" { NOTE } else { line_of(kind) };
             let place = directory_with_poni();
             let done = filter.run(place.path(), &["-q"], format!("{line}\n{line}\n"));
             assert_eq!(done.status.code(), Some(1), "{kind}: {done:?}");
             assert_eq!(lines(&done.stdout), [line; 2], "{kind}: {done:?}");
-            let what =
-                if kind == "note" { "2 records of unknown type".to_owned() } else { format!("2 {kind} records") };
+            let what = if kind == "note" {
+                "2 records of unknown type".to_owned()
+            } else {
+                format!("2 {kind} records")
+            };
             let expected = format!("expected {works_on} records, as {maker} writes them");
-            let complaint = format!("{}: stdin: no {works_on} record, but {what}: {expected}", filter.name);
+            let complaint =
+                format!("{}: stdin: no {works_on} record, but {what}: {expected}", filter.name);
             assert_eq!(lines(&done.stderr), [complaint], "{kind}");
             // Without -q, the first of them is warned of when it comes: the end may be hours away.
             let done = filter.run(place.path(), &[], line);
-            let warning =
-                format!("{}: warning: stdin:1: a {kind} record, which is passed on unchanged: {expected}", filter.name);
+            let warning = format!(
+                "{}: warning: stdin:1: a {kind} record, which is passed on unchanged: {expected}",
+                filter.name
+            );
             assert_eq!(lines(&done.stderr)[0] == warning, kind != "note", "{kind}: {done:?}");
         }
         let empty = filter.run(directory_with_poni().path(), &[], "");
@@ -128,12 +156,19 @@ fn records_for_another_filter_are_a_failure_that_says_what_was_expected() {
 #[test]
 fn a_plan_without_tasks_is_told_from_an_empty_one() {
     let place = directory_with_poni();
-    std::fs::write(place.path().join("results.jsonl"), format!("{}\n", line_of("result"))).expect("a file");
+    std::fs::write(place.path().join("results.jsonl"), format!("{}\n", line_of("result")))
+        .expect("a file");
     std::fs::write(place.path().join("empty.jsonl"), "").expect("a file");
     let wrong = GATHER.run(place.path(), &["--plan", "results.jsonl", "--missing"], "");
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("no task record, but 1 result record"), "{wrong:?}");
-    assert_eq!(GATHER.run(place.path(), &["--plan", "empty.jsonl", "--missing"], "").status.code(), Some(0));
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("no task record, but 1 result record"),
+        "{wrong:?}"
+    );
+    assert_eq!(
+        GATHER.run(place.path(), &["--plan", "empty.jsonl", "--missing"], "").status.code(),
+        Some(0)
+    );
 }
 
 #[test]
@@ -153,7 +188,8 @@ fn fail_fast_stops_at_the_first_failure() {
         let place = directory_with_poni();
         let done = filter.run(place.path(), &["--fail-fast"], format!("{NOTE}\nbad\n{NOTE}\n"));
         assert_eq!(done.status.code(), Some(1), "{filter:?}");
-        let kinds: Vec<Value> = lines(&done.stdout).into_iter().map(|line| json(line)["type"].clone()).collect();
+        let kinds: Vec<Value> =
+            lines(&done.stdout).into_iter().map(|line| json(line)["type"].clone()).collect();
         assert_eq!(kinds, ["note", "fail"], "{filter:?}");
     }
 }

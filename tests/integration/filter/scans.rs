@@ -26,7 +26,8 @@ pub fn directory_with_scan() -> TempDir {
 
 fn write(root: &Path) {
     let detector = Detector::named("pilatus-100k").expect("the sample knows it");
-    let options = Options { scans: 1, frames: 12, frames_per_file: 5, detector, ..Options::default() };
+    let options =
+        Options { scans: 1, frames: 12, frames_per_file: 5, detector, ..Options::default() };
     sample::write(root, &options).expect("a dataset");
 }
 
@@ -53,7 +54,10 @@ fn fields_of_others_survive_every_step_that_makes_one_record_of_one() {
     for step in [&by_scan.stdout, &results.stdout] {
         let [record] = lines(step)[..] else { panic!("one record of one: {step:?}") };
         let record = json(record);
-        assert_eq!([&record["beamline"], &record["proposal"]], [&scan["beamline"], &scan["proposal"]]);
+        assert_eq!(
+            [&record["beamline"], &record["proposal"]],
+            [&scan["beamline"], &scan["proposal"]]
+        );
     }
 }
 
@@ -83,9 +87,12 @@ fn names_of_any_bytes_go_all_the_way() {
     plan.arg("--poni").arg(with_suffix("lab6.poni")).arg("--mask").arg(with_suffix("mask.edf"));
     plan.arg("--out").arg(with_suffix("out"));
     let mut stream = Vec::new();
-    for command in
-        [find, plan, AI_INTEGRATE.command_without_arguments(&place), GATHER.command_without_arguments(&place)]
-    {
+    for command in [
+        find,
+        plan,
+        AI_INTEGRATE.command_without_arguments(&place),
+        GATHER.command_without_arguments(&place),
+    ] {
         let done = feed(command, &stream);
         assert_eq!(done.status.code(), Some(0), "{done:?}");
         stream = done.stdout;
@@ -95,14 +102,18 @@ fn names_of_any_bytes_go_all_the_way() {
     assert!(summary.complete && line.contains("\"final_b64\":"), "{line}");
     let path = summary.final_file;
     assert!(path.is_file());
-    assert!(path.starts_with(place.join(with_suffix("out")).join(odd)), "it lies as its master lay: {path:?}");
+    assert!(
+        path.starts_with(place.join(with_suffix("out")).join(odd)),
+        "it lies as its master lay: {path:?}"
+    );
 }
 
 #[test]
 fn a_drained_run_says_that_there_is_more_and_the_next_goes_on() {
     let place = directory_with_scan();
     let tasks = tasks(place.path());
-    let mut child = AI_INTEGRATE.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        AI_INTEGRATE.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     // One of the three tasks, and nobody knows whether there are more.
@@ -115,7 +126,8 @@ fn a_drained_run_says_that_there_is_more_and_the_next_goes_on() {
 
     let again = AI_INTEGRATE.run(place.path(), &[], &tasks);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
-    let skipped: Vec<Value> = lines(&again.stdout).into_iter().map(|line| json(line)["skipped"].clone()).collect();
+    let skipped: Vec<Value> =
+        lines(&again.stdout).into_iter().map(|line| json(line)["skipped"].clone()).collect();
     assert_eq!(skipped, [true, false, false]);
 }
 
@@ -124,7 +136,8 @@ fn a_deadline_drains_what_waits_for_input() {
     let place = directory_with_scan();
     let mut command = AI_INTEGRATE.command(place.path());
     let begin = Instant::now();
-    let mut child = command.args(["--deadline", "1s"]).stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        command.args(["--deadline", "1s"]).stdin(Stdio::piped()).spawn().expect("it starts");
     let _open = child.stdin.take();
     assert_eq!(wait_for_exit(&mut child).code(), Some(76));
     assert!(begin.elapsed() >= Duration::from_secs(1));
@@ -145,8 +158,10 @@ fn a_failure_of_one_engine_ends_those_that_wait() {
 fn files_that_a_writer_has_locked_are_read_whatever_the_environment_says() {
     let place = directory_with_scan();
     let raw: Vec<_> = walk(&place.path().join("RAW_DATA"));
-    let locks: Vec<_> =
-        raw.iter().map(|path| std::fs::File::options().append(true).open(path).expect("it opens")).collect();
+    let locks: Vec<_> = raw
+        .iter()
+        .map(|path| std::fs::File::options().append(true).open(path).expect("it opens"))
+        .collect();
     locks.iter().for_each(|file| file.lock().expect("nobody else has it"));
     let run = |mut command: std::process::Command, input: &[u8]| {
         command.env("HDF5_USE_FILE_LOCKING", "TRUE");
@@ -164,6 +179,8 @@ fn files_that_a_writer_has_locked_are_read_whatever_the_environment_says() {
 }
 
 fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let entries = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

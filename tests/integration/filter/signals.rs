@@ -57,10 +57,15 @@ fn sigusr1_drains_and_is_nothing_to_others() {
         send(&child, Signal::SIGUSR1);
         let drains = filter.name == AI_INTEGRATE.name;
         if !drains {
-            writeln!(child.stdin.as_mut().expect("a pipe"), "{}", filter.line).expect("it still reads");
+            writeln!(child.stdin.as_mut().expect("a pipe"), "{}", filter.line)
+                .expect("it still reads");
             drop(child.stdin.take());
         }
-        assert_eq!(wait_for_exit(&mut child).code(), Some(if drains { 76 } else { filter.status }), "{filter:?}");
+        assert_eq!(
+            wait_for_exit(&mut child).code(),
+            Some(if drains { 76 } else { filter.status }),
+            "{filter:?}"
+        );
     }
 }
 
@@ -68,9 +73,11 @@ fn sigusr1_drains_and_is_nothing_to_others() {
 fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
     for filter in FILTERS {
         let place = directory_with_poni();
-        let mut child = filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        let feeder = std::thread::spawn(move || while writeln!(stdin, "{}", filter.line).is_ok() {});
+        let feeder =
+            std::thread::spawn(move || while writeln!(stdin, "{}", filter.line).is_ok() {});
         // Long enough for both pipes to fill.
         std::thread::sleep(std::time::Duration::from_millis(300));
         send(&child, Signal::SIGINT);
@@ -83,7 +90,8 @@ fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
 fn a_fifo_without_a_writer_does_not_keep_it_from_ending() {
     for filter in READERS {
         let place = directory_with_poni();
-        nix::unistd::mkfifo(&place.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        nix::unistd::mkfifo(&place.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU)
+            .expect("a FIFO");
         let mut child = filter.command(place.path()).arg("fifo").spawn().expect("it starts");
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(child.try_wait().expect("our child"), None, "it waits for a writer: {filter:?}");
@@ -96,8 +104,10 @@ fn a_fifo_without_a_writer_does_not_keep_it_from_ending() {
 fn a_background_job_of_a_script_ignores_sigint() {
     for filter in FILTERS {
         let place = directory_with_poni();
-        let script = "trap '' INT; (sleep 0.3; echo \"$LINE\") | \"$@\" & sleep 0.1; kill -INT $!; wait $!";
-        let done = filter.in_shell(place.path(), script).env("LINE", filter.line).output().expect("bash");
+        let script =
+            "trap '' INT; (sleep 0.3; echo \"$LINE\") | \"$@\" & sleep 0.1; kill -INT $!; wait $!";
+        let done =
+            filter.in_shell(place.path(), script).env("LINE", filter.line).output().expect("bash");
         assert_eq!(done.status.code(), Some(filter.status), "{filter:?}");
     }
 }

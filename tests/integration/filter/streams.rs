@@ -31,7 +31,10 @@ fn a_reader_that_has_gone_ends_it_by_sigpipe() {
         let done = feed(command, format!("{}\n", filter.line).as_bytes());
         assert_eq!(done.status.signal(), Some(13), "{filter:?}");
         let said = String::from_utf8_lossy(&done.stderr);
-        assert!(!said.contains("stdout") && !said.contains("pipe"), "a broken pipe is nothing to talk about: {said}");
+        assert!(
+            !said.contains("stdout") && !said.contains("pipe"),
+            "a broken pipe is nothing to talk about: {said}"
+        );
     }
 }
 
@@ -39,7 +42,8 @@ fn a_reader_that_has_gone_ends_it_by_sigpipe() {
 fn a_reader_that_goes_while_nothing_happens_ends_it_too() {
     for filter in FILTERS {
         let place = directory_with_poni();
-        let mut child = filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         writeln!(stdin, "{}", filter.line).expect("it reads");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -73,12 +77,14 @@ fn a_full_disk_is_an_error() {
     }
 }
 
-/// As on NFS, or with a quota: the writes are accepted, and closing the file tells that there was no room for them.
+/// As on NFS, or with a quota: the writes are accepted, and closing the file tells that there was
+/// no room for them.
 #[test]
 fn a_disk_that_is_full_only_when_the_file_is_closed_is_an_error() {
     for filter in FILTERS {
         for arguments in [&[][..], &["--help"], &["--completions", "bash"]] {
-            let (place, output) = (directory_with_poni(), tempfile::tempdir().expect("a directory"));
+            let (place, output) =
+                (directory_with_poni(), tempfile::tempdir().expect("a directory"));
             let mut command = filter.command_without_arguments(place.path());
             if arguments.is_empty() {
                 command = filter.command(place.path());
@@ -89,7 +95,10 @@ fn a_disk_that_is_full_only_when_the_file_is_closed_is_an_error() {
             let done = feed(command, format!("{}\n", filter.line).as_bytes());
             assert_eq!(done.status.code(), Some(2), "{filter:?} {arguments:?}: {done:?}");
             let complaint = format!("{}: stdout: No space left on device", filter.name);
-            assert!(lines(&done.stderr).iter().any(|line| line.starts_with(&complaint)), "{done:?}");
+            assert!(
+                lines(&done.stderr).iter().any(|line| line.starts_with(&complaint)),
+                "{done:?}"
+            );
         }
     }
 }
@@ -123,7 +132,8 @@ fn an_output_to_dev_null_is_none_of_that() {
     for filter in FILTERS {
         let place = directory_with_poni();
         let script = "echo \"$LINE\" | \"$@\" > /dev/null";
-        let done = filter.in_shell(place.path(), script).env("LINE", filter.line).output().expect("bash");
+        let done =
+            filter.in_shell(place.path(), script).env("LINE", filter.line).output().expect("bash");
         assert_eq!(done.status.code(), Some(filter.status), "{filter:?}");
     }
 }
@@ -132,7 +142,8 @@ fn an_output_to_dev_null_is_none_of_that() {
 fn a_record_comes_out_before_the_input_ends() {
     for filter in FILTERS {
         let place = directory_with_poni();
-        let mut child = filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         // scan-find has only one thing to say of a path.
@@ -150,7 +161,8 @@ fn a_record_comes_out_before_the_input_ends() {
 fn half_a_line_waits_for_the_other_half() {
     for filter in READERS {
         let place = directory_with_poni();
-        let mut child = filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            filter.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         for half in [&NOTE[..20], &NOTE[20..]] {
             stdin.write_all(half.as_bytes()).expect("it reads");
@@ -183,19 +195,31 @@ fn a_line_of_64_mib_passes_and_one_of_254_mb_is_refused_within_little_memory() {
     };
     for filter in READERS {
         let place = directory_with_poni();
-        let limited = |kilobytes: u64| filter.in_shell(place.path(), &format!("ulimit -v {kilobytes}; exec \"$@\""));
+        let limited = |kilobytes: u64| {
+            filter.in_shell(place.path(), &format!("ulimit -v {kilobytes}; exec \"$@\""))
+        };
         let longest = note(LONGEST);
         let done = feed(limited(2_500_000), format!("{longest}\n{NOTE}\n").as_bytes());
-        assert!(lines(&done.stdout) == [&longest, NOTE], "{filter:?}: {}", String::from_utf8_lossy(&done.stderr));
+        assert!(
+            lines(&done.stdout) == [&longest, NOTE],
+            "{filter:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         let done = feed(limited(1_000_000), format!("{}\n{NOTE}\n", note(254_000_000)).as_bytes());
-        assert_eq!(done.status.code(), Some(1), "{filter:?}: {}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(
+            done.status.code(),
+            Some(1),
+            "{filter:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         let [fail, passed] = lines(&done.stdout)[..] else { panic!("{filter:?}: {done:?}") };
         assert_eq!((&json(fail)["type"], passed), (&"fail".into(), NOTE), "{filter:?}");
         assert!(fail.contains("64 MiB"), "{fail}");
     }
 }
 
-/// Runs a command while it holds a lease on a file, as Samba does, and lets go of it when the system asks.
+/// Runs a command while it holds a lease on a file, as Samba does, and lets go of it when the
+/// system asks.
 const LEASE: &str = r"
 import fcntl, os, signal, subprocess, sys
 file = os.open(sys.argv[1], os.O_RDWR)

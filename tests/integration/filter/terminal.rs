@@ -9,7 +9,9 @@ use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use crate::support::filters::{FILTERS, GATHER, NOTE, PLAN_SPLIT, SCAN_FIND, directory_with_poni};
-use crate::support::{NO_ARGUMENTS, Workspace, feed, json, lines, run, small_options, wait_for_exit};
+use crate::support::{
+    NO_ARGUMENTS, Workspace, feed, json, lines, run, small_options, wait_for_exit,
+};
 
 #[test]
 fn a_terminal_with_nothing_to_read_gets_short_help() {
@@ -32,24 +34,29 @@ fn a_terminal_that_was_asked_for_is_read() {
         let (master, slave) = open_terminal();
         // The end of input, as typed.
         nix::unistd::write(&master, b"\x04").expect("it is written");
-        let mut child = filter.command(place.path()).arg("-").stdin(slave).spawn().expect("it starts");
+        let mut child =
+            filter.command(place.path()).arg("-").stdin(slave).spawn().expect("it starts");
         assert_eq!(wait_for_exit(&mut child).code(), Some(0), "{filter:?}");
     }
 }
 
 /// Opens a terminal: the side of the tests, and that of the program under test.
 ///
-/// No other process inherits either, as with `openpty`: programs that other tests start would keep the terminal open.
+/// No other process inherits either, as with `openpty`: programs that other tests start would keep
+/// the terminal open.
 fn open_terminal() -> (PtyMaster, File) {
-    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
+    let master =
+        posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
     grantpt(&master).expect("a terminal of this user");
     unlockpt(&master).expect("a terminal");
     let name = ptsname_r(&master).expect("a terminal with a name");
-    let slave = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name);
+    let slave =
+        File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name);
     (master, slave.expect("the terminal opens"))
 }
 
-/// Runs a command with a terminal as stderr, asserts its exit status, and returns what it wrote there.
+/// Runs a command with a terminal as stderr, asserts its exit status, and returns what it wrote
+/// there.
 pub fn stderr_on_terminal(command: Command, status: i32) -> String {
     stderr_on_terminal_with_input(command, b"", status)
 }
@@ -75,7 +82,11 @@ fn colour_is_for_terminals_that_want_it() {
     let place = directory_with_poni();
     let wrong = |variable: &str, value: &str| {
         let mut command = PLAN_SPLIT.command_without_arguments(place.path());
-        command.arg("--no-such-flag").env_remove("NO_COLOR").env("TERM", "xterm").env(variable, value);
+        command
+            .arg("--no-such-flag")
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
+            .env(variable, value);
         stderr_on_terminal(command, 2)
     };
     assert!(wrong("TERM", "xterm").contains('\x1b'), "a terminal has colours");
@@ -115,7 +126,9 @@ fn a_terminal_shows_scans_as_a_table_and_finals_as_lines() {
         stdout_on_terminal(command, b"")
     };
     let table = scan_find(&[]);
-    let [headings, file, scan, end] = table.lines().collect::<Vec<_>>()[..] else { panic!("{table}") };
+    let [headings, file, scan, end] = table.lines().collect::<Vec<_>>()[..] else {
+        panic!("{table}")
+    };
     assert!(headings.starts_with("ENTRY ") && headings.ends_with(" TITLE"), "{table}");
     assert!(file.ends_with(".h5"), "{table}");
     let cells: Vec<&str> = scan.split_whitespace().take(6).collect();
@@ -141,7 +154,12 @@ fn records_without_a_view_are_json_on_a_terminal() {
     let (master, slave) = open_terminal();
     let mut command = GATHER.command(place.path());
     let mut child = command.stdin(Stdio::piped()).stdout(slave).spawn().expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(format!("{NOTE}\n").as_bytes()).expect("it reads");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(format!("{NOTE}\n").as_bytes())
+        .expect("it reads");
     assert_eq!(wait_for_exit(&mut child).code(), Some(GATHER.status));
     drop(command);
     let mut shown = Vec::new();

@@ -1,4 +1,5 @@
-//! Lists of absent frames: cut to the tasks, and put together again from what records, parts and finals say.
+//! Lists of absent frames: cut to the tasks, and put together again from what records, parts and
+//! finals say.
 
 use sample::{Defect, Options};
 use serde_json::{Value, json};
@@ -49,11 +50,13 @@ fn a_plan_of_many_tasks_names_each_absent_frame_once_and_gather_all_of_them() {
     workspace.scans = format!("{scan}\n");
     for by in ["file", "frames=2", "frames=1", "workers=5000", "bytes=1500"] {
         let plan = workspace.plan(by, &["--by", by]);
-        let tasks: Vec<Value> = plan.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let tasks: Vec<Value> =
+            plan.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(tasks.len() as u64, files, "{by}");
         let longest = plan.lines().map(str::len).max().unwrap();
         assert!(longest < 3000, "{by}: a task of {longest} bytes");
-        let own: Vec<&Value> = tasks.iter().flat_map(|task| task["absent"].as_array().unwrap()).collect();
+        let own: Vec<&Value> =
+            tasks.iter().flat_map(|task| task["absent"].as_array().unwrap()).collect();
         assert_eq!(json!(own), scan["absent"], "{by}");
         assert!(tasks.iter().all(|task| task["absent_elsewhere"] == files - 1), "{by}");
         if by != "file" {
@@ -83,11 +86,17 @@ fn a_plan_of_many_tasks_names_each_absent_frame_once_and_gather_all_of_them() {
 #[test]
 fn one_task_of_a_scan_loses_no_absent_frames_that_parts_and_the_final_know() {
     for flags in [&["--keep-parts"][..], &[]] {
-        let workspace = Workspace::new(&Options { scans: 0, defects: vec![Defect::MissingFile], ..small_options() });
-        let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=4"])).stdout;
+        let workspace = Workspace::new(&Options {
+            scans: 0,
+            defects: vec![Defect::MissingFile],
+            ..small_options()
+        });
+        let results =
+            run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=4"])).stdout;
         let summary = run("gather", flags, &results).records("summary").remove(0);
         assert_eq!(summary["missing"][0]["range"], json!([[7, 14]]));
-        let lines: Vec<&str> = results.lines().filter(|line| line.contains("\"type\":\"result\"")).collect();
+        let lines: Vec<&str> =
+            results.lines().filter(|line| line.contains("\"type\":\"result\"")).collect();
         assert!(lines.len() > 3, "{results}");
         for line in &lines {
             let again = run("gather", flags, &format!("{line}\n")).records("summary").remove(0);
@@ -96,23 +105,34 @@ fn one_task_of_a_scan_loses_no_absent_frames_that_parts_and_the_final_know() {
         let root = workspace.path("out");
         if !flags.is_empty() {
             std::fs::remove_file(summary["final"].as_str().unwrap()).unwrap();
-            let early = run("gather", &["--complete-only", "--keep-parts"], &format!("{}\n", lines[0]));
+            let early =
+                run("gather", &["--complete-only", "--keep-parts"], &format!("{}\n", lines[0]));
             let early = early.records("summary").remove(0);
-            assert_eq!((&early["missing"], &early["up_to_date"]), (&summary["missing"], &true.into()), "by the parts");
+            assert_eq!(
+                (&early["missing"], &early["up_to_date"]),
+                (&summary["missing"], &true.into()),
+                "by the parts"
+            );
         }
-        let from = run("gather", &["--from".as_ref(), root.as_os_str()], "").records("summary").remove(0);
+        let from =
+            run("gather", &["--from".as_ref(), root.as_os_str()], "").records("summary").remove(0);
         assert_eq!(from["missing"], summary["missing"]);
     }
 }
 
 #[test]
 fn the_tasks_that_are_left_tell_of_each_absent_frame_once() {
-    let workspace = Workspace::new(&Options { scans: 0, defects: vec![Defect::MissingFile], ..small_options() });
+    let workspace = Workspace::new(&Options {
+        scans: 0,
+        defects: vec![Defect::MissingFile],
+        ..small_options()
+    });
     let plan = workspace.plan("out", &["--by", "scan"]);
     let path = workspace.path("plan.jsonl");
     std::fs::write(&path, &plan).unwrap();
     let left =
-        run("gather", &["--plan", path.to_str().unwrap(), "--missing", "--task-bytes", "1"], "").assert_success();
+        run("gather", &["--plan", path.to_str().unwrap(), "--missing", "--task-bytes", "1"], "")
+            .assert_success();
     let tasks = left.records("task");
     assert!(tasks.len() > 1);
     let told: Vec<Value> = tasks.iter().filter_map(|task| task.get("absent").cloned()).collect();
@@ -120,19 +140,27 @@ fn the_tasks_that_are_left_tell_of_each_absent_frame_once() {
     assert_eq!(told[0][0]["range"], json!([[7, 14]]));
     let results = run("ai-integrate", NO_ARGUMENTS, &left.stdout).stdout;
     let summary = run("gather", NO_ARGUMENTS, &results).records("summary").remove(0);
-    assert_eq!((&summary["missing"][0]["range"], &summary["integrated"]), (&json!([[7, 14]]), &17.into()));
+    assert_eq!(
+        (&summary["missing"][0]["range"], &summary["integrated"]),
+        (&json!([[7, 14]]), &17.into())
+    );
 }
 
 #[test]
 fn images_of_which_some_are_missing_are_no_running_scan_to_the_tasks_without_these() {
-    let mut workspace = Workspace::new(&Options { scans: 0, defects: vec![Defect::MissingFile], ..small_options() });
+    let mut workspace = Workspace::new(&Options {
+        scans: 0,
+        defects: vec![Defect::MissingFile],
+        ..small_options()
+    });
     let mut scan: Value = serde_json::from_str(&workspace.scans).unwrap();
     for field in ["start_time", "end_time", "end_reason"] {
         scan.as_object_mut().unwrap().shift_remove(field);
     }
     scan["complete"] = false.into();
     workspace.scans = format!("{scan}\n");
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=4"])).stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=4"])).stdout;
     for results in [results.as_str(), &results[..=results.find('\n').unwrap()]] {
         let summary = run("gather", NO_ARGUMENTS, results).records("summary").remove(0);
         assert_eq!(summary["scan_state"], "unknown");

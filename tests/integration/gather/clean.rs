@@ -63,8 +63,13 @@ fn what_a_replaced_result_left_goes_and_todays_stays() {
     let sum = |tree: &[(PathBuf, u64)]| tree.iter().map(|(_, bytes)| bytes).sum::<u64>();
     assert_eq!(parse_removed_bytes(&done), sum(&before) - sum(&after), "{}", done.stderr);
     assert_eq!(parse_removed_bytes(&dry), parse_removed_bytes(&done), "{}", dry.stderr);
-    assert!(parse_removed_bytes(&done) > 10_000 && done.stderr.contains("is of recipe"), "{}", done.stderr);
-    let count = |name: &str| after.iter().filter(|(path, _)| path.to_string_lossy().contains(name)).count();
+    assert!(
+        parse_removed_bytes(&done) > 10_000 && done.stderr.contains("is of recipe"),
+        "{}",
+        done.stderr
+    );
+    let count =
+        |name: &str| after.iter().filter(|(path, _)| path.to_string_lossy().contains(name)).count();
     assert_eq!([count(".matrix"), count("recipe-"), count("/final")], [1, 1, 2 + 1], "{after:?}");
     assert_eq!(fs::read_dir(own.join("parts")).unwrap().count(), 1);
     // What is left serves today's plan.
@@ -79,7 +84,8 @@ fn what_a_replaced_result_left_goes_and_todays_stays() {
 fn parts_that_no_whole_final_has_replaced_stay() {
     // Parts without a final, of which no plan is known.
     let workspace = Workspace::new(&small_options());
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"])).assert_success();
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"]))
+        .assert_success();
     // A replacement that is under way: the earlier final, which shows its parts, stays until then.
     let other = Workspace::new(&small_options());
     process(&other, &["--polarization", "0.95"], &["--layout", "virtual"]).assert_success();
@@ -122,7 +128,8 @@ fn files_of_others_stay_and_their_directories() {
             && clean(&workspace, &["--dry-run"]).stderr.contains(directory.to_str().unwrap())
     });
     let old = old.unwrap().to_owned();
-    let theirs = [old.join("notes.txt"), old.join("copy.h5"), old.join("deeper"), old.join("link.h5")];
+    let theirs =
+        [old.join("notes.txt"), old.join("copy.h5"), old.join("deeper"), old.join("link.h5")];
     fs::write(&theirs[0], "the only copy").unwrap();
     fs::write(&theirs[1], "the only copy").unwrap();
     fs::create_dir(&theirs[2]).unwrap();
@@ -131,9 +138,20 @@ fn files_of_others_stay_and_their_directories() {
     fs::write(workspace.path("out/.azpipe/matrix/mine.matrix"), "the only copy").unwrap();
     let done = clean(&workspace, &[]).assert_success();
     assert!(theirs.iter().all(|path| path.symlink_metadata().is_ok()), "{}", done.stderr);
-    assert!(theirs.iter().all(|path| done.stderr.contains(path.to_str().unwrap())), "{}", done.stderr);
-    assert_eq!(fs::read(workspace.path("out/.azpipe/matrix/mine.matrix")).unwrap(), b"the only copy");
-    assert_eq!(workspace.parts("out").iter().filter(|path| path.starts_with(&old)).count(), 2, "theirs alone");
+    assert!(
+        theirs.iter().all(|path| done.stderr.contains(path.to_str().unwrap())),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(
+        fs::read(workspace.path("out/.azpipe/matrix/mine.matrix")).unwrap(),
+        b"the only copy"
+    );
+    assert_eq!(
+        workspace.parts("out").iter().filter(|path| path.starts_with(&old)).count(),
+        2,
+        "theirs alone"
+    );
 }
 
 #[test]
@@ -141,15 +159,25 @@ fn a_recipe_that_cannot_be_read_keeps_the_parts_that_tell_of_it() {
     let workspace = replace_a_result();
     let tree = || list_tree(&workspace.path("out"));
     let planned = clean(&workspace, &["--dry-run"]).assert_success().stderr;
-    let is_unused =
-        |path: &Path| path.extension().is_some_and(|end| end == "toml") && planned.contains(path.to_str().unwrap());
-    let recipe = tree().into_iter().map(|(path, _)| path).find(|path| is_unused(path)).expect("an unused recipe");
+    let is_unused = |path: &Path| {
+        path.extension().is_some_and(|end| end == "toml")
+            && planned.contains(path.to_str().unwrap())
+    };
+    let recipe = tree()
+        .into_iter()
+        .map(|(path, _)| path)
+        .find(|path| is_unused(path))
+        .expect("an unused recipe");
     let content = fs::read(&recipe).unwrap();
     fs::remove_file(&recipe).unwrap();
     fs::create_dir(&recipe).unwrap();
     let before = workspace.parts("out");
     let failed = clean(&workspace, &[]);
-    assert!(failed.status == 1 && failed.stderr.contains(recipe.to_str().unwrap()), "{}", failed.stderr);
+    assert!(
+        failed.status == 1 && failed.stderr.contains(recipe.to_str().unwrap()),
+        "{}",
+        failed.stderr
+    );
     assert_eq!(workspace.parts("out"), before, "{}", failed.stderr);
     fs::remove_dir(&recipe).unwrap();
     fs::write(&recipe, content).unwrap();
@@ -170,17 +198,26 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     drop(lock);
     // An ai-integrate of anything, stopped while it writes a part.
     // A task per frame, so that it is seen at one of many parts even if the test gets little time.
-    let plan = workspace.plan_without_bins("out", &["--recipe-name", "other", "--npt", "200", "--by", "frames=1"]);
+    let plan = workspace
+        .plan_without_bins("out", &["--recipe-name", "other", "--npt", "200", "--by", "frames=1"]);
     let mut child = Command::new(program("ai-integrate"));
     let child = child.args(["--threads", "1"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.unwrap();
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), plan.as_bytes()).unwrap();
-    let is_temporary = |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|end| end == "tmp");
+    let is_temporary =
+        |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|end| end == "tmp");
     while !list_tree(&workspace.path("out/.azpipe")).iter().any(is_temporary) {
         assert!(child.try_wait().unwrap().is_none(), "it has ended before it was seen");
     }
     let stop = |signal: &str| {
-        assert!(Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap().success())
+        assert!(
+            Command::new("kill")
+                .arg(signal)
+                .arg(child.id().to_string())
+                .status()
+                .unwrap()
+                .success()
+        )
     };
     stop("-STOP");
     let writes = list_tree(&workspace.path("out/.azpipe")).iter().any(is_temporary);
@@ -188,7 +225,11 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     stop("-CONT");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-    assert!(!writes || (busy.status == 2 && busy.stderr.contains("another run is at work")), "{}", busy.stderr);
+    assert!(
+        !writes || (busy.status == 2 && busy.stderr.contains("another run is at work")),
+        "{}",
+        busy.stderr
+    );
     let now = list_tree(&workspace.path("out"));
     assert!(before.iter().filter(|(path, _)| path.is_file()).all(|file| now.contains(file)));
     // What can't be looked at stays, and is a failure.

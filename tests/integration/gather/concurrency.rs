@@ -7,14 +7,20 @@ use crate::support::{NO_ARGUMENTS, Workspace, program, run, small_options};
 
 fn start(workspace: &Workspace) -> Child {
     let mut command = Command::new(program("gather"));
-    command.arg("--from").arg(workspace.path("out")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("--from")
+        .arg(workspace.path("out"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().expect("it starts")
 }
 
 #[test]
 fn many_at_once_on_one_scan_all_find_it_complete() {
     let workspace = Workspace::new(&small_options());
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=2"])).assert_success();
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=2"]))
+        .assert_success();
     let crowd: Vec<Child> = (0..6).map(|_| start(&workspace)).collect();
     let mut digests: Vec<String> = Vec::new();
     for child in crowd {

@@ -3,8 +3,8 @@
 use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
 
-/// Stated errors over what the frames of a final scatter by, in the root mean square over bins: of single frames, and of the
-/// average over all of them (scatter over the root of their number).
+/// Stated errors over what the frames of a final scatter by, in the root mean square over bins: of
+/// single frames, and of the average over all of them (scatter over the root of their number).
 const STATED_OVER_SEEN: &str = r#"
 import json, sys
 import h5py, numpy
@@ -35,14 +35,18 @@ struct Stated {
     warned: String,
 }
 
-/// Returns the ratio of the stated errors to the observed scatter for frames of this mean count, integrated with these flags of
-/// plan-split, and the warnings of ai-integrate.
+/// Returns the ratio of the stated errors to the observed scatter for frames of this mean count,
+/// integrated with these flags of plan-split, and the warnings of ai-integrate.
 fn compare_errors_with_scatter(mean: f64, plan: &[&str]) -> Option<Stated> {
-    let workspace = Workspace::new(&sample::Options { frames: 60, distinct: 60, mean, ..small_options() });
+    let workspace =
+        Workspace::new(&sample::Options { frames: 60, distinct: 60, mean, ..small_options() });
     let plan = [&["--dummy", "none"], plan].concat();
-    let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_bins("out", &plan)).assert_success();
-    let summary =
-        run("gather", &["--average", "mean"], &integrated.stdout).assert_success().records("summary").remove(0);
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_bins("out", &plan))
+        .assert_success();
+    let summary = run("gather", &["--average", "mean"], &integrated.stdout)
+        .assert_success()
+        .records("summary")
+        .remove(0);
     let found = run_script(STATED_OVER_SEEN, &[summary["final"].as_str().unwrap()])?;
     assert!(found["bins"].as_u64().unwrap() > 30, "{found}");
     let number = |name: &str| found[name].as_f64().unwrap();
@@ -53,17 +57,27 @@ fn compare_errors_with_scatter(mean: f64, plan: &[&str]) -> Option<Stated> {
 #[test]
 fn sparse_frames_have_true_errors_by_bin_and_true_averages_by_any_rule() {
     for split in ["no", "bbox"] {
-        let with =
-            |floor| compare_errors_with_scatter(0.02, &["--npt", "60", "--split", split, "--error-floor", floor]);
+        let with = |floor| {
+            compare_errors_with_scatter(
+                0.02,
+                &["--npt", "60", "--split", split, "--error-floor", floor],
+            )
+        };
         let Some(Stated { single, averaged, warned, .. }) = with("pixel") else { return };
         assert!(single > 4.0, "pyFAI's rule: {single}");
         assert!((0.9..1.1).contains(&averaged), "{split}: {averaged}");
         assert!(warned.contains("--error-floor bin"), "{warned}");
         let Stated { single, averaged, warned, .. } = with("bin").unwrap();
-        assert!((0.9..1.1).contains(&single) && (0.9..1.1).contains(&averaged), "{split}: {single}, {averaged}");
+        assert!(
+            (0.9..1.1).contains(&single) && (0.9..1.1).contains(&averaged),
+            "{split}: {single}, {averaged}"
+        );
         assert!(!warned.contains("variance"), "{warned}");
         let Stated { single, averaged, .. } = with("none").unwrap();
-        assert!((0.9..1.1).contains(&single) && (0.9..1.1).contains(&averaged), "{split}: {single}, {averaged}");
+        assert!(
+            (0.9..1.1).contains(&single) && (0.9..1.1).contains(&averaged),
+            "{split}: {single}, {averaged}"
+        );
     }
 }
 
@@ -75,7 +89,8 @@ fn the_error_of_a_median_is_its_scatter_or_pyfais() {
             &["--npt", "400", "--split", "no", "--median", "50", "--median-error", error],
         )
     };
-    // On the slopes of rings the pixels of a bin differ by more than their noise, so the bin in the middle is looked at.
+    // On the slopes of rings the pixels of a bin differ by more than their noise, so the bin in the
+    // middle is looked at.
     let Some(Stated { middle: scatter, .. }) = with("scatter") else { return };
     assert!((0.8..1.25).contains(&scatter), "{scatter}");
     let Stated { middle: pixel, .. } = with("pyfai").unwrap();
@@ -85,9 +100,15 @@ fn the_error_of_a_median_is_its_scatter_or_pyfais() {
 #[test]
 fn clipping_sparse_frames_is_warned_of() {
     let workspace = Workspace::new(&sample::Options { frames: 2, mean: 0.02, ..small_options() });
-    let plan = ["--npt", "60", "--dummy", "none", "--sigma-clip", "3", "--error-model", "azimuthal"];
-    let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_bins("out", &plan)).assert_success();
-    assert!(integrated.stderr.contains("sigma clipping dropped every photon"), "{}", integrated.stderr);
+    let plan =
+        ["--npt", "60", "--dummy", "none", "--sigma-clip", "3", "--error-model", "azimuthal"];
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_bins("out", &plan))
+        .assert_success();
+    assert!(
+        integrated.stderr.contains("sigma clipping dropped every photon"),
+        "{}",
+        integrated.stderr
+    );
 }
 
 /// Frames of equal pixels, each a Poisson draw of this mean.
@@ -102,7 +123,8 @@ with h5py.File(path, "w") as file:
 print(json.dumps({}))
 "#;
 
-/// The stated errors of averages over the scatter of these, in the root mean square over bins of at least 500 pixels.
+/// The stated errors of averages over the scatter of these, in the root mean square over bins of at
+/// least 500 pixels.
 const AVERAGES: &str = r#"
 import json, sys
 import h5py, numpy
@@ -125,21 +147,32 @@ fn the_error_of_averages_is_what_they_scatter_by_at_any_number_of_counts() {
         if run_script(POISSON, &[raw.to_str().unwrap(), &mean.to_string(), "300"]).is_none() {
             return;
         }
-        workspace.scans = run("scan-find", &[format!("{}::/data", raw.display())], "").assert_success().stdout;
+        workspace.scans =
+            run("scan-find", &[format!("{}::/data", raw.display())], "").assert_success().stdout;
         for (split, floor) in [("no", "pixel"), ("bbox", "bin")] {
-            let flags = ["--dummy", "none", "--npt", "60", "--split", split, "--error-floor", floor];
+            let flags =
+                ["--dummy", "none", "--npt", "60", "--split", split, "--error-floor", floor];
             let results = run(
                 "ai-integrate",
                 NO_ARGUMENTS,
                 &workspace.plan_without_bins("out", &[&flags[..], &["--replace"]].concat()),
             );
             for average in ["median,10", "median,7", "mean,10"] {
-                let gathered = run("gather", &["--average", average, "--keep-sums"], &results.stdout).assert_success();
+                let gathered =
+                    run("gather", &["--average", average, "--keep-sums"], &results.stdout)
+                        .assert_success();
                 let file = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
                 let found = run_script(AVERAGES, &[&file]).unwrap();
-                assert!(found["bins"].as_u64().unwrap() > 30 && found["averages"].as_u64().unwrap() >= 30, "{found}");
+                assert!(
+                    found["bins"].as_u64().unwrap() > 30
+                        && found["averages"].as_u64().unwrap() >= 30,
+                    "{found}"
+                );
                 let ratio = found["ratio"].as_f64().unwrap();
-                assert!((0.9..1.1).contains(&ratio), "{mean} counts, {average}, {split}, floor {floor}: {ratio}");
+                assert!(
+                    (0.9..1.1).contains(&ratio),
+                    "{mean} counts, {average}, {split}, floor {floor}: {ratio}"
+                );
             }
         }
     }

@@ -7,7 +7,8 @@ use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
 #[test]
 fn each_final_has_its_picture_and_its_text() {
     let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     let picture = workspace.path("patterns.png");
     let arguments = ["--plot".as_ref(), picture.as_os_str(), "--export".as_ref(), "xye".as_ref()];
     let summaries = run("gather", &arguments, &results).assert_success().records("summary");
@@ -27,7 +28,8 @@ fn each_final_has_its_picture_and_its_text() {
     let root = workspace.path("out");
     let both = workspace.path("both.pdf");
     let flags = ["--from".as_ref(), root.as_os_str(), "--plot".as_ref(), picture.as_os_str()];
-    let flags = [&flags[..], &["--plot-scans".as_ref(), both.as_os_str(), "--stack".as_ref()]].concat();
+    let flags =
+        [&flags[..], &["--plot-scans".as_ref(), both.as_os_str(), "--stack".as_ref()]].concat();
     let again = run("gather", &flags, "").assert_success().records("summary");
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|summary| summary["plot"] != picture.to_str().unwrap()));
@@ -40,10 +42,12 @@ fn a_page_tells_of_the_run_and_needs_nothing_else() {
     let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
     let tasks = workspace.plan("out", &["--by", "frames=9"]);
     let all_but_one: Vec<&str> = tasks.lines().skip(1).collect();
-    let results = run("ai-integrate", NO_ARGUMENTS, &(all_but_one.join("\n") + "\n")).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &(all_but_one.join("\n") + "\n")).assert_success().stdout;
     let page = workspace.path("run.html");
     let fail = "{\"type\":\"fail\",\"v\":1,\"id\":\"a\",\"stage\":\"plan-split\",\"about\":\"b.h5\",\"error\":\"no <frames>\",\"retryable\":false}\n";
-    let gathered = run("gather", &["--report", page.to_str().unwrap()], &(fail.to_owned() + &results));
+    let gathered =
+        run("gather", &["--report", page.to_str().unwrap()], &(fail.to_owned() + &results));
     assert_eq!(gathered.status, 1, "a part of a scan is missing");
     let html = std::fs::read_to_string(&page).unwrap();
     for expected in [
@@ -56,7 +60,8 @@ fn a_page_tells_of_the_run_and_needs_nothing_else() {
         assert!(html.contains(expected), "{expected}");
     }
     assert_eq!(html.matches("src=\"data:image/png;base64,").count(), 2, "a picture of each");
-    let elsewhere = ["http:", "https:", "<script src", "fetch(", "<link", "@import", "url(", "src=\"/"];
+    let elsewhere =
+        ["http:", "https:", "<script src", "fetch(", "<link", "@import", "url(", "src=\"/"];
     assert!(elsewhere.iter().all(|word| !html.contains(word)), "all of it is in the page");
     let Some(tags) = super::viewers::run_script(TAGS, &[page.to_str().unwrap()]) else { return };
     assert_eq!(tags, serde_json::json!([]), "every tag is closed, every link leads somewhere");
@@ -94,7 +99,8 @@ print(json.dumps(wrong))
 #[test]
 fn what_could_only_fail_in_the_end_fails_at_once() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     let refused = run("gather", &["--plot", "patterns.gif"], &results);
     assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
     assert!(
@@ -109,26 +115,37 @@ fn what_could_only_fail_in_the_end_fails_at_once() {
 #[test]
 fn an_average_that_comes_too_late_says_what_to_do() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     run("gather", NO_ARGUMENTS, &results).assert_success();
     let late = run("gather", &["--average", "mean"], &results);
     assert_eq!(late.status, 1);
     let error = late.records("fail")[0]["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("--average needs the sums of 24 frames") && error.contains("--force"), "{error}");
-    let again = run("ai-integrate", &["--force"], &workspace.plan("out", &[])).assert_success().stdout;
+    assert!(
+        error.contains("--average needs the sums of 24 frames") && error.contains("--force"),
+        "{error}"
+    );
+    let again =
+        run("ai-integrate", &["--force"], &workspace.plan("out", &[])).assert_success().stdout;
     run("gather", &["--average", "mean"], &again).assert_success();
 }
 
 #[test]
 fn ranges_of_frames_are_exported_a_file_each() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
-    let summary = run("gather", &["--average", "median,10", "--export", "xye,fxye"], &results).assert_success();
-    let exports: Vec<String> = serde_json::from_value(summary.records("summary")[0]["export"].clone()).unwrap();
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let summary = run("gather", &["--average", "median,10", "--export", "xye,fxye"], &results)
+        .assert_success();
+    let exports: Vec<String> =
+        serde_json::from_value(summary.records("summary")[0]["export"].clone()).unwrap();
     let ends = ["00000-00009.xye", "00010-00019.xye", "00020-00023.xye"];
     assert_eq!(exports.len(), 6, "{exports:?}");
     for (export, end) in exports.iter().zip(ends) {
-        assert!(export.ends_with(end) && std::fs::read_to_string(export).unwrap().lines().count() > 250, "{export}");
+        assert!(
+            export.ends_with(end) && std::fs::read_to_string(export).unwrap().lines().count() > 250,
+            "{export}"
+        );
     }
     assert!(exports[5].ends_with("00020-00023.fxye"), "{exports:?}");
     // What the average needs is still there: the patterns alone.
@@ -142,13 +159,19 @@ fn ranges_of_frames_are_exported_a_file_each() {
 #[test]
 fn kept_parts_and_kept_sums_stay() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success().stdout;
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"]))
+        .assert_success()
+        .stdout;
     run("gather", &["--keep-parts"], &results).assert_success();
     assert_eq!(workspace.parts("out").len(), 4);
     run("gather", &["--keep-sums"], &results).assert_success();
     assert!(workspace.parts("out").is_empty());
-    let average = run("gather", &["--average", "sum", "--export", "csv"], &results).assert_success().records("summary");
+    let average = run("gather", &["--average", "sum", "--export", "csv"], &results)
+        .assert_success()
+        .records("summary");
     assert!(
-        std::fs::read_to_string(average[0]["export"][0].as_str().unwrap()).unwrap().starts_with("q,intensity,error\n")
+        std::fs::read_to_string(average[0]["export"][0].as_str().unwrap())
+            .unwrap()
+            .starts_with("q,intensity,error\n")
     );
 }

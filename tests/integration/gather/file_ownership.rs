@@ -8,7 +8,8 @@ use crate::support::{NO_ARGUMENTS, Workspace, read_files_below, run, small_optio
 /// A scan's results, its final gathered.
 fn gather_a_scan() -> (Workspace, String) {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     run("gather", &["--keep-sums"], &results).assert_success();
     (workspace, results)
 }
@@ -27,7 +28,11 @@ fn a_file_of_somebody_elses_is_refused_without_overwrite() {
         let refused = run("gather", &flags, &results);
         assert_eq!(refused.status, 2, "{}", refused.stderr);
         let said = format!("{flag}: {}: exists, and azpipe did not write it as a ", path.display());
-        assert!(refused.stderr.contains(&said) && refused.stderr.contains("pass --overwrite"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(&said) && refused.stderr.contains("pass --overwrite"),
+            "{}",
+            refused.stderr
+        );
         assert_eq!(refused.stderr.matches(name).count(), 1, "a path once: {}", refused.stderr);
         assert_eq!(fs::read(&path).unwrap(), b"the only copy");
         run("gather", &[flag, text(&path), "--overwrite"], &results).assert_success();
@@ -36,10 +41,15 @@ fn a_file_of_somebody_elses_is_refused_without_overwrite() {
         run("gather", &flags, &results).assert_success();
     }
     let wrong = run("gather", &["--report", text(&workspace.path("raw.h5"))], &results);
-    assert!(wrong.status == 2 && wrong.stderr.contains("expected a name that ends in .html"), "{}", wrong.stderr);
+    assert!(
+        wrong.status == 2 && wrong.stderr.contains("expected a name that ends in .html"),
+        "{}",
+        wrong.stderr
+    );
 }
 
-/// Returns whether a file has the content that an earlier file had. HDF5 files contain the time at which they were written.
+/// Returns whether a file has the content that an earlier file had. HDF5 files contain the time at
+/// which they were written.
 fn is_same(path: &Path, first: &[u8]) -> bool {
     let is_hdf5 = |content: &[u8]| content.starts_with(b"\x89HDF");
     let content = fs::read(path).unwrap();
@@ -49,12 +59,16 @@ fn is_same(path: &Path, first: &[u8]) -> bool {
 #[test]
 fn exports_replace_what_azpipe_wrote_and_nobody_changed() {
     let command = gather::command();
-    let formats = command.get_arguments().find(|argument| argument.get_long() == Some("export")).unwrap();
+    let formats =
+        command.get_arguments().find(|argument| argument.get_long() == Some("export")).unwrap();
     for format in formats.get_possible_values() {
         let (_site, results) = gather_a_scan();
         let format = format.get_name();
-        let export = |more: &[&str]| run("gather", &[&["--keep-sums", "--export", format], more].concat(), &results);
-        let written = export(&[]).assert_success().records("summary").remove(0)["export"][0].clone();
+        let export = |more: &[&str]| {
+            run("gather", &[&["--keep-sums", "--export", format], more].concat(), &results)
+        };
+        let written =
+            export(&[]).assert_success().records("summary").remove(0)["export"][0].clone();
         let path = PathBuf::from(written.as_str().unwrap());
         let first = fs::read(&path).unwrap();
         export(&[]).assert_success();
@@ -94,7 +108,12 @@ fn raw_data_and_settings_are_not_written_over_even_with_overwrite() {
                 }
                 let refused = run("gather", &[flag, text(&link), "--overwrite"], &results);
                 assert_ne!(refused.status, 0, "{} {flag}", file.display());
-                assert!(refused.stderr.contains("never overwritten"), "{} {flag}: {}", file.display(), refused.stderr);
+                assert!(
+                    refused.stderr.contains("never overwritten"),
+                    "{} {flag}: {}",
+                    file.display(),
+                    refused.stderr
+                );
                 assert!(fs::read(&link).unwrap() == fs::read(file).unwrap(), "the link stays");
                 tried += 1;
             }

@@ -17,7 +17,12 @@ struct Live {
 impl Live {
     fn start() -> Self {
         let mut command = Command::new(program("gather"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let summaries = BufReader::new(child.stdout.take().unwrap());
         Self { child, summaries }
     }
@@ -44,7 +49,10 @@ fn scan_while_running(scan: &str, there: u64) -> String {
     let mut scan: Value = serde_json::from_str(scan).unwrap();
     let fields = scan.as_object_mut().unwrap();
     let frames = fields["frames"].as_u64().unwrap();
-    fields["sources"].as_array_mut().unwrap().retain(|source| source["frames"][0][1].as_u64() <= Some(there));
+    fields["sources"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|source| source["frames"][0][1].as_u64() <= Some(there));
     if there < frames {
         fields.shift_remove("end_time");
         fields.shift_remove("end_reason");
@@ -62,13 +70,18 @@ fn what_is_said_already_is_not_said_again() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "file"]);
     let first = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
-    // As four overlapping runs and a rerun of each would have it: the same results, found done, a hundred times.
+    // As four overlapping runs and a rerun of each would have it: the same results, found done, a
+    // hundred times.
     let again = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     let gathered = run("gather", &["-v"], &(first + &again.repeat(100))).assert_success();
     assert_eq!(gathered.records("summary").len(), 1, "{}", gathered.stdout);
     // One look at the first word, one at the end, and at a slow machine's pauses.
     let looks = gathered.stderr.lines().filter(|line| line.contains(".h5: ")).count();
-    assert!((2..20).contains(&looks), "400 results, {looks} looks at the final: {}", gathered.stderr);
+    assert!(
+        (2..20).contains(&looks),
+        "400 results, {looks} looks at the final: {}",
+        gathered.stderr
+    );
 }
 
 #[test]
@@ -116,16 +129,22 @@ fn what_lacks_while_results_come_is_no_failure_once_it_is_there() {
     let mut unreadable: Value = serde_json::from_str(&whole).unwrap();
     unreadable["sources"].as_array_mut().unwrap().remove(2);
     unreadable["complete"] = false.into();
-    unreadable["absent"] = json!([{"range": [[14, 21]], "kind": "unreadable", "reason": "Stale file handle"}]);
+    unreadable["absent"] =
+        json!([{"range": [[14, 21]], "kind": "unreadable", "reason": "Stale file handle"}]);
     workspace.scans = format!("{unreadable}\n");
     let early = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[]));
     assert_eq!(early.status, 1);
     let mut live = Live::start();
     live.send(&early.stdout);
     let summary = live.next().unwrap();
-    assert_eq!((&summary["integrated"], &summary["missing"][0]["reason"]), (&17.into(), &"Stale file handle".into()));
+    assert_eq!(
+        (&summary["integrated"], &summary["missing"][0]["reason"]),
+        (&17.into(), &"Stale file handle".into())
+    );
     workspace.scans = whole;
-    live.send(&run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout);
+    live.send(
+        &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout,
+    );
     assert_eq!(live.next().unwrap()["complete"], true);
     drop(live.child.stdin.take());
     assert_eq!((live.next(), live.child.wait().unwrap().code()), (None, Some(0)));
@@ -138,8 +157,9 @@ fn pictures_and_the_page_have_a_final_once_however_often_it_is_made() {
     let mut results = String::new();
     for there in [7, 24] {
         workspace.scans = scan_while_running(&whole, there);
-        results +=
-            &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success().stdout;
+        results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"]))
+            .assert_success()
+            .stdout;
     }
     let (picture, page) = (workspace.path("p.png"), workspace.path("run.html"));
     let flags = ["--plot".as_ref(), picture.as_os_str(), "--report".as_ref(), page.as_os_str()];
@@ -147,8 +167,12 @@ fn pictures_and_the_page_have_a_final_once_however_often_it_is_made() {
     let named = gathered.last().unwrap()["plot"].as_str().unwrap();
     assert_eq!(std::fs::read(named).unwrap(), std::fs::read(&picture).unwrap());
     let pictures = std::fs::read_dir(workspace.path("")).unwrap();
-    let pictures = pictures.filter(|entry| entry.as_ref().unwrap().path().extension() == Some("png".as_ref()));
+    let pictures =
+        pictures.filter(|entry| entry.as_ref().unwrap().path().extension() == Some("png".as_ref()));
     assert_eq!(pictures.count(), 2, "that of the final, and that of the run");
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("1 final, 24 of 24 frames") && page.matches("<h2 id=\"s").count() == 1, "{page:.600}");
+    assert!(
+        page.contains("1 final, 24 of 24 frames") && page.matches("<h2 id=\"s").count() == 1,
+        "{page:.600}"
+    );
 }

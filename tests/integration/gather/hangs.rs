@@ -1,20 +1,27 @@
-//! HDF5 files without checksums on which the library never returns: they are told, and the rest goes on.
+//! HDF5 files without checksums on which the library never returns: they are told, and the rest
+//! goes on.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture_within_a_minute, program, run, small_options};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, capture_within_a_minute, program, run, small_options,
+};
 
-/// Makes the library look for the end of each heap of texts for ever: its first object is said to be free space of no length.
+/// Makes the library look for the end of each heap of texts for ever: its first object is said to
+/// be free space of no length.
 fn damage_heaps(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     // Finals of earlier versions have no checksums behind their end.
-    if let Some(foot) = bytes.len().checked_sub(32).filter(|&foot| bytes[foot..].starts_with(b"azpipe checks")) {
+    if let Some(foot) =
+        bytes.len().checked_sub(32).filter(|&foot| bytes[foot..].starts_with(b"azpipe checks"))
+    {
         let size = u64::from_le_bytes(*bytes[foot + 16..].first_chunk().unwrap());
         bytes.truncate(size as usize);
     }
-    let heaps: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"GCOL")).collect();
+    let heaps: Vec<usize> =
+        (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"GCOL")).collect();
     assert!(!heaps.is_empty(), "no heap of texts");
     heaps.iter().for_each(|heap| bytes[heap + 16..heap + 32].fill(0));
     fs::write(path, bytes).unwrap();
@@ -29,7 +36,9 @@ fn run_with_limit(filter: &str, flags: &[&str], input: &str) -> Outcome {
 
 fn assert_told(ran: &Outcome, file: &Path, status: i32) {
     let said = format!("{}: ", file.display());
-    let told = |line: &str| line.contains(&said) && line.contains("the HDF5 library made no progress for 1 s");
+    let told = |line: &str| {
+        line.contains(&said) && line.contains("the HDF5 library made no progress for 1 s")
+    };
     assert!(ran.status == status && ran.stderr.lines().any(told), "{}: {}", ran.status, ran.stderr);
 }
 
@@ -38,7 +47,8 @@ fn a_final_on_which_the_library_hangs_is_told_and_a_new_one_takes_its_place() {
     let workspace = Workspace::new(&small_options());
     let plan = workspace.plan("out", &["--unit", "2th_deg"]);
     let results = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success().stdout;
-    let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let summary =
+        run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
     let path = Path::new(summary["final"].as_str().unwrap());
     damage_heaps(path);
     let damaged = fs::read(path).unwrap();
@@ -50,7 +60,8 @@ fn a_final_on_which_the_library_hangs_is_told_and_a_new_one_takes_its_place() {
     let gathered = run_with_limit("gather", &[], &again.stdout);
     assert_told(&gathered, path, 0);
     assert_eq!(gathered.records("summary")[0]["data_digest"], summary["data_digest"]);
-    let aside = path.with_file_name(format!("{}.damaged", path.file_name().unwrap().to_str().unwrap()));
+    let aside =
+        path.with_file_name(format!("{}.damaged", path.file_name().unwrap().to_str().unwrap()));
     assert_eq!(fs::read(aside).unwrap(), damaged);
     // The new one has checksums, and is taken for done.
     assert_eq!(
@@ -70,17 +81,21 @@ fn other_scans_are_gathered_though_the_library_hangs_on_the_final_of_one() {
     let more = run("ai-integrate", NO_ARGUMENTS, &other).assert_success().stdout;
     let gathered = run_with_limit("gather", &[], &format!("{results}{more}"));
     assert_eq!(gathered.status, 1, "{}", gathered.stderr);
-    let complete = gathered.records("summary").iter().filter(|summary| summary["complete"] == true).count();
+    let complete =
+        gathered.records("summary").iter().filter(|summary| summary["complete"] == true).count();
     assert_eq!(complete, 1, "{}", gathered.stdout);
 }
 
 #[test]
 fn an_export_on_which_the_library_hangs_is_named_and_can_be_overwritten() {
     let workspace = Workspace::new(&small_options());
-    let results =
-        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--unit", "2th_deg"])).assert_success().stdout;
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--unit", "2th_deg"]))
+        .assert_success()
+        .stdout;
     let export = ["--export", "nxazint"];
-    let written = run("gather", &export, &results).assert_success().records("summary").remove(0)["export"][0].clone();
+    let written =
+        run("gather", &export, &results).assert_success().records("summary").remove(0)["export"][0]
+            .clone();
     let path = Path::new(written.as_str().unwrap());
     damage_heaps(path);
     let damaged = fs::read(path).unwrap();
@@ -94,12 +109,17 @@ fn an_export_on_which_the_library_hangs_is_named_and_can_be_overwritten() {
 #[test]
 fn a_master_on_which_the_library_hangs_is_named_and_the_rest_is_gathered() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--unit", "2th_deg"])).assert_success();
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--unit", "2th_deg"]))
+        .assert_success();
     let file = results.records("result")[0]["file"].as_str().unwrap().to_owned();
     let path = Path::new(&file);
     damage_heaps(path);
     let gathered = run_with_limit("gather", &[], &results.stdout);
     assert_told(&gathered, path, 0);
-    assert!(gathered.stderr.contains("its counters and positions are not copied"), "{}", gathered.stderr);
+    assert!(
+        gathered.stderr.contains("its counters and positions are not copied"),
+        "{}",
+        gathered.stderr
+    );
     assert_eq!(gathered.records("summary")[0]["complete"], true, "{}", gathered.stdout);
 }

@@ -1,4 +1,5 @@
-//! Patterns merged on one axis: against pyFAI's MultiGeometry, against one integration of all, and what is refused.
+//! Patterns merged on one axis: against pyFAI's MultiGeometry, against one integration of all, and
+//! what is refused.
 
 use std::fs;
 
@@ -6,8 +7,8 @@ use super::viewers::{LOOK_AT_ARRAYS, run_script};
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
 use sample::Options;
 
-/// A script that prints pyFAI's MultiGeometry pattern of frame 1 of both scans, in steradian, and the bins where it differs from
-/// azpipe's.
+/// A script that prints pyFAI's MultiGeometry pattern of frame 1 of both scans, in steradian, and
+/// the bins where it differs from azpipe's.
 const MULTIGEOMETRY: &str = r#"
 import json, logging, sys
 logging.disable(logging.CRITICAL)
@@ -53,7 +54,9 @@ fn integrate_two_positions(workspace: &Workspace, flags: &[&str]) -> (String, [S
     let far: Vec<String> = near
         .lines()
         .map(|line| match line.split_once(": ") {
-            Some(("Distance", value)) => format!("Distance: {}", value.parse::<f64>().unwrap() * 1.25),
+            Some(("Distance", value)) => {
+                format!("Distance: {}", value.parse::<f64>().unwrap() * 1.25)
+            }
             Some(("Rot1", _)) => "Rot1: 0.1".to_owned(),
             _ => line.to_owned(),
         })
@@ -64,8 +67,11 @@ fn integrate_two_positions(workspace: &Workspace, flags: &[&str]) -> (String, [S
     let out = workspace.path("out");
     let mut results = String::new();
     for (scan, poni) in workspace.scans.lines().zip(&ponis) {
-        let arguments =
-            [&["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--npt", "300"], flags].concat();
+        let arguments = [
+            &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--npt", "300"],
+            flags,
+        ]
+        .concat();
         let tasks = run("plan-split", &arguments, &format!("{scan}\n")).assert_success().stdout;
         results += &run("ai-integrate", &["--threads", "1"], &tasks).assert_success().stdout;
     }
@@ -86,7 +92,8 @@ fn two_positions_are_what_multigeometry_makes_of_them() {
     let workspace = workspace_of_two_scans();
     let monitor = ["--monitor", "monitor", "--monitor-reference", "1000000"];
     let (results, ponis) = integrate_two_positions(&workspace, &[&RANGE[..], &monitor].concat());
-    let summary = last_summary(run("gather", &["--merge-all", "both", "--export", "nxazint"], &results));
+    let summary =
+        last_summary(run("gather", &["--merge-all", "both", "--export", "nxazint"], &results));
     let file = summary["final"].as_str().unwrap();
     assert!(file.ends_with("out/both.h5"), "{file}");
     assert_eq!(
@@ -95,10 +102,13 @@ fn two_positions_are_what_multigeometry_makes_of_them() {
     );
     assert!(workspace.parts("out").is_empty(), "nothing needs them any more");
     let master = workspace.data.master.to_str().unwrap();
-    let Some(seen) = run_script(MULTIGEOMETRY, &[master, file, &ponis[0], &ponis[1]]) else { return };
+    let Some(seen) = run_script(MULTIGEOMETRY, &[master, file, &ponis[0], &ponis[1]]) else {
+        return;
+    };
     assert!(seen["bins"].as_u64().unwrap() > 200, "{seen}");
     assert_eq!((&seen["empty"], seen["names"].as_array().unwrap().len()), (&true.into(), 2));
-    let below = |name: &str, limit: f64| assert!(seen[name].as_f64().unwrap() < limit, "{name}: {seen}");
+    let below =
+        |name: &str, limit: f64| assert!(seen[name].as_f64().unwrap() < limit, "{name}: {seen}");
     below("axis", 1e-9);
     below("intensity", 1e-6);
     below("sigma", 1e-6);
@@ -111,11 +121,19 @@ fn two_sectors_of_a_scan_are_the_whole_of_it() {
     let workspace = Workspace::new(&small_options());
     let mut results = String::new();
     for (name, range) in [("upper", "0,180"), ("lower", "-180,0")] {
-        let flags = [&RANGE[..], &["--split", "no", "--recipe-name", name, "--azimuth-range", range]].concat();
-        results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags)).assert_success().stdout;
+        let flags =
+            [&RANGE[..], &["--split", "no", "--recipe-name", name, "--azimuth-range", range]]
+                .concat();
+        results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags))
+            .assert_success()
+            .stdout;
     }
-    let whole = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("whole", &[&RANGE[..], &["--split", "no"]].concat()))
-        .assert_success();
+    let whole = run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &workspace.plan("whole", &[&RANGE[..], &["--split", "no"]].concat()),
+    )
+    .assert_success();
     let whole = last_summary(run("gather", &["--average", "mean"], &whole.stdout));
     let merged = last_summary(run("gather", &["--merge", "all", "--average", "mean"], &results));
     let file = merged["final"].as_str().unwrap();
@@ -123,7 +141,10 @@ fn two_sectors_of_a_scan_are_the_whole_of_it() {
     let finals = [file, whole["final"].as_str().unwrap()];
     let Some(seen) = run_script(LOOK_AT_ARRAYS, &finals) else { return };
     assert_eq!(seen["same_nans"], true);
-    assert!(seen["intensity"].as_f64().unwrap() < 2e-7 && seen["errors"].as_f64().unwrap() < 2e-7, "{seen}");
+    assert!(
+        seen["intensity"].as_f64().unwrap() < 2e-7 && seen["errors"].as_f64().unwrap() < 2e-7,
+        "{seen}"
+    );
     assert!(seen["averaged"].as_f64().unwrap() < 1e-12, "{seen}");
 
     // It is found again, without sums; another that needs them says so.
@@ -145,7 +166,10 @@ fn a_frame_that_one_lacks_is_missing() {
     let gathered = run("gather", &["--merge-all", "both"], &results);
     assert_eq!(gathered.status, 1);
     let summary = gathered.records("summary").pop().unwrap();
-    assert_eq!((&summary["integrated"], &summary["missing"][0]["range"]), (&2.into(), &serde_json::json!([[2, 3]])));
+    assert_eq!(
+        (&summary["integrated"], &summary["missing"][0]["range"]),
+        (&2.into(), &serde_json::json!([[2, 3]]))
+    );
     // The rest comes later: the sums of what was there are still there.
     let rest = integrate_two_positions(&workspace, &flags).0;
     let merged = last_summary(run("gather", &["--merge-all", "both"], &rest));

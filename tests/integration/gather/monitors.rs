@@ -1,4 +1,5 @@
-//! The mean of a monitor as what it is divided by: that of the whole counter, and one for all that is merged.
+//! The mean of a monitor as what it is divided by: that of the whole counter, and one for all that
+//! is merged.
 
 use std::path::Path;
 
@@ -13,7 +14,8 @@ const BY_MEAN: [&str; 4] = ["--monitor", "monitor", "--monitor-reference", "mean
 fn read_rows(gathered: &Outcome) -> (Vec<Vec<f32>>, Vec<u8>) {
     let summary = gathered.records("summary").pop().unwrap();
     let file = File::open(summary["final"].as_str().unwrap()).unwrap();
-    let [entry, detector] = ["entry", "detector"].map(|field| summary[field].as_str().unwrap().to_owned());
+    let [entry, detector] =
+        ["entry", "detector"].map(|field| summary[field].as_str().unwrap().to_owned());
     let group = file.group(&format!("/{entry}/{detector}_integrate/integrated")).unwrap();
     let intensity = group.dataset("intensity").unwrap().read_2d::<f32>().unwrap();
     let status = group.dataset("frame_status").unwrap().read_raw::<u8>().unwrap();
@@ -35,7 +37,8 @@ fn change_counter(master: &Path, scan: usize, change: impl Fn(usize, f64) -> f64
     let file = open_hdf5_to_write(master);
     let counter = file.dataset(&format!("/{scan}.1/measurement/monitor")).unwrap();
     let values: Vec<f64> = counter.read_raw().unwrap();
-    let values: Vec<f64> = values.into_iter().enumerate().map(|(frame, value)| change(frame, value)).collect();
+    let values: Vec<f64> =
+        values.into_iter().enumerate().map(|(frame, value)| change(frame, value)).collect();
     counter.write_raw(&values).unwrap();
     values
 }
@@ -56,40 +59,68 @@ fn merged_scans_are_divided_by_one_mean() {
     let thrice = change_counter(&workspace.data.master, 2, |_, value| 3.0 * value);
     let both = mean(&[once, thrice].concat()).to_string();
     let scans: Vec<String> = workspace.scans.lines().map(|scan| format!("{scan}\n")).collect();
-    // A wide sector of one scan, and a narrow one of the other: with equal weights, any two means would do.
+    // A wide sector of one scan, and a narrow one of the other: with equal weights, any two means
+    // would do.
     let mut results = |out: &str, reference: &str, cut: &str| {
         let mut results = String::new();
         for (scan, sector) in scans.iter().zip(["-180,60", "60,180"]) {
             workspace.scans.clone_from(scan);
-            let bins = ["--radial-range", "8,30", "--split", "no", "--azimuth-range", sector, "--by", cut];
-            let flags = [&bins[..], &["--monitor", "monitor", "--monitor-reference", reference]].concat();
-            results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan(out, &flags)).assert_success().stdout;
+            let bins =
+                ["--radial-range", "8,30", "--split", "no", "--azimuth-range", sector, "--by", cut];
+            let flags =
+                [&bins[..], &["--monitor", "monitor", "--monitor-reference", reference]].concat();
+            results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan(out, &flags))
+                .assert_success()
+                .stdout;
         }
         results
     };
-    let merged =
-        read_rows(&run("gather", &["--merge-all", "both"], &results("mean", "mean", "frames=5")).assert_success()).0;
-    let expected =
-        read_rows(&run("gather", &["--merge-all", "both"], &results("number", &both, "scan")).assert_success()).0;
+    let merged = read_rows(
+        &run("gather", &["--merge-all", "both"], &results("mean", "mean", "frames=5"))
+            .assert_success(),
+    )
+    .0;
+    let expected = read_rows(
+        &run("gather", &["--merge-all", "both"], &results("number", &both, "scan"))
+            .assert_success(),
+    )
+    .0;
     assert!(largest_difference(&expected, &merged) < 1e-6);
     // Sums that were kept do as well as those of parts.
     run("gather", &["--keep-sums"], &results("kept", "mean", "scan")).assert_success();
     let root = workspace.path("kept");
-    let kept =
-        run("gather", &["--from", root.to_str().unwrap(), "--keep-sums", "--merge-all", "both"], "").assert_success();
+    let kept = run(
+        "gather",
+        &["--from", root.to_str().unwrap(), "--keep-sums", "--merge-all", "both"],
+        "",
+    )
+    .assert_success();
     assert_eq!(format!("{:?}", read_rows(&kept).0), format!("{merged:?}"));
 }
 
 #[test]
 fn merged_detectors_of_a_scan_have_the_mean_of_its_counter_whatever_each_of_them_lacks() {
     let workspace = Workspace::new(&small_options());
-    let values = change_counter(&workspace.data.master, 1, |frame, value| value * (1.0 + frame as f64));
+    let values =
+        change_counter(&workspace.data.master, 1, |frame, value| value * (1.0 + frame as f64));
     let sectors = |out: &str, reference: &str| {
         let mut results = String::new();
         for (name, range) in [("upper", "0,180"), ("lower", "-180,0")] {
-            let bins = ["--radial-range", "8,30", "--split", "no", "--recipe-name", name, "--azimuth-range", range];
-            let flags =
-                [&bins[..], &["--by", "file", "--monitor", "monitor", "--monitor-reference", reference]].concat();
+            let bins = [
+                "--radial-range",
+                "8,30",
+                "--split",
+                "no",
+                "--recipe-name",
+                name,
+                "--azimuth-range",
+                range,
+            ];
+            let flags = [
+                &bins[..],
+                &["--by", "file", "--monitor", "monitor", "--monitor-reference", reference],
+            ]
+            .concat();
             let tasks = workspace.plan(out, &flags);
             // The lower one lacks the last file's frames.
             let count = if name == "lower" { 3 } else { 4 };
@@ -102,13 +133,20 @@ fn merged_detectors_of_a_scan_have_the_mean_of_its_counter_whatever_each_of_them
     };
     let (by_mean, status) = sectors("mean", "mean");
     let (by_number, _) = sectors("number", &mean(&values).to_string());
-    assert!(status[..21].iter().all(|status| *status == 0) && status[21..].iter().all(|status| *status != 0));
+    assert!(
+        status[..21].iter().all(|status| *status == 0)
+            && status[21..].iter().all(|status| *status != 0)
+    );
     assert!(largest_difference(&by_number[..21], &by_mean[..21]) < 1e-6);
 }
 
 #[test]
 fn the_mean_is_of_the_scans_frames_and_of_no_reading_that_is_none() {
-    let workspace = Workspace::new(&Options { scans: 0, defects: vec![Defect::MissingFile], ..small_options() });
+    let workspace = Workspace::new(&Options {
+        scans: 0,
+        defects: vec![Defect::MissingFile],
+        ..small_options()
+    });
     // The frames whose file is missing had ten times the flux; one reading of another is -100.
     let wild = |frame: usize, value: f64| match frame {
         3 => -100.0,
@@ -117,18 +155,28 @@ fn the_mean_is_of_the_scans_frames_and_of_no_reading_that_is_none() {
     };
     let mut values = change_counter(&workspace.data.master, 1, wild);
     values.remove(3);
-    let by_mean = read_rows(&process(&workspace, "mean", &[&BY_MEAN[..], &["--by", "file"]].concat(), &[]));
+    let by_mean =
+        read_rows(&process(&workspace, "mean", &[&BY_MEAN[..], &["--by", "file"]].concat(), &[]));
     let reference = mean(&values).to_string();
-    let by_number =
-        read_rows(&process(&workspace, "number", &["--monitor", "monitor", "--monitor-reference", &reference], &[]));
+    let by_number = read_rows(&process(
+        &workspace,
+        "number",
+        &["--monitor", "monitor", "--monitor-reference", &reference],
+        &[],
+    ));
     assert_eq!(by_mean.1, by_number.1);
     assert_eq!((by_mean.1[3], by_mean.1[7]), (5, 2));
     assert!(largest_difference(&by_number.0, &by_mean.0) < 1e-6);
-    // Frames that are integrated later, and those done before, have the same mean: nothing needs the sums that are gone.
+    // Frames that are integrated later, and those done before, have the same mean: nothing needs
+    // the sums that are gone.
     let root = workspace.path("late");
     let tasks = workspace.plan("late", &[&BY_MEAN[..], &["--by", "file"]].concat());
     let (first, rest) = tasks.split_once('\n').unwrap();
-    let early = run("gather", NO_ARGUMENTS, &run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).stdout);
+    let early = run(
+        "gather",
+        NO_ARGUMENTS,
+        &run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).stdout,
+    );
     assert_eq!(early.records("summary")[0]["integrated"], 6);
     run("gather", NO_ARGUMENTS, &run("ai-integrate", NO_ARGUMENTS, rest).stdout);
     let late = read_rows(&run("gather", &["--from", root.to_str().unwrap()], ""));
@@ -142,9 +190,15 @@ fn means_of_two_monitors_have_no_mean_in_common() {
     for (name, range, monitor) in [("upper", "0,180", "monitor"), ("lower", "-180,0", "epoch")] {
         let bins = ["--radial-range", "8,30", "--recipe-name", name, "--azimuth-range", range];
         let flags = [&bins[..], &["--monitor", monitor, "--monitor-reference", "mean"]].concat();
-        results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags)).assert_success().stdout;
+        results += &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags))
+            .assert_success()
+            .stdout;
     }
     let refused = run("gather", &["--merge", "all"], &results);
     assert_eq!((refused.status, refused.records("fail").len()), (1, 1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("with the same --monitor and --monitor-reference"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("with the same --monitor and --monitor-reference"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{NO_ARGUMENTS, Workspace, python_with, run, run_python, small_options};
 
-/// Prints what SasView's reader makes of the file, beside the average of the final file, and the classes of the definition.
+/// Prints what SasView's reader makes of the file, beside the average of the final file, and the
+/// classes of the definition.
 const READ: &str = r#"
 import json, logging, sys
 logging.disable(logging.WARNING)
@@ -53,16 +54,22 @@ out["pyfai"][0] = round(out["pyfai"][0], 9)
 print(json.dumps(out, default=str))
 "#;
 
-/// Exports the averages of a scan with more flags for plan-split and gather, and returns what is read from the file.
+/// Exports the averages of a scan with more flags for plan-split and gather, and returns what is
+/// read from the file.
 fn export_and_read(plan_flags: &[&str], gather_flags: &[&str]) -> Option<Value> {
     python_with("sasdata")?;
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", plan_flags)).assert_success().stdout;
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", plan_flags))
+        .assert_success()
+        .stdout;
     let flags = [&["--export", "nxcansas"], gather_flags].concat();
     let summary = run("gather", &flags, &results).assert_success().records("summary").remove(0);
     let export = summary["export"][0].as_str().unwrap();
     assert!(export.ends_with("_pilatus.nxcansas.h5"), "{export}");
-    let out = run_python(READ, [export, summary["final"].as_str().unwrap(), workspace.data.poni.to_str().unwrap()])?;
+    let out = run_python(
+        READ,
+        [export, summary["final"].as_str().unwrap(), workspace.data.poni.to_str().unwrap()],
+    )?;
     Some(serde_json::from_slice(&out).unwrap())
 }
 
@@ -73,7 +80,11 @@ fn sasview_reads_the_mean_of_all_frames() {
     assert_eq!(read["data"], json!(["I", "Q", 0, "Idev", "1/nm", "standard error of the mean"]));
     assert_eq!((&read["classes"], &read["units"]), (&json!(true), &json!(true)));
     let mean = &read["sets"][0];
-    assert_eq!((&mean["same"], &mean["errors"]), (&json!([true, true, true]), &json!([])), "{mean}");
+    assert_eq!(
+        (&mean["same"], &mean["errors"]),
+        (&json!([true, true, true]), &json!([])),
+        "{mean}"
+    );
     assert!(mean["points"].as_u64().unwrap() > 250, "{mean}");
     assert!(mean["title"].as_str().unwrap().ends_with(" pilatus: mean of 24 frames"), "{mean}");
     assert_eq!(mean["units"], json!(["A^{-1}", "a.u."]), "SasView converts q to its own unit");
@@ -84,13 +95,18 @@ fn sasview_reads_the_mean_of_all_frames() {
 
 #[test]
 fn sasview_reads_each_average_as_a_data_set() {
-    let Some(read) = export_and_read(&["--unit", "q_A^-1"], &["--average", "mean,10"]) else { return };
+    let Some(read) = export_and_read(&["--unit", "q_A^-1"], &["--average", "mean,10"]) else {
+        return;
+    };
     assert_eq!(read["entry"][0], 3);
     assert_eq!(read["data"][4], "1/angstrom");
     let sets = read["sets"].as_array().unwrap();
     assert_eq!(sets.len(), 3);
-    for (set, frames) in sets.iter().zip(["10 frames from 0 to 9", "10 frames from 10 to 19", "4 frames from 20 to 23"])
-    {
+    for (set, frames) in sets.iter().zip([
+        "10 frames from 0 to 9",
+        "10 frames from 10 to 19",
+        "4 frames from 20 to 23",
+    ]) {
         assert_eq!(set["same"], json!([true, true, true]), "{set}");
         assert!(set["title"].as_str().unwrap().ends_with(frames), "{set}");
     }
@@ -105,7 +121,9 @@ fn an_axis_other_than_q_is_refused_with_the_remedy() {
     assert_eq!(refused.status, 1);
     let error = refused.records("fail")[0]["error"].as_str().unwrap().to_owned();
     assert!(
-        error.contains("--export nxcansas expects q, such as q_nm^-1: run plan-split with another --unit"),
+        error.contains(
+            "--export nxcansas expects q, such as q_nm^-1: run plan-split with another --unit"
+        ),
         "{error}"
     );
 }

@@ -1,7 +1,8 @@
-//! Finals as notebooks and validators read them: xarray by its dimensions, nexusformat by the rules of NeXus, and what is left of a
-//! final without its raw file.
+//! Finals as notebooks and validators read them: xarray by its dimensions, nexusformat by the rules
+//! of NeXus, and what is left of a final without its raw file.
 //!
-//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has xarray and nexusformat.
+//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has xarray and
+//! nexusformat.
 
 use std::fs;
 
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Workspace, python_with, run, small_options};
 
-/// Prints dimensions, coordinates and units of the patterns of each file, by each library that xarray reads HDF5 with.
+/// Prints dimensions, coordinates and units of the patterns of each file, by each library that
+/// xarray reads HDF5 with.
 const XARRAY: &str = r#"
 import json, sys
 import numpy, xarray
@@ -35,7 +37,8 @@ print(json.dumps([[look(file, group, engine) for engine in ("h5netcdf", "netcdf4
                   for file, group in zip(sys.argv[1::2], sys.argv[2::2])]))
 "#;
 
-/// Validates a copy of the file by nexusformat, whose validator opens files for writing, and finds the default plot of the file.
+/// Validates a copy of the file by nexusformat, whose validator opens files for writing, and finds
+/// the default plot of the file.
 const NEXUS: &str = r#"
 import json, logging, shutil, sys
 from nexusformat.nexus import nxload
@@ -106,20 +109,26 @@ fn xarray_finds_named_dimensions_and_coordinates() {
     let kinds: &[(&[&str], &[&str])] = &[
         (&["--unit", "q_A^-1", "--monitor", "monitor"], &["--average", "mean,6"]),
         (&["--npt-azim", "4", "--unit", "2th_deg"], &["--keep-sums"]),
-        (&["--unit", "d*2_nm^-2", "--monitor", "exposure-time", "--error", "std"], &["--layout", "virtual"]),
+        (
+            &["--unit", "d*2_nm^-2", "--monitor", "exposure-time", "--error", "std"],
+            &["--layout", "virtual"],
+        ),
         (&["--unit", "r_mm", "--npt-azim", "2"], &["--layout", "integrator"]),
     ];
     let mut arguments = Vec::new();
     for (number, (plan, gather)) in kinds.iter().enumerate() {
         let results =
-            run("ai-integrate", NO_ARGUMENTS, &workspace.plan(&format!("out{number}"), plan)).assert_success();
-        let summary = run("gather", gather, &results.stdout).assert_success().records("summary").remove(0);
+            run("ai-integrate", NO_ARGUMENTS, &workspace.plan(&format!("out{number}"), plan))
+                .assert_success();
+        let summary =
+            run("gather", gather, &results.stdout).assert_success().records("summary").remove(0);
         arguments.extend([summary["final"].clone(), json!("1.1/pilatus_integrate/integrated")]);
         if gather.contains(&"mean,6") {
             arguments.extend([summary["final"].clone(), json!("1.1/pilatus_integrate/averaged")]);
         }
     }
-    let arguments: Vec<&str> = arguments.iter().map(|argument| argument.as_str().unwrap()).collect();
+    let arguments: Vec<&str> =
+        arguments.iter().map(|argument| argument.as_str().unwrap()).collect();
     let seen = run_script(XARRAY, &arguments).unwrap();
     let rot = json!(["rot (°)", "deg"]);
     let error = |units: &str| format!("Standard error of the mean ({units})");
@@ -172,14 +181,19 @@ fn finals_keep_the_rules_of_nexus() {
     if python_with("nexusformat").is_none() {
         return;
     }
-    for (flags, axes) in [(&[][..], json!(["rot", "q"])), (&["--npt-azim", "3"], json!(["rot", "chi", "q"]))] {
+    for (flags, axes) in
+        [(&[][..], json!(["rot", "q"])), (&["--npt-azim", "3"], json!(["rot", "chi", "q"]))]
+    {
         let workspace = Workspace::new(&small_options());
-        let summary = workspace.process("out", flags, &[]).assert_success().records("summary").remove(0);
+        let summary =
+            workspace.process("out", flags, &[]).assert_success().records("summary").remove(0);
         let seen = run_script(NEXUS, &[summary["final"].as_str().unwrap()]).unwrap();
-        // Entries are named as Bliss names them. Of the warnings, these are about the raw file and about texts that no class has.
+        // Entries are named as Bliss names them. Of the warnings, these are about the raw file and
+        // about texts that no class has.
         assert_eq!(seen["errors"], json!(["\"1.1\" is an invalid name"]));
         let ours = |line: &&Value| {
-            let known = ["@raw_file", "Units of NX_ANY not specified", "This field is not defined in NX"];
+            let known =
+                ["@raw_file", "Units of NX_ANY not specified", "This field is not defined in NX"];
             !known.iter().any(|known| line.as_str().unwrap().contains(known))
         };
         assert_eq!(seen["warnings"].as_array().unwrap().iter().find(ours), None);
@@ -191,8 +205,10 @@ fn finals_keep_the_rules_of_nexus() {
 #[test]
 fn names_and_geometry_outlive_the_raw_file() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
-    let summary = run("gather", &["--keep-sums"], &results).assert_success().records("summary").remove(0);
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let summary =
+        run("gather", &["--keep-sums"], &results).assert_success().records("summary").remove(0);
     let of_final = |name: &Value| run_script(ORIGIN, &[name.as_str().unwrap(), "pilatus"]);
     let Some(before) = of_final(&summary["final"]) else { return };
     assert_eq!(before["title"], "LaB6, scan 1.1, pilatus: ascan rot -90 90 23 0.1");
@@ -210,9 +226,11 @@ fn names_and_geometry_outlive_the_raw_file() {
     fs::rename(&old_raw, moved.join(old_raw.file_name().unwrap())).unwrap();
     fs::rename(workspace.path("out"), moved.join("out")).unwrap();
     let file = summary["final"].as_str().unwrap();
-    let at_new_place = json!(moved.join(std::path::Path::new(file).strip_prefix(workspace.path("")).unwrap()));
+    let at_new_place =
+        json!(moved.join(std::path::Path::new(file).strip_prefix(workspace.path("")).unwrap()));
     assert_eq!(of_final(&at_new_place).unwrap(), before);
-    // Without the raw tree, the links are broken, and all else is there, also in a final that is written anew.
+    // Without the raw tree, the links are broken, and all else is there, also in a final that is
+    // written anew.
     fs::remove_dir_all(moved.join(old_raw.file_name().unwrap())).unwrap();
     let without_frames = json!({"frames": null, "counter": null});
     let expected = merge(&before, &without_frames);

@@ -65,7 +65,9 @@ fn scan_record_with_loss(scans: &str, state: &str, loss: &str) -> String {
         );
     }
     let ends = matches!(state, "ended" | "aborted");
-    for (field, stays) in [("end_time", ends), ("end_reason", ends), ("start_time", state != "unknown")] {
+    for (field, stays) in
+        [("end_time", ends), ("end_reason", ends), ("start_time", state != "unknown")]
+    {
         if !stays {
             fields.shift_remove(field);
         }
@@ -97,7 +99,8 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
         let scan = scan_record_with_loss(&found, state, loss);
         let out = format!("{state}_{loss}");
         let [integrated, gathered] = process(workspace, &scan, &out, &[]);
-        let [integrated_so, gathered_so] = process(workspace, &scan, &format!("{out}_allowed"), &["--allow-missing"]);
+        let [integrated_so, gathered_so] =
+            process(workspace, &scan, &format!("{out}_allowed"), &["--allow-missing"]);
         workspace.scans = found;
         let summary = gathered.records("summary").remove(0);
         assert_eq!(
@@ -119,7 +122,10 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
             "corrupt" => assert_eq!(summary["missing"][0]["kind"], "corrupt", "{case}"),
             kind => {
                 let expected = json!([{"range": [LOST], "kind": kind, "reason": format!("{kind}, as EIO says")}]);
-                assert_eq!(summary["missing"], expected, "{case}: kind and text are those of the scan record");
+                assert_eq!(
+                    summary["missing"], expected,
+                    "{case}: kind and text are those of the scan record"
+                );
                 let result = &integrated.records("result")[0];
                 assert_eq!(result["missing"], expected, "{case}");
             }
@@ -129,7 +135,15 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
         let from = run("gather", &["--from".as_ref(), root.as_os_str()], "");
         let again = from.records("summary").remove(0);
         assert_eq!(from.status, status, "{case}, from disk: {}", from.stderr);
-        for word in ["complete", "up_to_date", "scan_state", "frames", "integrated", "missing", "data_digest"] {
+        for word in [
+            "complete",
+            "up_to_date",
+            "scan_state",
+            "frames",
+            "integrated",
+            "missing",
+            "data_digest",
+        ] {
             assert_eq!(again[word], summary[word], "{case}, from disk: {word}");
         }
     }
@@ -138,7 +152,8 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
 #[test]
 fn frames_of_a_part_that_cannot_be_read_say_so() {
     let workspace = Workspace::new(&small_options());
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"])).assert_success();
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"]))
+        .assert_success();
     let part = workspace.parts("out").remove(1);
     let mut bytes = fs::read(&part).unwrap();
     let middle = bytes.len() / 2;
@@ -149,15 +164,20 @@ fn frames_of_a_part_that_cannot_be_read_say_so() {
     let missing = &gathered.records("summary")[0]["missing"];
     assert_eq!(missing[0]["range"], json!([[6, 12]]), "{missing}");
     let reason = missing[0]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("part unreadable") && reason.contains(part.to_str().unwrap()), "{reason}");
+    assert!(
+        reason.starts_with("part unreadable") && reason.contains(part.to_str().unwrap()),
+        "{reason}"
+    );
     assert_eq!(missing.as_array().unwrap().len(), 1, "{missing}");
 }
 
 #[test]
 fn a_failure_names_its_file_once() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
-    let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let summary =
+        run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
     let refused = run("gather", &["--average", "mean"], &results);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
     let path = summary["final"].as_str().unwrap();
@@ -166,7 +186,8 @@ fn a_failure_names_its_file_once() {
     assert!(!refused.records("fail")[0]["error"].as_str().unwrap().contains(path));
 }
 
-/// Reads of the parts fail, and with them what is known of their frames. A damaged part is known to be of no use.
+/// Reads of the parts fail, and with them what is known of their frames. A damaged part is known to
+/// be of no use.
 #[test]
 fn what_is_missing_of_a_plan_is_not_a_success_where_parts_cannot_be_read() {
     let workspace = Workspace::new(&small_options());
@@ -182,9 +203,11 @@ fn what_is_missing_of_a_plan_is_not_a_success_where_parts_cannot_be_read() {
         }
         capture(command, "").into()
     };
-    for (flag, fault) in
-        [("--missing", "readdir 1 EIO"), ("--missing", "open 1 EIO"), ("--count-done", "readdir 1 EIO")]
-    {
+    for (flag, fault) in [
+        ("--missing", "readdir 1 EIO"),
+        ("--missing", "open 1 EIO"),
+        ("--count-done", "readdir 1 EIO"),
+    ] {
         let ran = ask(flag, fault);
         let [fail] = &ran.records("fail")[..] else { panic!("{flag}, {fault}: {ran:?}") };
         assert_eq!((ran.status, &fail["retryable"]), (1, &json!(true)), "{flag}, {fault}: {ran:?}");

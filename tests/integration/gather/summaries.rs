@@ -13,21 +13,32 @@ fn records_of_others_pass_and_nothing_gives_nothing() {
     let lines = "{\"type\":\"note\",\"id\":\"x\",\"text\":\"kept  as it is\"}\n\
                  {\"type\":\"fail\",\"v\":1,\"id\":\"a\",\"stage\":\"ai-integrate\",\"about\":\"f\",\"error\":\"e\",\"retryable\":true}\n";
     let passed = run("gather", NO_ARGUMENTS, lines);
-    assert_eq!((passed.stdout.as_str(), passed.status), (lines, 1), "what failed before is not done");
+    assert_eq!(
+        (passed.stdout.as_str(), passed.status),
+        (lines, 1),
+        "what failed before is not done"
+    );
 }
 
 #[test]
 fn a_scan_is_answered_as_soon_as_its_last_frame_has_come() {
     let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success().stdout;
-    let (first, second): (Vec<&str>, Vec<&str>) = results.lines().partition(|line| line.contains("\"entry\":\"1.1\""));
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"]))
+        .assert_success()
+        .stdout;
+    let (first, second): (Vec<&str>, Vec<&str>) =
+        results.lines().partition(|line| line.contains("\"entry\":\"1.1\""));
     assert!(!second.is_empty());
-    let mut child =
-        Command::new(program("gather")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = Command::new(program("gather"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     let mut stdin = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
     stdin.write_all((first.join("\n") + "\n").as_bytes()).unwrap();
-    let answer: serde_json::Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
     assert_eq!((&answer["entry"], &answer["complete"]), (&"1.1".into(), &true.into()));
     stdin.write_all((second.join("\n") + "\n").as_bytes()).unwrap();
     drop(stdin);
@@ -38,9 +49,14 @@ fn a_scan_is_answered_as_soon_as_its_last_frame_has_come() {
 #[test]
 fn from_gathers_whatever_there_is_and_later_finds_it() {
     let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=9"])).assert_success();
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--unit", "2th_deg", "--recipe-name", "angles"]))
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=9"]))
         .assert_success();
+    run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &workspace.plan("out", &["--unit", "2th_deg", "--recipe-name", "angles"]),
+    )
+    .assert_success();
     let root = workspace.path("out");
     let from = ["--from".as_ref(), root.as_os_str()];
     let first = run("gather", &from, "").assert_success().records("summary");
@@ -53,12 +69,18 @@ fn from_gathers_whatever_there_is_and_later_finds_it() {
     std::fs::create_dir(&empty).unwrap();
     let nothing = run("gather", &["--from".as_ref(), empty.as_os_str()], "");
     assert_eq!(nothing.status, 1, "no result is no success");
-    assert!(nothing.stderr.contains("empty: holds no results: expected the directory"), "{}", nothing.stderr);
+    assert!(
+        nothing.stderr.contains("empty: holds no results: expected the directory"),
+        "{}",
+        nothing.stderr
+    );
 
     let none = run("gather", &["--from", workspace.path("nowhere").to_str().unwrap()], "");
     assert_eq!(none.status, 2);
     assert!(
-        none.stderr.contains("nowhere: no such directory: expected the directory that plan-split --out named"),
+        none.stderr.contains(
+            "nowhere: no such directory: expected the directory that plan-split --out named"
+        ),
         "{}",
         none.stderr
     );
@@ -70,7 +92,10 @@ fn a_root_that_was_moved_is_gathered_where_it_is() {
     run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success();
     std::fs::rename(workspace.path("out"), workspace.path("moved")).unwrap();
     let moved = workspace.path("moved");
-    let summary = run("gather", &["--from", moved.to_str().unwrap()], "").assert_success().records("summary").remove(0);
+    let summary = run("gather", &["--from", moved.to_str().unwrap()], "")
+        .assert_success()
+        .records("summary")
+        .remove(0);
     assert!(summary["final"].as_str().unwrap().starts_with(moved.to_str().unwrap()));
     assert!(!workspace.path("out").exists());
 }
@@ -84,7 +109,8 @@ fn complete_only_leaves_the_rest_alone() {
     let early = run("gather", &["--complete-only"], &some.stdout).assert_success();
     assert_eq!((early.records("summary").len(), early.stderr.as_str()), (0, ""));
     let others = run("ai-integrate", NO_ARGUMENTS, rest).assert_success();
-    let late = run("gather", &["--complete-only"], &others.stdout).assert_success().records("summary");
+    let late =
+        run("gather", &["--complete-only"], &others.stdout).assert_success().records("summary");
     assert_eq!((late.len(), &late[0]["integrated"]), (1, &24.into()));
 }
 
@@ -97,11 +123,17 @@ fn a_plan_says_what_must_be_there() {
     std::fs::write(&half, lines[..2].join("\n") + "\n").unwrap();
     std::fs::write(&whole, &tasks).unwrap();
     let results = run("ai-integrate", &[&half], "").assert_success();
-    let plan = |file: &std::path::Path| run("gather", &["--plan".as_ref(), file.as_os_str()], &results.stdout);
+    let plan = |file: &std::path::Path| {
+        run("gather", &["--plan".as_ref(), file.as_os_str()], &results.stdout)
+    };
     assert_eq!(plan(&half).status, 0, "what the plan demands is there");
     let judged = plan(&whole);
     assert_eq!(judged.status, 1);
-    assert!(judged.stderr.contains("8 frames (16 to 23) without a pattern: not integrated"), "{}", judged.stderr);
+    assert!(
+        judged.stderr.contains("8 frames (16 to 23) without a pattern: not integrated"),
+        "{}",
+        judged.stderr
+    );
     // A plan of which nothing was done has a summary too.
     let untouched = workspace.plan("other", &[]);
     let nothing = run("gather", &["--plan", "-"], &untouched);
@@ -135,8 +167,12 @@ fn missing_tasks_are_cut_to_what_is_missing_and_keep_their_ids() {
     assert_eq!((&left[0]["id"], &left[1]["id"]), (&planned["id"], &planned["id"]));
     assert_ne!(left[0]["part"], left[1]["part"]);
     let lines: String = left.iter().map(|task| format!("{task}\n")).collect();
-    let gathered = run("gather", NO_ARGUMENTS, &run("ai-integrate", NO_ARGUMENTS, &lines).assert_success().stdout)
-        .assert_success();
+    let gathered = run(
+        "gather",
+        NO_ARGUMENTS,
+        &run("ai-integrate", NO_ARGUMENTS, &lines).assert_success().stdout,
+    )
+    .assert_success();
     assert_eq!(gathered.records("summary")[0]["complete"], true);
     assert_eq!(run("gather", &missing, "").assert_success().stdout, "");
 }
@@ -156,7 +192,8 @@ fn a_damaged_part_is_named_and_only_its_frames_are_missing() {
     assert!(gathered.stderr.contains("00000008-00000015.h5: damaged"), "{}", gathered.stderr);
     assert_eq!(gathered.records("summary")[0]["missing"][0]["range"].to_string(), "[[8,16]]");
     let rerun = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
-    let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
+    let skipped: Vec<bool> =
+        rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
     assert_eq!(skipped, [true, false, true]);
     run("gather", NO_ARGUMENTS, &rerun.stdout).assert_success();
 }
@@ -180,18 +217,24 @@ fn a_directory_named_as_a_part_is_none() {
 #[test]
 fn a_root_that_cannot_be_written_is_a_configuration_error() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     std::fs::write(workspace.path("out/LaB6"), "a file where a directory should be").unwrap();
     let refused = run("gather", NO_ARGUMENTS, &results);
     assert_eq!(refused.status, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("LaB6") && refused.stderr.lines().count() == 1, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("LaB6") && refused.stderr.lines().count() == 1,
+        "{}",
+        refused.stderr
+    );
     assert_eq!(workspace.parts("out").len(), 1);
 }
 
 #[test]
 fn no_record_leads_out_of_the_root() {
     let workspace = Workspace::new(&small_options());
-    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let results =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     let name = "\"final\":\"";
     let (head, tail) = results.split_once(name).unwrap();
     for path in ["../stolen.h5", "/tmp/stolen.h5", "a/../../stolen.h5"] {

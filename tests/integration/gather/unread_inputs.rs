@@ -1,4 +1,5 @@
-//! Parts, counters and registers that can't be read: nothing is removed, and nothing is said to be whole, before it was read.
+//! Parts, counters and registers that can't be read: nothing is removed, and nothing is said to be
+//! whole, before it was read.
 
 use std::fs;
 use std::path::Path;
@@ -28,16 +29,28 @@ fn gather_without(workspace: &Workspace, file: &Path) -> Outcome {
         // A run that fails for another reason changes nothing; one that succeeds would.
         fs::write(log.path(), "").unwrap();
         let copy = tempfile::tempdir().unwrap();
-        let copied = Command::new("cp").arg("-a").arg(workspace.path("out")).arg(copy.path()).status().unwrap();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(workspace.path("out"))
+            .arg(copy.path())
+            .status()
+            .unwrap();
         assert!(copied.success());
         let at = format!("open {number} EIO");
-        let ran = gather_under(workspace, &[("FAULTS_AT", &at), ("FAULTS_LOG", log.path().to_str().unwrap())]);
+        let ran = gather_under(
+            workspace,
+            &[("FAULTS_AT", &at), ("FAULTS_LOG", log.path().to_str().unwrap())],
+        );
         if fs::read_to_string(log.path()).unwrap().trim_end().ends_with(file) {
             return ran;
         }
         fs::remove_dir_all(workspace.path("out")).unwrap();
-        let moved =
-            Command::new("cp").arg("-a").arg(copy.path().join("out")).arg(workspace.path("out")).status().unwrap();
+        let moved = Command::new("cp")
+            .arg("-a")
+            .arg(copy.path().join("out"))
+            .arg(workspace.path("out"))
+            .status()
+            .unwrap();
         assert!(moved.success());
     }
     panic!("{file} is not opened");
@@ -60,7 +73,11 @@ fn a_part_that_cannot_be_read_stays_though_the_final_file_has_its_frames() {
     let failed = gather_without(&workspace, &part);
     assert_eq!(failed.status, 1, "{}", failed.stderr);
     assert!(failed.stderr.contains(part.to_str().unwrap()), "{}", failed.stderr);
-    assert_eq!(workspace.parts("out"), std::slice::from_ref(&part), "the others are in the final file");
+    assert_eq!(
+        workspace.parts("out"),
+        std::slice::from_ref(&part),
+        "the others are in the final file"
+    );
     // Another version may read it.
     let content = fs::read(&part).unwrap();
     let mut newer = content.clone();
@@ -90,10 +107,12 @@ fn a_damaged_part_is_told_once_though_the_final_file_has_its_frames() {
 #[test]
 fn complete_only_reports_a_damaged_part() {
     let workspace = Workspace::new(&small_options());
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"])).assert_success();
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"]))
+        .assert_success();
     let part = workspace.parts("out").remove(1);
     fs::write(&part, b"damaged").unwrap();
-    let told = run("gather", &[&from_out(&workspace)[..], &["--complete-only".to_owned()]].concat(), "");
+    let told =
+        run("gather", &[&from_out(&workspace)[..], &["--complete-only".to_owned()]].concat(), "");
     assert_eq!(told.status, 1, "{}", told.stderr);
     assert!(told.stderr.contains(part.to_str().unwrap()), "{}", told.stderr);
 }
@@ -103,7 +122,8 @@ fn a_register_that_names_no_final_file_is_an_error() {
     let workspace = Workspace::new(&small_options());
     run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success();
     run("gather", &from_out(&workspace), "").assert_success();
-    let recipes = fs::read_dir(workspace.path("out/.azpipe/parts")).unwrap().next().unwrap().unwrap().path();
+    let recipes =
+        fs::read_dir(workspace.path("out/.azpipe/parts")).unwrap().next().unwrap().unwrap().path();
     let register = fs::read_dir(recipes).unwrap().next().unwrap().unwrap().path().join("final");
     fs::write(&register, "").unwrap();
     let told = run("gather", &from_out(&workspace), "");
@@ -116,14 +136,23 @@ fn counters_that_cannot_be_read_are_told_and_copied_by_the_next_run() {
     let workspace = Workspace::new(&small_options());
     let plan = workspace.plan("out", &[]);
     let master = serde_json::from_str::<serde_json::Value>(plan.lines().next().unwrap()).unwrap();
-    let master = Path::new(master["scan"]["file"].as_str().or(master["file"].as_str()).unwrap()).to_owned();
+    let master =
+        Path::new(master["scan"]["file"].as_str().or(master["file"].as_str()).unwrap()).to_owned();
     run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
     let failed = gather_without(&workspace, &master);
-    assert!(failed.status != 0 && failed.stderr.contains("counters and positions can't be read"), "{}", failed.stderr);
-    let summary = run("gather", &from_out(&workspace), "").assert_success().records("summary").remove(0);
+    assert!(
+        failed.status != 0 && failed.stderr.contains("counters and positions can't be read"),
+        "{}",
+        failed.stderr
+    );
+    let summary =
+        run("gather", &from_out(&workspace), "").assert_success().records("summary").remove(0);
     let written = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
-    let process =
-        written.groups().unwrap()[0].groups().unwrap().into_iter().find(|group| group.name().ends_with("_integrate"));
+    let process = written.groups().unwrap()[0]
+        .groups()
+        .unwrap()
+        .into_iter()
+        .find(|group| group.name().ends_with("_integrate"));
     assert!(process.unwrap().group("counters").is_ok());
 }
 
@@ -135,18 +164,23 @@ fn a_counter_that_cannot_be_read_any_more_stays_in_the_final_file() {
     let record = serde_json::from_str::<serde_json::Value>(first).unwrap();
     run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).assert_success();
     let summary = run("gather", &from_out(&workspace), "").records("summary").remove(0);
-    let (path, counter) = (summary["final"].as_str().unwrap(), record["counters"]["rot"].as_str().unwrap());
+    let (path, counter) =
+        (summary["final"].as_str().unwrap(), record["counters"]["rot"].as_str().unwrap());
     let read = || {
         let written = hdf5::File::open(path).unwrap();
         let groups = written.groups().unwrap()[0].groups().unwrap();
-        let process = groups.into_iter().find(|group| group.name().ends_with("_integrate")).unwrap();
+        let process =
+            groups.into_iter().find(|group| group.name().ends_with("_integrate")).unwrap();
         process.dataset("counters/rot").unwrap().read_raw::<f64>().unwrap()
     };
     let before = read();
     let master = hdf5::File::open_rw(record["file"].as_str().unwrap()).unwrap();
     master.unlink(counter).unwrap();
     let builder = master.new_dataset::<f64>().shape(before.len());
-    builder.virtual_map("nowhere.h5", "/rot", [before.len()], .., [before.len()], ..).create(counter).unwrap();
+    builder
+        .virtual_map("nowhere.h5", "/rot", [before.len()], .., [before.len()], ..)
+        .create(counter)
+        .unwrap();
     master.close().unwrap();
     run("ai-integrate", NO_ARGUMENTS, &format!("{second}\n")).assert_success();
     let again = run("gather", &from_out(&workspace), "");

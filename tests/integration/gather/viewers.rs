@@ -1,4 +1,5 @@
-//! Finals as other programs read them: silx with its default plot, h5py with every dataset and link.
+//! Finals as other programs read them: silx with its default plot, h5py with every dataset and
+//! link.
 //!
 //! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has silx.
 
@@ -128,7 +129,8 @@ fn seen(layout: &str) -> Option<Value> {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "file", "--monitor", "monitor"]);
     let three: Vec<&str> = tasks.lines().take(3).collect();
-    let results = run("ai-integrate", &["--threads", "1"], &(three.join("\n") + "\n")).assert_success();
+    let results =
+        run("ai-integrate", &["--threads", "1"], &(three.join("\n") + "\n")).assert_success();
     let gathered = run("gather", &["--layout", layout, "--average", "mean"], &results.stdout);
     assert_eq!(gathered.status, 1, "{}", gathered.stderr);
     let summary = gathered.records("summary").remove(0);
@@ -140,7 +142,13 @@ fn silx_and_h5py_find_their_way() {
     let Some(seen) = seen("copy") else { return };
     assert_eq!(
         seen["plot"],
-        json!([true, "Intensity (counts / monitor)", [24, 300], ["rot (°)", "q (nm⁻¹)"], "spectrum"])
+        json!([
+            true,
+            "Intensity (counts / monitor)",
+            [24, 300],
+            ["rot (°)", "q (nm⁻¹)"],
+            "spectrum"
+        ])
     );
     assert_eq!(seen["errors"], json!([24, 300]));
     assert_eq!(seen["classes"], json!(["NXroot", "NXentry", "NXprocess", "NXdata", "NXnote"]));
@@ -150,7 +158,10 @@ fn silx_and_h5py_find_their_way() {
         assert_eq!(seen["dtypes"][name], dtype, "{name}");
     }
     let done = |frame: usize| frame < 21;
-    assert_eq!(seen["status"], json!((0..24).map(|frame| u8::from(!done(frame))).collect::<Vec<_>>()));
+    assert_eq!(
+        seen["status"],
+        json!((0..24).map(|frame| u8::from(!done(frame))).collect::<Vec<_>>())
+    );
     assert!(seen["meanings"].as_str().unwrap().starts_with("ok not_integrated absent"));
     assert_eq!(seen["finite"], json!((0..24).map(done).collect::<Vec<_>>()));
     assert_eq!(seen["nans"], json!(["0x7fc00000"]), "one NaN pattern");
@@ -182,10 +193,22 @@ fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
         (&["--unit", "q_A^-1"], &[], "q (Å⁻¹)"),
         (&["--unit", "r_mm", "--split", "no"], &["--average", "median,5"], "r (mm)"),
         (&["--unit", "2th_rad", "--error-model", "no"], &[], "2θ (rad)"),
-        (&["--unit", "d_A", "--median", "50", "--radial-range", "0.3,2"], &["--layout", "virtual"], "d (Å)"),
-        (&["--unit", "d*2_nm^-2", "--sigma-clip", "4"], &["--layout", "integrator", "--average", "mean"], "d*² (nm⁻²)"),
+        (
+            &["--unit", "d_A", "--median", "50", "--radial-range", "0.3,2"],
+            &["--layout", "virtual"],
+            "d (Å)",
+        ),
+        (
+            &["--unit", "d*2_nm^-2", "--sigma-clip", "4"],
+            &["--layout", "integrator", "--average", "mean"],
+            "d*² (nm⁻²)",
+        ),
         (&["--npt-azim", "7", "--unit", "2th_deg"], &["--average", "sum"], "2θ (°)"),
-        (&["--npt-azim", "7", "--split", "full"], &["--layout", "virtual", "--keep-sums"], "q (nm⁻¹)"),
+        (
+            &["--npt-azim", "7", "--split", "full"],
+            &["--layout", "virtual", "--keep-sums"],
+            "q (nm⁻¹)",
+        ),
         (&["--npt-azim", "3"], &["--layout", "integrator"], "q (nm⁻¹)"),
         (&["--radial-range", "8,30"], &["--merge", "both"], "q (nm⁻¹)"),
     ];
@@ -194,14 +217,21 @@ fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
         let out = format!("out{number}");
         let mut tasks = workspace.plan(&out, plan);
         if gather.contains(&"--merge") {
-            tasks +=
-                &workspace.plan(&out, &[plan, &["--recipe-name", "other", "--azimuth-range", "0,90"][..]].concat());
+            tasks += &workspace.plan(
+                &out,
+                &[plan, &["--recipe-name", "other", "--azimuth-range", "0,90"][..]].concat(),
+            );
         }
         let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
-        let summary = run("gather", gather, &results).assert_success().records("summary").pop().unwrap();
+        let summary =
+            run("gather", gather, &results).assert_success().records("summary").pop().unwrap();
         files.push(summary["final"].as_str().unwrap().to_owned());
         let is_cake = plan.contains(&"--npt-azim");
-        let axes = if is_cake { json!(["rot (°)", "χ (°)", radial]) } else { json!(["rot (°)", radial]) };
+        let axes = if is_cake {
+            json!(["rot (°)", "χ (°)", radial])
+        } else {
+            json!(["rot (°)", radial])
+        };
         let interpretation = if is_cake { "image" } else { "spectrum" };
         expected.push(json!([
             true,
@@ -211,7 +241,10 @@ fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
             !plan.contains(&"no") || plan.contains(&"r_mm")
         ]));
     }
-    let Some(seen) = run_script(PLOTS, &files.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    let Some(seen) = run_script(PLOTS, &files.iter().map(String::as_str).collect::<Vec<_>>())
+    else {
+        return;
+    };
     for ((found, expected), (kind, file)) in
         seen.as_array().unwrap().iter().zip(&expected).zip(kinds.iter().zip(&files))
     {
@@ -262,66 +295,114 @@ fn scripts_for_the_integrator_find_its_names() {
         let workspace = Workspace::new(&small_options());
         let slicing = ["--npt-azim".to_owned(), slices.to_string()];
         let flags = ["--unit", "2th_deg", "--split", "no", &slicing[0], &slicing[1]];
-        let results = run("ai-integrate", &["--threads", "1"], &workspace.plan("out", &flags)).assert_success();
+        let results = run("ai-integrate", &["--threads", "1"], &workspace.plan("out", &flags))
+            .assert_success();
         // Sums that are kept serve what comes later.
         run("gather", &["--keep-sums"], &results.stdout).assert_success();
         let arguments = ["--layout", "integrator", "--average", "mean", "--keep-sums"];
-        let summary = run("gather", &arguments, &results.stdout).assert_success().records("summary").remove(0);
+        let summary = run("gather", &arguments, &results.stdout)
+            .assert_success()
+            .records("summary")
+            .remove(0);
         assert_eq!(summary["layout"], "integrator");
-        let Some(seen) = run_script(INTEGRATOR, &[summary["final"].as_str().unwrap()]) else { return };
-        let axes =
-            if slices == 1 { json!(["rot (°)", "2θ (°)"]) } else { json!(["rot (°)", "χ (°)", "2θ (°)"]) };
+        let Some(seen) = run_script(INTEGRATOR, &[summary["final"].as_str().unwrap()]) else {
+            return;
+        };
+        let axes = if slices == 1 {
+            json!(["rot (°)", "2θ (°)"])
+        } else {
+            json!(["rot (°)", "χ (°)", "2θ (°)"])
+        };
         assert_eq!(seen["plot"], json!([true, "Intensity (counts)", axes]));
-        assert_eq!(seen["slices"], json!((1..=slices).map(|slice| format!("azim_{slice:02}")).collect::<Vec<_>>()));
+        assert_eq!(
+            seen["slices"],
+            json!((1..=slices).map(|slice| format!("azim_{slice:02}")).collect::<Vec<_>>())
+        );
         assert_eq!((&seen["same"], &seen["close"]), (&json!(true), &json!(true)));
         assert_eq!(seen["intensities"], json!(["float32", [24, 300]]));
-        let ranges =
-            if slices == 1 { json!([[-180.0, 180.0]]) } else { json!([[-180.0, -60.0], [-60.0, 60.0], [60.0, 180.0]]) };
+        let ranges = if slices == 1 {
+            json!([[-180.0, 180.0]])
+        } else {
+            json!([[-180.0, -60.0], [-60.0, 60.0], [60.0, 180.0]])
+        };
         assert_eq!(seen["ranges"], ranges);
         assert_eq!(seen["mean"], json!([[300], [300]]));
         assert_eq!(seen["radial"], json!([1, true]));
-        assert_eq!((&seen["info"]["S-D distance (mm)"], &seen["info"]["wavelength (A)"]), (&json!("mm"), &json!("A")));
+        assert_eq!(
+            (&seen["info"]["S-D distance (mm)"], &seen["info"]["wavelength (A)"]),
+            (&json!("mm"), &json!("A"))
+        );
         assert!(seen["distance"].as_f64().unwrap() > 50.0);
         assert_eq!(seen["files"], 4);
         let positions = seen["positions"].as_array().unwrap();
-        assert!(["exposure_time", "epoch", "rot", "monitor"].iter().all(|name| positions.contains(&json!(name))));
+        assert!(
+            ["exposure_time", "epoch", "rot", "monitor"]
+                .iter()
+                .all(|name| positions.contains(&json!(name)))
+        );
         let keys = json!({"n_pts": "300", "unit": "2th_deg", "pixel_splitting": "no", "error_model": "poisson"});
         assert_eq!((&seen["keys"], &seen["program"][0]), (&keys, &json!("azpipe")));
         // The names stay where a later gather asks for nothing special.
-        let again = run("gather", &["--keep-sums"], &results.stdout).assert_success().records("summary").remove(0);
-        assert_eq!((&again["layout"], &again["data_digest"]), (&json!("integrator"), &summary["data_digest"]));
+        let again = run("gather", &["--keep-sums"], &results.stdout)
+            .assert_success()
+            .records("summary")
+            .remove(0);
+        assert_eq!(
+            (&again["layout"], &again["data_digest"]),
+            (&json!("integrator"), &summary["data_digest"])
+        );
     }
 }
 
 #[test]
 fn exports_are_by_the_definition_of_nxazint() {
-    for (flags, definition) in [(&["--unit", "2th_deg"][..], "NXazint1d"), (&["--npt-azim", "8"], "NXazint2d")] {
+    for (flags, definition) in
+        [(&["--unit", "2th_deg"][..], "NXazint1d"), (&["--npt-azim", "8"], "NXazint2d")]
+    {
         let workspace = Workspace::new(&small_options());
-        let tasks = workspace.plan("out", &[flags, &["--by", "frames=9", "--monitor", "monitor"]].concat());
+        let tasks =
+            workspace.plan("out", &[flags, &["--by", "frames=9", "--monitor", "monitor"]].concat());
         let some: Vec<&str> = tasks.lines().take(2).collect();
-        let results = run("ai-integrate", &["--threads", "1"], &(some.join("\n") + "\n")).assert_success();
-        let summary = run("gather", &["--export", "nxazint"], &results.stdout).records("summary").remove(0);
-        let (file, of) = (summary["export"][0].as_str().unwrap(), summary["final"].as_str().unwrap());
+        let results =
+            run("ai-integrate", &["--threads", "1"], &(some.join("\n") + "\n")).assert_success();
+        let summary =
+            run("gather", &["--export", "nxazint"], &results.stdout).records("summary").remove(0);
+        let (file, of) =
+            (summary["export"][0].as_str().unwrap(), summary["final"].as_str().unwrap());
         assert!(file.ends_with("pilatus.nxs"), "{file}");
         let Some(seen) = run_script(NXAZINT, &[file, of]) else { return };
         let is_cake = definition == "NXazint2d";
         let (radial, units) = if is_cake { ("q", "nm^-1") } else { ("2theta", "deg") };
-        let names = if is_cake { json!([null, "azimuthal bin center", "q"]) } else { json!([null, "2theta"]) };
+        let names = if is_cake {
+            json!([null, "azimuthal bin center", "q"])
+        } else {
+            json!([null, "2theta"])
+        };
         let interpretation = if is_cake { "image" } else { "spectrum" };
         assert_eq!(seen["plot"], json!([true, "intensity", names, interpretation, true]));
         assert_eq!(seen["definition"], definition);
         assert_eq!(seen["applied"], json!([true, false, true, true]));
         assert_eq!((&seen["classes"], &seen["texts"]), (&json!(true), &json!(true)));
         assert_eq!(seen["units"], json!(["angstrom", "keV", seen["units"][2]]));
-        assert!((seen["units"][2].as_f64().unwrap() - 12.398_419_8).abs() < 1e-6, "h c in keV angstrom");
-        let axes: &[&str] = if is_cake { &[".", "azimuthal_axis", "radial_axis"] } else { &[".", "radial_axis"] };
+        assert!(
+            (seen["units"][2].as_f64().unwrap() - 12.398_419_8).abs() < 1e-6,
+            "h c in keV angstrom"
+        );
+        let axes: &[&str] =
+            if is_cake { &[".", "azimuthal_axis", "radial_axis"] } else { &[".", "radial_axis"] };
         assert_eq!(seen["data"], json!(["I", axes, interpretation]));
         let row: &[u64] = if is_cake { &[8, 300] } else { &[300] };
         let shape = [&[24], row].concat();
         assert_eq!(seen["names"]["I"], json!([shape, "intensity", "arbitrary units"]));
-        assert_eq!(seen["names"]["I_errors"], json!([shape, "estimated intensity error", "arbitrary units"]));
+        assert_eq!(
+            seen["names"]["I_errors"],
+            json!([shape, "estimated intensity error", "arbitrary units"])
+        );
         assert_eq!(seen["names"]["radial_axis"], json!([[300], radial, units]));
-        assert_eq!(seen["names"]["radial_axis_edges"], json!([[301], format!("{radial} bin edges"), units]));
+        assert_eq!(
+            seen["names"]["radial_axis_edges"],
+            json!([[301], format!("{radial} bin edges"), units])
+        );
         assert_eq!(seen["names"]["norm"][0], json!(row));
         assert_eq!(seen["same"], json!([true, true, true]), "the numbers of the final");
         assert!(seen["edges"].as_f64().unwrap() < 1e-9);

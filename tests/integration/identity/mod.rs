@@ -1,5 +1,5 @@
-//! Which results are whose: no final is shared by two files, none is lost where a tree is moved, and none holds rows of what
-//! a file was before.
+//! Which results are whose: no final is shared by two files, none is lost where a tree is moved,
+//! and none holds rows of what a file was before.
 
 mod moves;
 mod pairs;

@@ -1,4 +1,5 @@
-//! A scan that was integrated is planned again with other settings: refused, unless `--replace` or another recipe name is given.
+//! A scan that was integrated is planned again with other settings: refused, unless `--replace` or
+//! another recipe name is given.
 
 use std::fs;
 
@@ -17,8 +18,15 @@ fn other_settings_are_refused_by_the_plan_which_names_them() {
     for word in ["polarization: none, now 0.95", "mask-region", "--replace", "--recipe-name"] {
         assert!(plan.stderr.contains(word), "{word} in {}", plan.stderr);
     }
-    assert_eq!(plan.stderr.matches("_scan0001_").count(), 1, "a path stands there once: {}", plan.stderr);
-    place.plan(&[&operand], "out", &["--recipe-name", "masked", "--polarization", "0.95"]).assert_success();
+    assert_eq!(
+        plan.stderr.matches("_scan0001_").count(),
+        1,
+        "a path stands there once: {}",
+        plan.stderr
+    );
+    place
+        .plan(&[&operand], "out", &["--recipe-name", "masked", "--polarization", "0.95"])
+        .assert_success();
 }
 
 #[test]
@@ -45,7 +53,10 @@ fn replace_redoes_in_place_and_the_old_result_stays_until_the_new_one_is_whole()
     assert_eq!(place.plan(&[&operand], "out", &[]).status, 1);
     let out = place.path("out");
     let found = run("gather", &["--from", out.to_str().unwrap()], "").assert_success();
-    assert_eq!(field_of_each(&found, "summary", "recipe_digest"), field_of_each(&after, "summary", "recipe_digest"));
+    assert_eq!(
+        field_of_each(&found, "summary", "recipe_digest"),
+        field_of_each(&after, "summary", "recipe_digest")
+    );
 }
 
 #[test]
@@ -64,5 +75,8 @@ fn a_final_that_was_removed_by_hand_confuses_nobody() {
     let other = other.assert_success();
     assert_eq!(read_counts(&list_finals(&other)[0]).len(), 3);
     let found = run("gather", &from, "").assert_success();
-    assert_eq!(field_of_each(&found, "summary", "recipe_digest"), field_of_each(&other, "summary", "recipe_digest"));
+    assert_eq!(
+        field_of_each(&found, "summary", "recipe_digest"),
+        field_of_each(&other, "summary", "recipe_digest")
+    );
 }

@@ -1,4 +1,5 @@
-//! Small raw data whose patterns say which file they are of: each frame has one count in all of its pixels.
+//! Small raw data whose patterns say which file they are of: each frame has one count in all of its
+//! pixels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,9 @@ use hdf5::{File, Group};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{NO_ARGUMENTS, Outcome, create_hdf5, nexus_group, run, uniform_edf, write_text};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, create_hdf5, nexus_group, run, uniform_edf, write_text,
+};
 
 const ROWS: usize = 20;
 const COLUMNS: usize = 30;
@@ -26,7 +29,8 @@ pub enum StorageKind {
     Master,
 }
 
-pub const STORAGE_KINDS: [StorageKind; 3] = [StorageKind::Dataset, StorageKind::Series, StorageKind::Master];
+pub const STORAGE_KINDS: [StorageKind; 3] =
+    [StorageKind::Dataset, StorageKind::Series, StorageKind::Master];
 
 impl RawDirectory {
     pub fn new() -> Self {
@@ -41,7 +45,8 @@ impl RawDirectory {
         self.0.path().join(name)
     }
 
-    /// Writes frames of these counts into a directory, and returns what scan-find is to be given for them.
+    /// Writes frames of these counts into a directory, and returns what scan-find is to be given
+    /// for them.
     pub fn write(&self, kind: StorageKind, directory: &str, counts: &[u16]) -> PathBuf {
         let directory = self.path(directory);
         fs::create_dir_all(&directory).unwrap();
@@ -58,8 +63,11 @@ impl RawDirectory {
                     fs::remove_file(old.unwrap().path()).unwrap();
                 }
                 for (number, count) in counts.iter().enumerate() {
-                    fs::write(directory.join(format!("a_{number:04}.edf")), uniform_edf([ROWS, COLUMNS], *count))
-                        .unwrap();
+                    fs::write(
+                        directory.join(format!("a_{number:04}.edf")),
+                        uniform_edf([ROWS, COLUMNS], *count),
+                    )
+                    .unwrap();
                 }
                 directory
             }
@@ -69,7 +77,11 @@ impl RawDirectory {
                 write_text(&entry, "start_time", "2026-03-04T10:20:30+01:00");
                 write_text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
                 write_frames(
-                    &nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p3", "NXdetector"),
+                    &nexus_group(
+                        &nexus_group(&entry, "instrument", "NXinstrument"),
+                        "p3",
+                        "NXdetector",
+                    ),
                     "data",
                     counts,
                 );
@@ -95,7 +107,14 @@ impl RawDirectory {
 
     pub fn plan_scans(&self, scans: &str, out: &str, flags: &[&str]) -> Outcome {
         let (poni, out) = (self.path("x.poni"), self.path(out));
-        let mut all = vec!["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--solid-angle", "off"];
+        let mut all = vec![
+            "--poni",
+            poni.to_str().unwrap(),
+            "--out",
+            out.to_str().unwrap(),
+            "--solid-angle",
+            "off",
+        ];
         all.extend(["--npt", "10", "--split", "no"].iter().filter(|_| !flags.contains(&"--npt")));
         all.extend(flags);
         run("plan-split", &all, scans)
@@ -111,9 +130,11 @@ impl RawDirectory {
 }
 
 fn write_frames(group: &Group, name: &str, counts: &[u16]) {
-    let pixels: Vec<u16> = counts.iter().flat_map(|count| std::iter::repeat_n(*count, ROWS * COLUMNS)).collect();
+    let pixels: Vec<u16> =
+        counts.iter().flat_map(|count| std::iter::repeat_n(*count, ROWS * COLUMNS)).collect();
     let shape = (counts.len(), ROWS, COLUMNS);
-    let data = group.new_dataset::<u16>().shape(shape).chunk((1, ROWS, COLUMNS)).create(name).unwrap();
+    let data =
+        group.new_dataset::<u16>().shape(shape).chunk((1, ROWS, COLUMNS)).create(name).unwrap();
     data.write_raw(&pixels).unwrap();
 }
 
@@ -121,11 +142,18 @@ fn write_frames(group: &Group, name: &str, counts: &[u16]) {
 pub fn read_counts(final_file: &str) -> Vec<Option<u16>> {
     let file = File::open(final_file).unwrap();
     let entry = file.group(&file.member_names().unwrap()[0]).unwrap();
-    let process = entry.member_names().unwrap().into_iter().find(|name| name.ends_with("_integrate")).unwrap();
+    let process = entry
+        .member_names()
+        .unwrap()
+        .into_iter()
+        .find(|name| name.ends_with("_integrate"))
+        .unwrap();
     let intensity = entry.dataset(&format!("{process}/integrated/intensity")).unwrap();
     let bins = intensity.shape()[1];
     let values: Vec<f32> = intensity.read_raw().unwrap();
-    let count = |row: &[f32]| row.iter().copied().find(|value| !value.is_nan()).map(|value| value.round() as u16);
+    let count = |row: &[f32]| {
+        row.iter().copied().find(|value| !value.is_nan()).map(|value| value.round() as u16)
+    };
     values.chunks(bins).map(count).collect()
 }
 
@@ -136,7 +164,11 @@ pub fn with_pattern(counts: &[u16]) -> Vec<Option<u16>> {
 
 /// The finals that summaries name.
 pub fn list_finals(summaries: &Outcome) -> Vec<String> {
-    summaries.records("summary").iter().map(|summary| summary["final"].as_str().unwrap().to_owned()).collect()
+    summaries
+        .records("summary")
+        .iter()
+        .map(|summary| summary["final"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A field of each record of a kind.

@@ -26,7 +26,8 @@ pub fn count(sections: &str) -> usize {
     parse_examples(sections).len()
 }
 
-/// Returns the section EXAMPLES of a page as `--help` shows it: plain text, with the commands indented.
+/// Returns the section EXAMPLES of a page as `--help` shows it: plain text, with the commands
+/// indented.
 pub fn as_plain_text(sections: &str) -> String {
     let lines = sections.lines().skip_while(|line| *line != ".SH EXAMPLES").skip(1);
     let mut literal = false;
@@ -36,7 +37,12 @@ pub fn as_plain_text(sections: &str) -> String {
             ".EX" | ".EE" => literal = line == ".EX",
             ".PP" => out += if out.ends_with(":\n") { "" } else { "\n" },
             line if literal => out += &format!("      {line}\n"),
-            line => out += &format!("  {}\n", line.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")),
+            line => {
+                out += &format!(
+                    "  {}\n",
+                    line.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")
+                )
+            }
         }
     }
     out
@@ -56,7 +62,12 @@ pub fn run_all(sections: &str) {
             .stdin(Stdio::null())
             .output()
             .expect("bash");
-        assert!(done.status.success(), "{example}\n{}: {}", done.status, String::from_utf8_lossy(&done.stderr));
+        assert!(
+            done.status.success(),
+            "{example}\n{}: {}",
+            done.status,
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
 }
 

@@ -33,7 +33,8 @@ fn pages() -> impl Iterator<Item = (String, String, String)> {
     commands.into_iter().map(|command| {
         let name = command.get_name().to_owned();
         let sections = package_directory().join("man/extra").join(format!("{name}.man"));
-        let sections = std::fs::read_to_string(&sections).unwrap_or_else(|why| panic!("{}: {why}", sections.display()));
+        let sections = std::fs::read_to_string(&sections)
+            .unwrap_or_else(|why| panic!("{}: {why}", sections.display()));
         let page = page::render(&command, &sections);
         (name, sections, page)
     })
@@ -61,7 +62,10 @@ fn pages_are_what_the_command_lines_say() {
 
 /// Returns the rows of a table of an option's values, with what help says of each.
 fn table_of_values(command: &clap::Command, option: &str) -> String {
-    let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).expect("an option");
+    let argument = command
+        .get_arguments()
+        .find(|argument| argument.get_long() == Some(option))
+        .expect("an option");
     let values = argument.get_possible_values();
     let row = |value: &clap::builder::PossibleValue| {
         format!("| `{}` | {} |\n", value.get_name(), value.get_help().expect("each value has help"))
@@ -73,14 +77,19 @@ fn table_of_values(command: &clap::Command, option: &str) -> String {
 fn check_table(head: &str, command: &clap::Command, option: &str) {
     let path = package_directory().join("README.md");
     let mut readme = std::fs::read_to_string(&path).expect("the README is there");
-    let start = readme.find(head).unwrap_or_else(|| panic!("no table with the head {head}")) + head.len();
+    let start =
+        readme.find(head).unwrap_or_else(|| panic!("no table with the head {head}")) + head.len();
     let end = start + readme[start..].find("\n\n").expect("a table ends with an empty line") + 1;
     let table = table_of_values(command, option);
     if std::env::var_os("AZPIPE_BLESS").is_some() {
         readme.replace_range(start..end, &table);
         std::fs::write(&path, &readme).expect("the README is written");
     } else {
-        assert_eq!(readme[start..end], table, "write it anew: AZPIPE_BLESS=1 cargo test --test integration man::");
+        assert_eq!(
+            readme[start..end],
+            table,
+            "write it anew: AZPIPE_BLESS=1 cargo test --test integration man::"
+        );
     }
 }
 
@@ -96,7 +105,11 @@ const SCREENS: [&str; 5] = ["scan-find", "plan-split", "ai-integrate", "gather",
 fn short_help_fits_a_screen() {
     for (name, ..) in pages().filter(|(name, ..)| SCREENS.contains(&name.as_str())) {
         let program = Path::new(program("gather")).with_file_name(&name);
-        let help = Command::new(program).arg("-h").env("COLUMNS", "80").output().expect("it prints its help");
+        let help = Command::new(program)
+            .arg("-h")
+            .env("COLUMNS", "80")
+            .output()
+            .expect("it prints its help");
         let help = String::from_utf8(help.stdout).expect("UTF-8");
         assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
         assert!(help.lines().all(|line| line.chars().count() <= 80), "{name}\n{help}");
@@ -128,8 +141,9 @@ fn pages_have_the_sections_that_readers_look_for() {
     for (name, _, page) in pages() {
         let sections = page.lines().filter_map(|line| line.strip_prefix(".SH "));
         // Only ai-integrate has much to say about its progress.
-        let sections: Vec<_> =
-            sections.filter(|section| (name.as_str(), *section) != ("ai-integrate", "PROGRESS")).collect();
+        let sections: Vec<_> = sections
+            .filter(|section| (name.as_str(), *section) != ("ai-integrate", "PROGRESS"))
+            .collect();
         assert_eq!(sections, SECTIONS, "{name}");
     }
 }

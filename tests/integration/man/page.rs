@@ -33,7 +33,9 @@ fn with_subsections(options: String, command: &Command) -> String {
     headings.fold(options, |options, heading| {
         let upper = heading.to_uppercase();
         let titles = [format!(".SH {upper}\n"), format!(".SH \"{upper}\"\n")];
-        titles.iter().fold(options, |options, title| options.replace(title, &format!(".SS {heading}\n")))
+        titles
+            .iter()
+            .fold(options, |options, title| options.replace(title, &format!(".SS {heading}\n")))
     })
 }
 
@@ -51,7 +53,11 @@ fn with_literal_examples(sections: &str) -> String {
         if !literal || line == ".EX" {
             return format!("{line}\n");
         }
-        let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('`', "\\(ga");
+        let text = line
+            .replace('\\', "\\e")
+            .replace('-', "\\-")
+            .replace('\'', "\\(aq")
+            .replace('`', "\\(ga");
         // A dot at the start of a line would be a command to roff, and an empty line a space.
         format!("\\&{text}\n")
     };
@@ -89,7 +95,8 @@ fn without_idle_breaks(lines: &[String]) -> String {
     for (index, line) in lines.iter().enumerate() {
         match line.as_str() {
             "" => out += ".sp\n",
-            ".br" if is(index + 1, "") || is(index + 1, ".br") || index > 0 && is(index - 1, "") => (),
+            ".br" if is(index + 1, "") || is(index + 1, ".br") => {}
+            ".br" if index > 0 && is(index - 1, "") => {}
             line => {
                 out += line;
                 out.push('\n');

@@ -28,7 +28,8 @@ fn a_machine_without_opencl_runs_all_else_and_says_what_to_install() {
 fn the_program_is_linked_with_no_opencl_library() {
     let program = std::fs::read(program("ai-integrate")).expect("the program");
     let count = |name: &[u8]| program.windows(name.len()).filter(|window| *window == name).count();
-    // The names that the loader tries stand in it once; as a needed library the name would stand there again, behind a zero.
+    // The names that the loader tries stand in it once; as a needed library the name would stand
+    // there again, behind a zero.
     assert_eq!(count(b"\0libOpenCL.so.1\0"), 0);
     assert!(count(b"libOpenCL.so.1") > 0);
 }
@@ -60,6 +61,10 @@ fn a_job_without_a_gpu_gets_none_and_a_wrong_word_is_refused() {
     assert!(ran.status == 2 && ran.stderr.contains("--device 7: no such device"), "{}", ran.stderr);
     let ran = driver::integrate(&["--engine", "cpu", "--device", "0"], "", &[]);
     assert_eq!(ran.status, 2, "{}", ran.stderr);
-    let ran = driver::integrate(&["--engine", "opencl"], "", &[("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so")]);
+    let ran = driver::integrate(
+        &["--engine", "opencl"],
+        "",
+        &[("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so")],
+    );
     assert!(ran.status == 2 && ran.stderr.contains("install"), "{}", ran.stderr);
 }

@@ -8,8 +8,15 @@ use crate::support::{Outcome, capture, program};
 /// Returns a command of ai-integrate that sees PoCL as two devices, and no other driver.
 pub fn command() -> Command {
     let mut command = Command::new(program("ai-integrate"));
-    command.env("POCL_DEVICES", "pthread pthread").env("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd");
-    for variable in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "AZPIPE_OPENCL_LIBRARY"] {
+    command
+        .env("POCL_DEVICES", "pthread pthread")
+        .env("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd");
+    for variable in [
+        "CUDA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        "AZPIPE_OPENCL_LIBRARY",
+    ] {
         command.env_remove(variable);
     }
     command
@@ -20,8 +27,12 @@ pub fn is_installed() -> bool {
     static IS_INSTALLED: OnceLock<bool> = OnceLock::new();
     *IS_INSTALLED.get_or_init(|| {
         let listed = command().arg("--list-devices").output().expect("the filter starts");
-        let is_installed = String::from_utf8_lossy(&listed.stdout).contains("Portable Computing Language");
-        assert!(is_installed || std::env::var_os("CI").is_none(), "no PoCL: scripts/setup tests installs it");
+        let is_installed =
+            String::from_utf8_lossy(&listed.stdout).contains("Portable Computing Language");
+        assert!(
+            is_installed || std::env::var_os("CI").is_none(),
+            "no PoCL: scripts/setup tests installs it"
+        );
         is_installed
     })
 }

@@ -18,8 +18,10 @@ fn gather_digest(results: Outcome) -> String {
 
 /// A dataset of the final.
 fn read_numbers(summary: &Value, name: &str) -> Vec<f64> {
-    let file = hdf5::File::open(summary["final"].as_str().expect("a path")).expect("the final opens");
-    let [entry, detector] = ["entry", "detector"].map(|name| summary[name].as_str().expect("a name"));
+    let file =
+        hdf5::File::open(summary["final"].as_str().expect("a path")).expect("the final opens");
+    let [entry, detector] =
+        ["entry", "detector"].map(|name| summary[name].as_str().expect("a name"));
     let path = format!("{entry}/{detector}_integrate/integrated/{name}");
     let dataset = file.dataset(&path).expect("the dataset is there");
     dataset.read_raw().expect("numbers")
@@ -32,12 +34,20 @@ fn a_device_gives_the_patterns_of_the_processor_and_says_what_it_was_sent() {
     }
     let workspace = Workspace::new(&small_options());
     for (number, recipe) in
-        [&["--error-model", "poisson"][..], &["--npt-azim", "36", "--split", "no"]].iter().enumerate()
+        [&["--error-model", "poisson"][..], &["--npt-azim", "36", "--split", "no"]]
+            .iter()
+            .enumerate()
     {
-        let plan = |out: &str| workspace.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat());
+        let plan = |out: &str| {
+            workspace.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat())
+        };
         let expected = gather_summary(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
-        let found = driver::integrate(&["--engine", "opencl", "--threads", "1", "--verify", "2"], &plan("opencl"), &[])
-            .assert_success();
+        let found = driver::integrate(
+            &["--engine", "opencl", "--threads", "1", "--verify", "2"],
+            &plan("opencl"),
+            &[],
+        )
+        .assert_success();
         for result in found.records("result") {
             assert_eq!(result["engine"], "opencl", "{result}");
             let bytes = |name: &str| result[name].as_f64().expect("bytes");
@@ -54,21 +64,35 @@ fn frames_that_the_processor_decodes_or_puts_together_go_to_the_device_all_the_s
     }
     let mut workspace = Workspace::new(&small_options());
     let (frames, [rows, columns]) = (10, [195, 487]);
-    let values: Vec<i32> = (0..frames * rows * columns).map(|at| (at * 7919 % 1013) as i32 - 2).collect();
+    let values: Vec<i32> =
+        (0..frames * rows * columns).map(|at| (at * 7919 % 1013) as i32 - 2).collect();
     for chunk in [[1, rows, columns], [4, 100, 150]] {
         let file = workspace.path(&format!("{chunk:?}.h5"));
         let written = create_hdf5(&file);
         let extents = [frames, rows, columns].map(hdf5::Extent::fixed);
-        let dataset = written.new_dataset::<i32>().shape(extents).chunk(chunk).shuffle().deflate(3).create("data");
+        let dataset = written
+            .new_dataset::<i32>()
+            .shape(extents)
+            .chunk(chunk)
+            .shuffle()
+            .deflate(3)
+            .create("data");
         dataset.expect("a dataset").write_raw(&values).expect("written");
         drop(written);
-        workspace.scans = run("scan-find", &[format!("{}::/data", file.display())], "").assert_success().stdout;
-        let plan =
-            |out: &str| workspace.plan(&format!("{out}{chunk:?}"), &["--error-model", "poisson", "--by", "frames=7"]);
+        workspace.scans =
+            run("scan-find", &[format!("{}::/data", file.display())], "").assert_success().stdout;
+        let plan = |out: &str| {
+            workspace
+                .plan(&format!("{out}{chunk:?}"), &["--error-model", "poisson", "--by", "frames=7"])
+        };
         let expected = gather_summary(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
         let flags = ["--engine", "opencl", "--threads", "1", "--verify", "2"];
         let found = driver::integrate(&flags, &plan("opencl"), &[]).assert_success();
-        assert!(found.records("result").iter().all(|result| result["engine"] == "opencl"), "{}", found.stdout);
+        assert!(
+            found.records("result").iter().all(|result| result["engine"] == "opencl"),
+            "{}",
+            found.stdout
+        );
         assert_equal_patterns(&gather_summary(found), &expected, &[&format!("{chunk:?}")]);
     }
 }
@@ -77,8 +101,12 @@ fn frames_that_the_processor_decodes_or_puts_together_go_to_the_device_all_the_s
 fn assert_equal_patterns(found: &Value, expected: &Value, what: &[&str]) {
     for name in ["intensity", "intensity_errors"] {
         let (found, expected) = (read_numbers(found, name), read_numbers(expected, name));
-        let close = |(f, e): (&f64, &f64)| (f.is_nan() && e.is_nan()) || (f - e).abs() <= 1e-6 * e.abs();
-        assert!(found.len() == expected.len() && found.iter().zip(&expected).all(close), "{what:?}: {name}");
+        let close =
+            |(f, e): (&f64, &f64)| (f.is_nan() && e.is_nan()) || (f - e).abs() <= 1e-6 * e.abs();
+        assert!(
+            found.len() == expected.len() && found.iter().zip(&expected).all(close),
+            "{what:?}: {name}"
+        );
         assert!(expected.iter().any(|value| *value > 0.), "{what:?}: {name}: nothing is compared");
     }
 }
@@ -99,7 +127,11 @@ fn any_cut_batch_engine_and_run_gives_the_same_bytes() {
     let mut digests = BTreeSet::new();
     for (number, (by, flags)) in ways.iter().enumerate() {
         let tasks = workspace.plan(&format!("out{number}"), &["--by", by]);
-        digests.insert(gather_digest(driver::integrate(&[&["--engine", "opencl"][..], flags].concat(), &tasks, &[])));
+        digests.insert(gather_digest(driver::integrate(
+            &[&["--engine", "opencl"][..], flags].concat(),
+            &tasks,
+            &[],
+        )));
     }
     assert_eq!(digests.len(), 1, "{digests:?}");
 }
@@ -112,7 +144,11 @@ fn what_is_not_for_devices_is_done_by_the_processor_which_is_said_once() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "frames=8", "--split", "no", "--median", "50"]);
     let ran = driver::integrate(&["--engine", "opencl"], &tasks, &[]).assert_success();
-    assert!(ran.records("result").iter().all(|result| result["engine"] == "cpu" && result["device"] == "cpu"));
+    assert!(
+        ran.records("result")
+            .iter()
+            .all(|result| result["engine"] == "cpu" && result["device"] == "cpu")
+    );
     assert_eq!(ran.stderr.matches("no kernels for medians").count(), 1, "{}", ran.stderr);
 }
 
@@ -128,10 +164,22 @@ fn clipped_patterns_and_azimuthal_errors_are_the_bytes_of_the_processor() {
         &["--error-model", "azimuthal"],
     ];
     for (number, recipe) in recipes.iter().enumerate() {
-        let plan = |out: &str| workspace.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat());
+        let plan = |out: &str| {
+            workspace.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat())
+        };
         let expected = gather_digest(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
-        let flags =
-            ["--engine", "opencl", "--threads", "1", "--batch-frames", "4", "--verify", "2", "--progress", "none"];
+        let flags = [
+            "--engine",
+            "opencl",
+            "--threads",
+            "1",
+            "--batch-frames",
+            "4",
+            "--verify",
+            "2",
+            "--progress",
+            "none",
+        ];
         let found = driver::integrate(&flags, &plan("opencl"), &[]).assert_success();
         for result in found.records("result") {
             assert_eq!(result["engine"], "opencl", "{result}");
@@ -150,9 +198,13 @@ fn auto_takes_no_processor_for_a_gpu() {
     let ran = driver::integrate(&[], &tasks, &[]).assert_success();
     let gpu = ran.records("result")[0]["engine"] != "cpu";
     assert!(!gpu || !ran.records("result")[0]["device"].as_str().unwrap_or("").contains("pthread"));
-    let (flags, library) = (["--force", "--progress", "none"], ("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so"));
+    let (flags, library) =
+        (["--force", "--progress", "none"], ("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so"));
     let ran = driver::integrate(&flags, &tasks, &[library]).assert_success();
-    assert_eq!((ran.records("result")[0]["engine"].as_str(), ran.stderr.as_str()), (Some("cpu"), ""));
+    assert_eq!(
+        (ran.records("result")[0]["engine"].as_str(), ran.stderr.as_str()),
+        (Some("cpu"), "")
+    );
 }
 
 #[test]
@@ -162,12 +214,16 @@ fn all_devices_have_their_share_of_the_work() {
     }
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "frames=1"]);
-    // Devices take tasks as they come, so the kernels are compiled before: it takes one device longer than another.
+    // Devices take tasks as they come, so the kernels are compiled before: it takes one device
+    // longer than another.
     driver::integrate(&["--engine", "opencl"], &tasks, &[]).assert_success();
-    let ran = driver::integrate(&["--engine", "opencl", "--force", "--threads", "1"], &tasks, &[]).assert_success();
+    let ran = driver::integrate(&["--engine", "opencl", "--force", "--threads", "1"], &tasks, &[])
+        .assert_success();
     let results = ran.records("result");
     let by = |number: usize| {
-        let is_by = |result: &&Value| result["device"].as_str().expect("a name").ends_with(&format!("({number})"));
+        let is_by = |result: &&Value| {
+            result["device"].as_str().expect("a name").ends_with(&format!("({number})"))
+        };
         results.iter().filter(is_by).count()
     };
     let (first, second) = (by(0), by(1));
@@ -191,11 +247,17 @@ fn kernels_are_compiled_once_for_an_output_root() {
     let first = gather_digest(driver::integrate(&["--engine", "opencl"], &tasks, &[]));
     assert_eq!(cached().len(), 1, "one variant of the kernels, compiled by two engines");
     let before = cached();
-    assert_eq!(gather_digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])), first);
+    assert_eq!(
+        gather_digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])),
+        first
+    );
     assert_eq!(cached(), before);
     let binary = workspace.path("out/.azpipe/opencl").join(&before[0]);
     std::fs::write(&binary, "damaged").expect("written");
-    assert_eq!(gather_digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])), first);
+    assert_eq!(
+        gather_digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])),
+        first
+    );
     assert!(std::fs::metadata(binary).expect("there").len() > 100, "made anew");
     let elsewhere = workspace.path("kept");
     let flags = ["--engine", "opencl", "--force", "--cache", elsewhere.to_str().expect("UTF-8")];
@@ -210,10 +272,22 @@ fn processes_that_start_at_once_share_a_cache_of_kernels() {
     }
     let workspace = Workspace::new(&small_options());
     let kept = workspace.path("kept");
-    let flags = ["--engine", "opencl", "--device", "0", "--threads", "1", "--cache", kept.to_str().expect("UTF-8")];
+    let flags = [
+        "--engine",
+        "opencl",
+        "--device",
+        "0",
+        "--threads",
+        "1",
+        "--cache",
+        kept.to_str().expect("UTF-8"),
+    ];
     let digests: BTreeSet<String> = std::thread::scope(|scope| {
-        let plans = [1, 2, 3].map(|number| workspace.plan(&format!("out{number}"), &["--by", "scan"]));
-        let runs = plans.map(|tasks| scope.spawn(move || gather_digest(driver::integrate(&flags, &tasks, &[]))));
+        let plans =
+            [1, 2, 3].map(|number| workspace.plan(&format!("out{number}"), &["--by", "scan"]));
+        let runs = plans.map(|tasks| {
+            scope.spawn(move || gather_digest(driver::integrate(&flags, &tasks, &[])))
+        });
         runs.into_iter().map(|run| run.join().expect("a good run")).collect()
     });
     assert_eq!(digests.len(), 1, "{digests:?}");

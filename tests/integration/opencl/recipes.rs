@@ -5,12 +5,16 @@ use serde_json::Value;
 use super::driver;
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, npy, run, small_options};
 
-/// In different units, by different splitting and masks, with and without errors, a dark and a flat; and one that is not for devices.
+/// In different units, by different splitting and masks, with and without errors, a dark and a
+/// flat; and one that is not for devices.
 const RECIPES: [(&str, &str); 6] = [
     ("pattern", "npt = 250\n"),
     ("cake", "npt = 40\nnpt-azim = 12\nunit = \"2th_deg\"\nsplit = \"full\"\n"),
     ("masked", "npt = 100\nsplit = \"no\"\nerror-model = \"no\"\nmask = \"DIRECTORY/mask.npy\"\n"),
-    ("corrected", "npt = 90\ndummy = \"3,0.5\"\ndark = \"DIRECTORY/dark.npy\"\nflat = \"DIRECTORY/flat.npy\"\n"),
+    (
+        "corrected",
+        "npt = 90\ndummy = \"3,0.5\"\ndark = \"DIRECTORY/dark.npy\"\nflat = \"DIRECTORY/flat.npy\"\n",
+    ),
     ("clipped", "npt = 70\nsigma-clip = 3\nerror-model = \"azimuthal\"\n"),
     ("median", "npt = 80\nmedian = [45, 55]\nsplit = \"no\"\n"),
 ];
@@ -18,17 +22,21 @@ const RECIPES: [(&str, &str); 6] = [
 /// Writes an array of the frames' shape.
 fn write_array(workspace: &Workspace, name: &str, value: impl Fn(usize) -> f64) {
     let shape: [usize; 2] = [195, 487];
-    let pixels: Vec<u8> = (0..shape[0] * shape[1]).flat_map(|pixel| value(pixel).to_le_bytes()).collect();
+    let pixels: Vec<u8> =
+        (0..shape[0] * shape[1]).flat_map(|pixel| value(pixel).to_le_bytes()).collect();
     std::fs::write(workspace.path(name), npy("<f8", shape, &pixels)).expect("written");
 }
 
 /// Plans tasks by these recipes.
 fn plan(workspace: &Workspace, out: &str, recipes: &[(&str, &str)], by: &str) -> Outcome {
-    let mut all = ["--out", workspace.path(out).to_str().expect("UTF-8"), "--by", by].map(str::to_owned).to_vec();
+    let mut all = ["--out", workspace.path(out).to_str().expect("UTF-8"), "--by", by]
+        .map(str::to_owned)
+        .to_vec();
     for (name, text) in recipes {
         let path = workspace.path(&format!("{name}.toml"));
         let text = text.replace("DIRECTORY", workspace.path("").to_str().expect("UTF-8"));
-        std::fs::write(&path, format!("poni = {:?}\n{text}", workspace.data.poni)).expect("written");
+        std::fs::write(&path, format!("poni = {:?}\n{text}", workspace.data.poni))
+            .expect("written");
         all.extend(["--recipe".to_owned(), path.display().to_string()]);
     }
     if let [(name, _)] = recipes {
@@ -53,7 +61,8 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each_and_frames_are_se
     write_array(&workspace, "flat.npy", |pixel| 1. + (pixel % 11) as f64 / 100.);
     let cache = workspace.path("kept");
     let integrate = |tasks: &Outcome, more: &[&str]| {
-        let flags = ["--engine", "opencl", "--device", "0", "--cache", cache.to_str().expect("UTF-8")];
+        let flags =
+            ["--engine", "opencl", "--device", "0", "--cache", cache.to_str().expect("UTF-8")];
         driver::integrate(&[&flags, more].concat(), &tasks.stdout, &[]).assert_success()
     };
     let alone: Vec<Value> = RECIPES
@@ -73,7 +82,9 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each_and_frames_are_se
         assert_eq!(gather_digests(&ran.stdout), alone, "--by {by} {more:?}");
         assert_eq!(ran.stderr.matches("no kernels for medians").count(), 1, "{}", ran.stderr);
         let results = ran.records("result");
-        let sum = |name: &str| results.iter().filter_map(|result| result[name].as_u64()).sum::<u64>() as f64;
+        let sum = |name: &str| {
+            results.iter().filter_map(|result| result[name].as_u64()).sum::<u64>() as f64
+        };
         let ratio = sum("sent_bytes") / sum("read_bytes");
         assert!((1.0..1.1).contains(&ratio), "{ratio}: {}", ran.stdout);
         for result in &results {

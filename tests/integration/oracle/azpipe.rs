@@ -32,13 +32,18 @@ pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> 
     let (integrator, decoder) = prepare(case, more, vec![])?;
     let frame = image::frame(case);
     let stored = EncodedFrame { bytes: &frame, filter_mask: 0 };
-    let sums = MultiIntegrator::new(vec![&integrator]).integrate(&decoder, &[stored], &mut Scratch::default());
+    let sums = MultiIntegrator::new(vec![&integrator]).integrate(
+        &decoder,
+        &[stored],
+        &mut Scratch::default(),
+    );
     Some(normalize(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0)))
 }
 
 /// The case's frame by an OpenCL device, stored as detectors do.
 pub fn integrate_on_device(device: &Arc<Device>, case: &Case) -> Pattern {
-    let (integrator, decoder) = prepare(case, Map::new(), vec![Hdf5Filter { id: 32008, values: vec![0, 2] }]).unwrap();
+    let (integrator, decoder) =
+        prepare(case, Map::new(), vec![Hdf5Filter { id: 32008, values: vec![0, 2] }]).unwrap();
     let frame = image::frame(case);
     let size = frame.len() / case.shape.iter().product::<usize>();
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
@@ -46,13 +51,20 @@ pub fn integrate_on_device(device: &Arc<Device>, case: &Case) -> Pattern {
     let mut queues = DeviceQueues::new(device.clone(), 1).unwrap();
     let together = MultiIntegrator::new(vec![&integrator]);
     assert_eq!(together.unsupported_on_device(device).count(), 0);
-    let sums = together.integrate_on_device(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
+    let sums = together
+        .integrate_on_device(&mut queues, &decoder, &[stored], &mut Scratch::default())
+        .unwrap();
     assert_eq!(queues.disputed(), 0);
     normalize(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0))
 }
 
-/// The case's integrator, and the decoder of frames that are stored so; `None` where no pixel is within the ranges.
-fn prepare(case: &Case, more: Map<String, Value>, filters: Vec<Hdf5Filter>) -> Option<(Integrator, Decoder)> {
+/// The case's integrator, and the decoder of frames that are stored so; `None` where no pixel is
+/// within the ranges.
+fn prepare(
+    case: &Case,
+    more: Map<String, Value>,
+    filters: Vec<Hdf5Filter>,
+) -> Option<(Integrator, Decoder)> {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = settings(case, folder.path());
     settings.extend(more);
@@ -72,7 +84,8 @@ fn prepare(case: &Case, more: Map<String, Value>, filters: Vec<Hdf5Filter>) -> O
         Err(integrator::IntegratorError::Binning(_)) => return None,
         integrator => integrator.unwrap(),
     };
-    let decoder = integrator.decoder(&PixelCoding { dtype: kind, big_endian: false, filters }).unwrap();
+    let decoder =
+        integrator.decoder(&PixelCoding { dtype: kind, big_endian: false, filters }).unwrap();
     Some((integrator, decoder))
 }
 
@@ -117,20 +130,34 @@ fn normalize(integrator: &Integrator, sums: Sums) -> Pattern {
     let variance = sums.variance.unwrap();
     Pattern {
         axis: integrator.radial().centers.clone(),
-        intensity: sums.signal.iter().zip(norm).map(|(&signal, &norm)| quotient(signal, norm)).collect(),
-        std: variance.iter().zip(norm_sq).map(|(&variance, &norm_sq)| quotient(variance, norm_sq).sqrt()).collect(),
-        sem: variance.iter().zip(norm).map(|(&variance, &norm)| quotient(variance.sqrt(), norm)).collect(),
+        intensity: sums
+            .signal
+            .iter()
+            .zip(norm)
+            .map(|(&signal, &norm)| quotient(signal, norm))
+            .collect(),
+        std: variance
+            .iter()
+            .zip(norm_sq)
+            .map(|(&variance, &norm_sq)| quotient(variance, norm_sq).sqrt())
+            .collect(),
+        sem: variance
+            .iter()
+            .zip(norm)
+            .map(|(&variance, &norm)| quotient(variance.sqrt(), norm))
+            .collect(),
     }
 }
 
-/// How far from the start of the axis pixels within two pixels of the beam reach, in the case's unit: there
-/// azimuths run all the way round inside of one pixel, and no rule for outlines holds.
+/// How far from the start of the axis pixels within two pixels of the beam reach, in the case's
+/// unit: there azimuths run all the way round inside of one pixel, and no rule for outlines holds.
 pub fn near_beam(case: &Case) -> f64 {
     let Some([row, column]) = case.centre else { return f64::NEG_INFINITY };
     let poni = Poni::parse(&case.poni).unwrap();
     let geometry = Geometry::new(&poni, &Detector::from_poni(&poni).unwrap(), case.shape).unwrap();
     let unit = Unit::parse(&case.unit).unwrap();
-    let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let (centers, deltas) =
+        (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
     let near = |at: usize, beam: f64| (at as f64 + 0.5 - beam).abs() <= 2.5;
     let [rows, columns] = case.shape;
     let pixels = (0..rows)

@@ -1,4 +1,5 @@
-//! Cakes, which pyFAI neither clips nor takes quantiles of, row by row against patterns of their sectors.
+//! Cakes, which pyFAI neither clips nor takes quantiles of, row by row against patterns of their
+//! sectors.
 
 use serde_json::{Map, Value, json};
 
@@ -17,11 +18,16 @@ const METHODS: [&str; 5] = [
     r#"{"median": "20,70", "error-model": "poisson"}"#,
 ];
 
-/// Holds a cake of the case, by all methods, against its sectors. Returns how many bins have pixels.
+/// Holds a cake of the case, by all methods, against its sectors. Returns how many bins have
+/// pixels.
 pub fn check(case: &Case) -> usize {
-    let case = Case { split: "no".to_owned(), azimuth_range: None, radial_range: None, ..case.clone() };
+    let case =
+        Case { split: "no".to_owned(), azimuth_range: None, radial_range: None, ..case.clone() };
     let ends = [case.axis[0], case.axis[case.axis.len() - 1]];
-    METHODS.iter().map(|method| check_method(&case, ends, serde_json::from_str(method).unwrap())).sum()
+    METHODS
+        .iter()
+        .map(|method| check_method(&case, ends, serde_json::from_str(method).unwrap()))
+        .sum()
 }
 
 fn check_method(case: &Case, ends: [f64; 2], mut method: Map<String, Value>) -> usize {

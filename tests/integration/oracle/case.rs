@@ -47,8 +47,8 @@ pub struct Case {
     /// Of full splitting: intensity and sem by shares in double precision.
     #[serde(default)]
     pub exact: Vec<Vec<f64>>,
-    /// The smallest intensity, sem and std that pyFAI may give in bins where its rounding decides about a pixel; `high` has the
-    /// largest.
+    /// The smallest intensity, sem and std that pyFAI may give in bins where its rounding decides
+    /// about a pixel; `high` has the largest.
     #[serde(default)]
     pub low: Vec<Vec<f64>>,
     #[serde(default)]
@@ -69,7 +69,9 @@ impl Case {
 
     /// Returns whether the beam does not meet the detector.
     pub fn misses_beam(&self) -> bool {
-        let inside = |index: usize| self.centre.is_some_and(|at| (0.0..=self.shape[index] as f64).contains(&at[index]));
+        let inside = |index: usize| {
+            self.centre.is_some_and(|at| (0.0..=self.shape[index] as f64).contains(&at[index]))
+        };
         !(inside(0) && inside(1))
     }
 
@@ -84,7 +86,11 @@ impl fmt::Display for Case {
         let Self { shape: [rows, columns], unit, npt, split, dtype, .. } = self;
         write!(f, "  {rows} x {columns} {dtype}, {npt} bins of {unit}, {split}, ")?;
         write!(f, "radial {:?}, azimuth {:?}, ", self.radial_range, self.azimuth_range)?;
-        write!(f, "mask {}, dark {}, flat {}, beam at {:?}", self.mask, self.dark, self.flat, self.centre)?;
+        write!(
+            f,
+            "mask {}, dark {}, flat {}, beam at {:?}",
+            self.mask, self.dark, self.flat, self.centre
+        )?;
         self.poni.lines().try_for_each(|line| write!(f, "\n  | {line}"))
     }
 }

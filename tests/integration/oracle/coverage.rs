@@ -21,15 +21,21 @@ impl Coverage {
     pub fn count(&mut self, case: &Case, difference: &Difference) {
         self.cases += 1;
         self.bins += difference.bins;
-        self.wrong.extend(difference.wrong.iter().map(|why| format!("case {}: {why}\n{case}", case.number)));
-        let mut seen = |kind: String, holds: bool| *self.kinds.entry(kind).or_default() += usize::from(holds);
+        self.wrong.extend(
+            difference.wrong.iter().map(|why| format!("case {}: {why}\n{case}", case.number)),
+        );
+        let mut seen =
+            |kind: String, holds: bool| *self.kinds.entry(kind).or_default() += usize::from(holds);
         seen(format!("orientation {}", case.orientation()), true);
         seen(format!("unit {}", case.unit), true);
         seen(format!("split {}", case.split), true);
         seen(format!("dtype {}", case.dtype), true);
         seen("beam off the detector".to_owned(), case.misses_beam());
         seen("sector at the seam".to_owned(), case.holds_azimuth_seam());
-        seen("sector elsewhere".to_owned(), case.azimuth_range.is_some() && !case.holds_azimuth_seam());
+        seen(
+            "sector elsewhere".to_owned(),
+            case.azimuth_range.is_some() && !case.holds_azimuth_seam(),
+        );
         seen("radial range".to_owned(), case.radial_range.is_some());
         seen("polarization".to_owned(), case.polarization.is_some());
         seen("named detector".to_owned(), !case.poni.contains("Detector: Detector"));
@@ -61,7 +67,10 @@ impl Coverage {
     pub fn merge(&mut self, other: Self) {
         self.cases += other.cases;
         self.bins += other.bins;
-        other.kinds.into_iter().for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
+        other
+            .kinds
+            .into_iter()
+            .for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
         for (what, value) in other.worst {
             let worst = self.worst.entry(what).or_default();
             *worst = worst.max(value);

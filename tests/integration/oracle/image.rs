@@ -35,12 +35,17 @@ pub fn write_mask(path: &Path, case: &Case) {
         let block = pixel / columns < rows / 5 && pixel % columns < columns / 4;
         u8::from(block || hashed(pixel, case.seed + 1) >> 26 == 0)
     };
-    std::fs::write(path, npy("|u1", case.shape, &(0..rows * columns).map(masked).collect::<Vec<_>>())).unwrap();
+    std::fs::write(
+        path,
+        npy("|u1", case.shape, &(0..rows * columns).map(masked).collect::<Vec<_>>()),
+    )
+    .unwrap();
 }
 
 /// Dark counts in quarters, or a flat field about 1.
 pub fn write_image(path: &Path, case: &Case, seed: u32, value: impl Fn(u32) -> f32) {
     let pixels = 0..case.shape[0] * case.shape[1];
     let bytes = |pixel| value(hashed(pixel, case.seed + seed)).to_le_bytes();
-    std::fs::write(path, npy("<f4", case.shape, &pixels.flat_map(bytes).collect::<Vec<_>>())).unwrap();
+    std::fs::write(path, npy("<f4", case.shape, &pixels.flat_map(bytes).collect::<Vec<_>>()))
+        .unwrap();
 }

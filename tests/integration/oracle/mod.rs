@@ -1,8 +1,8 @@
 //! Patterns of random experiments, bin by bin against pyFAI.
 //!
 //! `pyfai.py` draws the cases and integrates them; here the same cases go through the crates as
-//! ai-integrate uses them. Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment
-//! that holds pyFAI; a few cases are kept in `golden.jsonl` and run everywhere.
+//! ai-integrate uses them. Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual
+//! environment that holds pyFAI; a few cases are kept in `golden.jsonl` and run everywhere.
 
 mod azpipe;
 mod cake;
@@ -49,9 +49,15 @@ fn is_for_opencl(case: &Case) -> bool {
 
 /// The first OpenCL device; in CI there must be one.
 fn open_first_device() -> Option<Arc<Device>> {
-    let found = opencl::all_devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "no OpenCL device: scripts/setup tests installs PoCL");
-    found.map(|description| Arc::new(Device::open(&description, DeviceSettings::default()).unwrap()))
+    let found = opencl::all_devices()
+        .ok()
+        .and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
+    assert!(
+        found.is_some() || std::env::var_os("CI").is_none(),
+        "no OpenCL device: scripts/setup tests installs PoCL"
+    );
+    found
+        .map(|description| Arc::new(Device::open(&description, DeviceSettings::default()).unwrap()))
 }
 
 /// Runs lists of cases at the same time. Fails with all that differ too much.
@@ -65,12 +71,20 @@ fn check_with(
 ) -> Coverage {
     let mut coverage = Coverage::default();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = lists.into_iter().map(|list| scope.spawn(move || compare_all(integrate, list))).collect();
+        let workers: Vec<_> = lists
+            .into_iter()
+            .map(|list| scope.spawn(move || compare_all(integrate, list)))
+            .collect();
         for worker in workers {
             coverage.merge(worker.join().unwrap());
         }
     });
-    assert!(coverage.wrong.is_empty(), "{} wrong of {coverage}\n{}", coverage.wrong.len(), coverage.wrong.join("\n"));
+    assert!(
+        coverage.wrong.is_empty(),
+        "{} wrong of {coverage}\n{}",
+        coverage.wrong.len(),
+        coverage.wrong.join("\n")
+    );
     coverage
 }
 
@@ -79,7 +93,10 @@ fn print_coverage(what: &str, coverage: &Coverage) {
     std::io::stderr().write_all(format!("{what}: {coverage}\n").as_bytes()).unwrap();
 }
 
-fn compare_all(integrate: impl Fn(&Case) -> azpipe::Pattern, cases: impl Iterator<Item = Case>) -> Coverage {
+fn compare_all(
+    integrate: impl Fn(&Case) -> azpipe::Pattern,
+    cases: impl Iterator<Item = Case>,
+) -> Coverage {
     let mut coverage = Coverage::default();
     for case in cases {
         coverage.count(&case, &compare::compare(&case, &integrate(&case)));
@@ -139,7 +156,12 @@ fn rows_of_robust_cakes_are_patterns_of_their_sectors() {
 fn robust_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("robust", ROBUST) else { return };
     // Medians are not for devices; of the rest a few are Poisson's without clipping.
-    check_with_opencl("robust", cases, |case| case.median.is_none() && is_for_opencl(case), ROBUST / EVERY / 3);
+    check_with_opencl(
+        "robust",
+        cases,
+        |case| case.median.is_none() && is_for_opencl(case),
+        ROBUST / EVERY / 3,
+    );
 }
 
 #[test]

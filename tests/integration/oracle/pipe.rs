@@ -18,8 +18,13 @@ pub fn integrate(case: &Case) -> Pattern {
     write_frame(&frames, case);
     let out = folder.path().join("out");
     let mut flags = vec![format!("--out={}", out.display())];
-    flags.extend(settings(case, folder.path()).iter().map(|(key, value)| format!("--{key}={}", format_flag(value))));
-    let scans = run("scan-find", &[format!("{}::/data", frames.display())], "").assert_success().stdout;
+    flags.extend(
+        settings(case, folder.path())
+            .iter()
+            .map(|(key, value)| format!("--{key}={}", format_flag(value))),
+    );
+    let scans =
+        run("scan-find", &[format!("{}::/data", frames.display())], "").assert_success().stdout;
     let tasks = run("plan-split", &flags, &scans).assert_success().stdout;
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     let summary = run("gather", NO_ARGUMENTS, &results).assert_success().stdout;
@@ -44,16 +49,34 @@ fn write_frame(path: &Path, case: &Case) {
     let shape = (1, rows, columns);
     match case.dtype.as_str() {
         "uint16" => {
-            let pixels: Vec<u16> = bytes.chunks_exact(2).map(|b| u16::from_ne_bytes(b.try_into().unwrap())).collect();
-            file.new_dataset::<u16>().shape(shape).create("data").unwrap().write_raw(&pixels).unwrap();
+            let pixels: Vec<u16> =
+                bytes.chunks_exact(2).map(|b| u16::from_ne_bytes(b.try_into().unwrap())).collect();
+            file.new_dataset::<u16>()
+                .shape(shape)
+                .create("data")
+                .unwrap()
+                .write_raw(&pixels)
+                .unwrap();
         }
         "uint32" => {
-            let pixels: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect();
-            file.new_dataset::<u32>().shape(shape).create("data").unwrap().write_raw(&pixels).unwrap();
+            let pixels: Vec<u32> =
+                bytes.chunks_exact(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect();
+            file.new_dataset::<u32>()
+                .shape(shape)
+                .create("data")
+                .unwrap()
+                .write_raw(&pixels)
+                .unwrap();
         }
         _ => {
-            let pixels: Vec<i32> = bytes.chunks_exact(4).map(|b| i32::from_ne_bytes(b.try_into().unwrap())).collect();
-            file.new_dataset::<i32>().shape(shape).create("data").unwrap().write_raw(&pixels).unwrap();
+            let pixels: Vec<i32> =
+                bytes.chunks_exact(4).map(|b| i32::from_ne_bytes(b.try_into().unwrap())).collect();
+            file.new_dataset::<i32>()
+                .shape(shape)
+                .create("data")
+                .unwrap()
+                .write_raw(&pixels)
+                .unwrap();
         }
     }
 }

@@ -27,7 +27,8 @@ fn run_and_kill(name: &str, arguments: &[&str], input: &str, after: Duration) ->
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A moment between nothing and a little more than a whole run takes; the golden ratio spreads them.
+/// A moment between nothing and a little more than a whole run takes; the golden ratio spreads
+/// them.
 fn choose_delay(number: u32, whole: Duration) -> Duration {
     whole.mul_f64((f64::from(number) * 0.618_033_988_75).fract() * 1.1)
 }
@@ -37,11 +38,13 @@ fn kill_9_at_fifty_moments_costs_nothing_but_time() {
     let workspace = Workspace::new(&small_options());
     let began = Instant::now();
     let fresh =
-        run("ai-integrate", &["--threads", "2"], &workspace.plan("fresh", &["--by", "frames=3"])).assert_success();
+        run("ai-integrate", &["--threads", "2"], &workspace.plan("fresh", &["--by", "frames=3"]))
+            .assert_success();
     let integrating = began.elapsed();
     let began = Instant::now();
-    let expected =
-        run("gather", NO_ARGUMENTS, &fresh.stdout).assert_success().records("summary")[0]["data_digest"].clone();
+    let expected = run("gather", NO_ARGUMENTS, &fresh.stdout).assert_success().records("summary")
+        [0]["data_digest"]
+        .clone();
     let gathering = began.elapsed();
 
     let mut whole_lines = 0;
@@ -50,16 +53,28 @@ fn kill_9_at_fifty_moments_costs_nothing_but_time() {
         let tasks = workspace.plan(&out, &["--by", "frames=3"]);
         let root = workspace.path(&out);
         let root = root.to_str().unwrap();
-        let wrote = run_and_kill("ai-integrate", &["--threads", "2"], &tasks, choose_delay(number, integrating));
+        let wrote = run_and_kill(
+            "ai-integrate",
+            &["--threads", "2"],
+            &tasks,
+            choose_delay(number, integrating),
+        );
         whole_lines += wrote.lines().count();
         let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
         run_and_kill("gather", &["--from", root], "", choose_delay(number, gathering));
         let again = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
-        let summary = run("gather", NO_ARGUMENTS, &again.stdout).assert_success().records("summary")[0].clone();
-        assert_eq!((&summary["data_digest"], &summary["complete"]), (&expected, &true.into()), "moment {number}");
+        let summary =
+            run("gather", NO_ARGUMENTS, &again.stdout).assert_success().records("summary")[0]
+                .clone();
+        assert_eq!(
+            (&summary["data_digest"], &summary["complete"]),
+            (&expected, &true.into()),
+            "moment {number}"
+        );
         assert_eq!(results.records("result").len(), 8);
         let temporary = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
-        let leftovers: Vec<_> = workspace.working_files(&out).into_iter().filter(temporary).collect();
+        let leftovers: Vec<_> =
+            workspace.working_files(&out).into_iter().filter(temporary).collect();
         assert!(leftovers.is_empty(), "{leftovers:?}");
     }
     assert!(

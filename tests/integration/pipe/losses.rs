@@ -21,12 +21,17 @@ fn read_rows(gathered: &Outcome) -> (Vec<bool>, Vec<u8>) {
     );
     let intensity = file.dataset(&format!("{group}/intensity")).unwrap().read_2d::<f32>().unwrap();
     let status = file.dataset(&format!("{group}/frame_status")).unwrap().read_raw::<u8>().unwrap();
-    (intensity.rows().into_iter().map(|row| row.iter().all(|value| value.is_nan())).collect(), status)
+    (
+        intensity.rows().into_iter().map(|row| row.iter().all(|value| value.is_nan())).collect(),
+        status,
+    )
 }
 
 fn list_missing(summary: &Value) -> Vec<(String, String)> {
     let all = summary["missing"].as_array().cloned().unwrap_or_default();
-    all.iter().map(|gap| (gap["range"].to_string(), gap["reason"].as_str().unwrap().to_owned())).collect()
+    all.iter()
+        .map(|gap| (gap["range"].to_string(), gap["reason"].as_str().unwrap().to_owned()))
+        .collect()
 }
 
 #[test]
@@ -36,11 +41,25 @@ fn a_missing_lima_file_is_nan_rows_that_were_known_before() {
     let (nan, status) = read_rows(&gathered);
     let expected: Vec<bool> = (0..24).map(|frame| (7..14).contains(&frame)).collect();
     assert_eq!(nan, expected);
-    assert!(status.iter().zip(&expected).all(|(&status, &lost)| status == if lost { 2 } else { 0 }), "{status:?}");
-    assert_eq!(gathered.status, 1, "what scan-find knew is a loss all the same: {}", gathered.stderr);
+    assert!(
+        status.iter().zip(&expected).all(|(&status, &lost)| status == if lost { 2 } else { 0 }),
+        "{status:?}"
+    );
+    assert_eq!(
+        gathered.status, 1,
+        "what scan-find knew is a loss all the same: {}",
+        gathered.stderr
+    );
     let summary = &gathered.records("summary")[0];
-    assert_eq!((&summary["complete"], &summary["up_to_date"]), (&false.into(), &true.into()), "{summary}");
-    assert!(workspace.parts("out").is_empty(), "no rerun adds anything: the final answers for all frames");
+    assert_eq!(
+        (&summary["complete"], &summary["up_to_date"]),
+        (&false.into(), &true.into()),
+        "{summary}"
+    );
+    assert!(
+        workspace.parts("out").is_empty(),
+        "no rerun adds anything: the final answers for all frames"
+    );
 }
 
 #[test]
@@ -89,7 +108,10 @@ fn an_aborted_scan_keeps_its_frames() {
 fn a_known_absence_is_a_failure_unless_it_is_allowed() {
     let workspace = workspace_with_defect(Defect::MissingFile);
     let status = |flags: &[&str]| run("ai-integrate", flags, &workspace.plan("out", &[])).status;
-    assert_eq!([status(&[]), status(&["--strict"]), status(&["--allow-missing", "--strict"])], [1; 3]);
+    assert_eq!(
+        [status(&[]), status(&["--strict"]), status(&["--allow-missing", "--strict"])],
+        [1; 3]
+    );
     assert_eq!([status(&["--allow-missing"]), status(&["--strict", "--allow-missing"])], [0; 2]);
 }
 
@@ -134,14 +156,23 @@ fn a_dead_ai_integrate_leaves_an_incomplete_summary() {
     std::fs::write(&plan, &tasks).unwrap();
     let missing = run(
         "gather",
-        &["--plan", plan.to_str().unwrap(), "--missing", "--from", workspace.path("out").to_str().unwrap()],
+        &[
+            "--plan",
+            plan.to_str().unwrap(),
+            "--missing",
+            "--from",
+            workspace.path("out").to_str().unwrap(),
+        ],
         "",
     );
     let rest = run("ai-integrate", NO_ARGUMENTS, &missing.stdout).assert_success();
     assert_eq!(rest.records("result").len(), 2);
     let whole = run("gather", NO_ARGUMENTS, &rest.stdout).assert_success();
     let fresh = workspace.process("fresh", &[], &[]).assert_success();
-    assert_eq!(whole.records("summary")[0]["data_digest"], fresh.records("summary")[0]["data_digest"]);
+    assert_eq!(
+        whole.records("summary")[0]["data_digest"],
+        fresh.records("summary")[0]["data_digest"]
+    );
 }
 
 #[test]
@@ -156,7 +187,11 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
     let flags = ["--monitor", "monitor", "--monitor-reference", "mean"];
     let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags));
     let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout);
-    assert_eq!((integrated.status, gathered.status), (1, 1), "frames that should have a pattern have none");
+    assert_eq!(
+        (integrated.status, gathered.status),
+        (1, 1),
+        "frames that should have a pattern have none"
+    );
     let (nan, status) = read_rows(&gathered);
     for frame in 0..24 {
         assert_eq!(
@@ -167,11 +202,20 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
     }
     assert_eq!(run("gather", &["--allow-missing"], &integrated.stdout).status, 0);
     let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags));
-    assert_eq!(rerun.records("result")[0]["skipped"], true, "the scan has ended: it will have no other monitor");
+    assert_eq!(
+        rerun.records("result")[0]["skipped"],
+        true,
+        "the scan has ended: it will have no other monitor"
+    );
     assert_eq!(rerun.status, 1, "the frames have no pattern all the same");
-    let unknown = run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_counter("other", "mondio"));
+    let unknown =
+        run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_counter("other", "mondio"));
     assert_eq!(unknown.status, 1);
-    assert!(unknown.stderr.contains("mondio") && unknown.stderr.contains("monitor"), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.contains("mondio") && unknown.stderr.contains("monitor"),
+        "{}",
+        unknown.stderr
+    );
 }
 
 /// Changes the scan record into one of a scan that has not ended yet.
@@ -191,18 +235,26 @@ fn a_monitor_that_is_short_while_the_scan_goes_on_is_read_again() {
         let master = open_hdf5_to_write(&workspace.data.master);
         let counter = master.dataset("/1.1/measurement/monitor").unwrap();
         let values = counter.read_raw::<f64>().unwrap();
-        let so_far: Vec<f64> =
-            (0..).zip(&values).map(|(frame, value)| if frame < 20 { *value } else { f64::NAN }).collect();
+        let so_far: Vec<f64> = (0..)
+            .zip(&values)
+            .map(|(frame, value)| if frame < 20 { *value } else { f64::NAN })
+            .collect();
         counter.write_raw(&so_far).unwrap();
         values
     };
     let flags = ["--monitor", "monitor", "--monitor-reference", "1000"];
     let (nan, status) = read_rows(&workspace.process("out", &flags, &[]));
     assert!(
-        (0..24).all(|frame| (nan[frame], status[frame]) == if frame < 20 { (false, 0) } else { (true, 7) }),
+        (0..24)
+            .all(|frame| (nan[frame], status[frame])
+                == if frame < 20 { (false, 0) } else { (true, 7) }),
         "{status:?}"
     );
-    open_hdf5_to_write(&workspace.data.master).dataset("/1.1/measurement/monitor").unwrap().write_raw(&values).unwrap();
+    open_hdf5_to_write(&workspace.data.master)
+        .dataset("/1.1/measurement/monitor")
+        .unwrap()
+        .write_raw(&values)
+        .unwrap();
     let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags)).assert_success();
     assert_eq!(rerun.records("result")[0]["skipped"], false);
     let (nan, status) = read_rows(&run("gather", NO_ARGUMENTS, &rerun.stdout));

@@ -1,5 +1,5 @@
-//! plan-split refuses what ai-integrate would refuse for the recipe's or the record's sake, and ai-integrate refuses it by
-//! itself, where a plan was made elsewhere.
+//! plan-split refuses what ai-integrate would refuse for the recipe's or the record's sake, and
+//! ai-integrate refuses it by itself, where a plan was made elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,8 @@ const SHAPE: [usize; 2] = [195, 487];
 /// Writes the files that recipes name: images that fit and others that do not, and an HDF5 file.
 fn write_files(workspace: &Workspace) {
     let image = |name: &str, shape: [usize; 2], value: u8| {
-        std::fs::write(workspace.path(name), npy("|u1", shape, &vec![value; shape[0] * shape[1]])).unwrap();
+        std::fs::write(workspace.path(name), npy("|u1", shape, &vec![value; shape[0] * shape[1]]))
+            .unwrap();
     };
     image("good.npy", SHAPE, 0);
     image("flat.npy", SHAPE, 1);
@@ -36,7 +37,8 @@ fn write_files(workspace: &Workspace) {
     numbers("small", &[3, 4]);
     numbers("five", &[5]);
     file.create_group("group").unwrap();
-    let text = file.new_dataset::<hdf5::types::FixedAscii<8>>().shape(SHAPE).create("text").unwrap();
+    let text =
+        file.new_dataset::<hdf5::types::FixedAscii<8>>().shape(SHAPE).create("text").unwrap();
     drop(text);
     let counts = file.new_dataset::<f64>().shape(24).create("counts").unwrap();
     counts.write_raw(&[2.0; 24]).unwrap();
@@ -46,13 +48,15 @@ fn write_files(workspace: &Workspace) {
 /// A recipe file, in the directory of the files that it names.
 fn write_recipe(workspace: &Workspace, settings: &str) -> PathBuf {
     let path = workspace.path("recipe.toml");
-    std::fs::write(&path, format!("poni = '{}'\n{settings}\n", workspace.data.poni.display())).unwrap();
+    std::fs::write(&path, format!("poni = '{}'\n{settings}\n", workspace.data.poni.display()))
+        .unwrap();
     path
 }
 
 fn plan(workspace: &Workspace, recipe: &Path) -> Outcome {
     let out = workspace.path("out");
-    let words = ["--recipe", recipe.to_str().unwrap(), "--out", out.to_str().unwrap(), "--by", "scan"];
+    let words =
+        ["--recipe", recipe.to_str().unwrap(), "--out", out.to_str().unwrap(), "--by", "scan"];
     run("plan-split", &words, &workspace.scans)
 }
 
@@ -78,17 +82,29 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("mask = 'text.edf'", 2, &["mask", "text.edf", "not an image: expected TIFF, CBF, NPY"]),
     ("mask-inverted = 'empty.edf'", 2, &["mask", "empty.edf", "an empty file"]),
     ("mask = 'images.h5'", 2, &["mask", "images.h5", "name the dataset: FILE::/PATH"]),
-    ("mask = 'good.npy::/mask'", 2, &["mask", "good.npy", "npy has no datasets: name the file without ::/mask"]),
+    (
+        "mask = 'good.npy::/mask'",
+        2,
+        &["mask", "good.npy", "npy has no datasets: name the file without ::/mask"],
+    ),
     ("mask = 'text.edf::/mask'", 2, &["mask", "text.edf", "HDF5"]),
     ("mask = 'images.h5::/nothing'", 2, &["mask", "images.h5::/nothing", "no such dataset"]),
     ("mask = 'images.h5::/group'", 2, &["mask", "images.h5::/group", "not a dataset"]),
     (
         "dark = 'images.h5::/five'",
         2,
-        &["dark", "images.h5::/five", "shape (5): expected (rows, columns), (frames, rows, columns)"],
+        &[
+            "dark",
+            "images.h5::/five",
+            "shape (5): expected (rows, columns), (frames, rows, columns)",
+        ],
     ),
     ("flat = 'images.h5::/text'", 2, &["flat", "images.h5::/text"]),
-    ("variance = 'images.h5::/nothing'", 2, &["variance", "images.h5::/nothing", "no such dataset"]),
+    (
+        "variance = 'images.h5::/nothing'",
+        2,
+        &["variance", "images.h5::/nothing", "no such dataset"],
+    ),
     ("poni-detector = 'nowhere.h5'", 2, &["nowhere.h5", "No such file"]),
     ("poni-detector = 'images.h5'", 2, &["images.h5", "no NXdetector"]),
     ("poni-detector = 'unreadable.h5'", 2, &["unreadable.h5", "Too many levels of symbolic links"]),
@@ -109,9 +125,21 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("monitor = 0", 2, &["monitor: 0"]),
     ("monitor-reference = 'mean'", 2, &["monitor-reference: 1 given for 0 monitors"]),
     // What does not go with the frames.
-    ("mask = 'small.npy'", 1, &["mask", "small.npy", "2 x 3 pixels; expected 195 x 487", "give a mask of this shape"]),
-    ("mask-inverted = 'images.h5::/small'", 1, &["mask", "images.h5::/small", "3 x 4 pixels; expected 195 x 487"]),
-    ("dark = ['good.npy', 'turned.npy']", 1, &["dark", "turned.npy", "487 x 195 pixels; expected 195 x 487"]),
+    (
+        "mask = 'small.npy'",
+        1,
+        &["mask", "small.npy", "2 x 3 pixels; expected 195 x 487", "give a mask of this shape"],
+    ),
+    (
+        "mask-inverted = 'images.h5::/small'",
+        1,
+        &["mask", "images.h5::/small", "3 x 4 pixels; expected 195 x 487"],
+    ),
+    (
+        "dark = ['good.npy', 'turned.npy']",
+        1,
+        &["dark", "turned.npy", "487 x 195 pixels; expected 195 x 487"],
+    ),
     ("flat = 'small.npy'", 1, &["flat", "small.npy", "2 x 3 pixels; expected 195 x 487"]),
     ("variance = 'images.h5::/small'", 1, &["variance", "3 x 4 pixels; expected 195 x 487"]),
     ("mask = 'flat.npy'", 1, &["all 94965 pixels are masked"]),
@@ -119,13 +147,21 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("radial-range = [5000, 6000]", 1, &["no pixel in radial range 5000"]),
     ("radial-edges = [5000, 5500, 6000]", 1, &["no pixel in radial range 5000"]),
     ("valid-min = 3e9", 1, &["no value of i32 pixels is valid: valid-min 3000000000"]),
-    ("valid-min = 0.2\nvalid-max = 0.8", 1, &["no value of i32 pixels is valid: valid-min 0.2, valid-max 0.8"]),
+    (
+        "valid-min = 0.2\nvalid-max = 0.8",
+        1,
+        &["no value of i32 pixels is valid: valid-min 0.2, valid-max 0.8"],
+    ),
     ("dummy = '0,1e10'", 1, &["no value of i32 pixels is valid: dummy 0,10000000000"]),
     ("roi = [190, 0]", 1, &["195 x 487"]),
     ("poni-detector = 'Eiger2CdTe_4M'", 1, &["2162 x 2068", "195 x 487"]),
     ("monitor = 'mondior'", 1, &["no counter `mondior`", "did you mean `monitor`?", "epoch"]),
     ("monitor = 'monitor'\nmonitor-reference = 'mondior'", 1, &["no counter `mondior`"]),
-    ("monitor = 'images.h5::/five'", 1, &["images.h5::/five: 5 values: expected one, or one for each of 24 frames"]),
+    (
+        "monitor = 'images.h5::/five'",
+        1,
+        &["images.h5::/five: 5 values: expected one, or one for each of 24 frames"],
+    ),
 ];
 
 #[test]
@@ -138,7 +174,11 @@ fn what_ai_integrate_would_refuse_plan_split_refuses() {
         let ran = plan(&workspace, &recipe);
         assert_eq!(ran.status, *status, "{settings}: {}", ran.stderr);
         assert!(ran.records("task").is_empty(), "{settings}");
-        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{settings}: {words:?} in: {}", ran.stderr);
+        assert!(
+            words.iter().all(|word| ran.stderr.contains(word)),
+            "{settings}: {words:?} in: {}",
+            ran.stderr
+        );
         assert_eq!(ran.stderr.lines().count(), 1, "{settings}: {}", ran.stderr);
         if *status == 1 {
             let file = workspace.data.master.file_name().unwrap().to_str().unwrap();
@@ -155,7 +195,13 @@ fn what_ai_integrate_would_refuse_plan_split_refuses() {
 
 /// Alternatives for each setting, an empty text for its default.
 const ALTERNATIVES: &[&[&str]] = &[
-    &["", "mask = 'good.npy'", "mask = 'images.h5::/mask'", "mask = 'images.h5::/stack'", "mask = 'small.npy'"],
+    &[
+        "",
+        "mask = 'good.npy'",
+        "mask = 'images.h5::/mask'",
+        "mask = 'images.h5::/stack'",
+        "mask = 'small.npy'",
+    ],
     &["", "", "mask-region = 'circle:97,243,60'", "mask-region = 'outside-rectangle:0,0,5,487'"],
     &["", "dark = 'good.npy'", "dark = ['good.npy', 'images.h5::/stack']", "dark = 'turned.npy'"],
     &["", "flat = 'flat.npy'", "flat = 'flat.npy'\nflat-mode = 'multiply'"],
@@ -168,12 +214,31 @@ const ALTERNATIVES: &[&[&str]] = &[
         "radial-range = [60, 90]",
         "radial-edges = [0, 1, 90]",
     ],
-    &["", "", "azimuth-range = [-10, 10]", "azimuth-range = [80, 100]", "azimuth-range = [170, 190]"],
+    &[
+        "",
+        "",
+        "azimuth-range = [-10, 10]",
+        "azimuth-range = [80, 100]",
+        "azimuth-range = [170, 190]",
+    ],
     &["", "npt-azim = 4"],
     &["", "split = 'no'", "split = 'full'"],
-    &["", "", "sigma-clip = 4", "median = 50", "error-model = 'azimuthal'", "variance = 'flat.npy'"],
+    &[
+        "",
+        "",
+        "sigma-clip = 4",
+        "median = 50",
+        "error-model = 'azimuthal'",
+        "variance = 'flat.npy'",
+    ],
     &["", "valid-min = 1", "valid-min = 3e9", "valid-max = 1000", "dummy = -2"],
-    &["", "monitor = 'monitor'", "monitor = 'exposure-time'", "monitor = 'images.h5::/counts'", "monitor = 'x'"],
+    &[
+        "",
+        "monitor = 'monitor'",
+        "monitor = 'exposure-time'",
+        "monitor = 'images.h5::/counts'",
+        "monitor = 'x'",
+    ],
     &["", "sensor = 'CdTe,750um'", "polarization = 0.9", "roi = [0, 0]"],
 ];
 
@@ -184,12 +249,14 @@ fn any_recipe_that_plan_split_takes_ai_integrate_takes() {
     let plain = workspace.plan("plain", &["--by", "scan"]);
     let mut random = Random::new(&[12]);
     let mut counts = [0, 0];
-    // At least 40 recipes, and more until enough were taken and refused for either to say something.
+    // At least 40 recipes, and more until enough were taken and refused for either to say
+    // something.
     for drawn in 0..160 {
         if drawn >= 40 && counts.iter().all(|count| *count > 5) {
             break;
         }
-        let chosen: Vec<&str> = ALTERNATIVES.iter().map(|settings| settings[random.index(settings.len())]).collect();
+        let chosen: Vec<&str> =
+            ALTERNATIVES.iter().map(|settings| settings[random.index(settings.len())]).collect();
         let settings = format!("npt = 50\n{}", chosen.join("\n"));
         let recipe = write_recipe(&workspace, &settings);
         let planned = plan(&workspace, &recipe);
@@ -200,7 +267,11 @@ fn any_recipe_that_plan_split_takes_ai_integrate_takes() {
         let integrated = run("ai-integrate", NO_ARGUMENTS, &tasks);
         let refuses = |ran: &Outcome| !ran.records("fail").is_empty() || ran.status == 2;
         let (by_plan, by_integrate) = (refuses(&planned), refuses(&integrated));
-        assert_eq!(by_plan, by_integrate, "{settings}\nplan: {}\nintegrate: {}", planned.stderr, integrated.stderr);
+        assert_eq!(
+            by_plan, by_integrate,
+            "{settings}\nplan: {}\nintegrate: {}",
+            planned.stderr, integrated.stderr
+        );
         counts[usize::from(by_plan)] += 1;
         for place in ["out", "forged"] {
             let _ = std::fs::remove_dir_all(workspace.path(place));

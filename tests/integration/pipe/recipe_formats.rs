@@ -25,7 +25,12 @@ fn recipe_digest(ran: &Outcome) -> String {
 /// A line of the workspace's PONI file.
 fn read_poni_key(workspace: &Workspace, key: &str) -> Value {
     let text = std::fs::read_to_string(&workspace.data.poni).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap().trim().to_owned();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .unwrap()
+        .trim()
+        .to_owned();
     serde_json::from_str(&line).unwrap_or(Value::String(line))
 }
 
@@ -66,7 +71,8 @@ fn settings_in_three_formats(workspace: &Workspace) -> [String; 3] {
 fn the_same_settings_are_one_recipe_whoever_wrote_them() {
     let workspace = Workspace::new(&small_options());
     let files = settings_in_three_formats(&workspace);
-    let digests = files.each_ref().map(|file| recipe_digest(&plan(&workspace, &["--recipe", file])));
+    let digests =
+        files.each_ref().map(|file| recipe_digest(&plan(&workspace, &["--recipe", file])));
     assert_eq!([&digests[0], &digests[1]], [&digests[2]; 2]);
     let other = plan(&workspace, &["--recipe", &files[0], "--npt", "401"]);
     assert_ne!(recipe_digest(&other), digests[0], "flags go before any recipe");
@@ -76,15 +82,22 @@ fn the_same_settings_are_one_recipe_whoever_wrote_them() {
 fn a_recipe_of_others_is_printed_as_one_of_ours() {
     let workspace = Workspace::new(&small_options());
     for file in settings_in_three_formats(&workspace) {
-        let printed = run("plan-split", &["--print-recipe", "--recipe", &file, "--empty", "0"], "").assert_success();
+        let printed = run("plan-split", &["--print-recipe", "--recipe", &file, "--empty", "0"], "")
+            .assert_success();
         assert!(
-            printed.stdout.contains("\nnpt = 400\n") && printed.stdout.contains("\n#npt-azim = 1\n"),
+            printed.stdout.contains("\nnpt = 400\n")
+                && printed.stdout.contains("\n#npt-azim = 1\n"),
             "{}",
             printed.stdout
         );
         let again = write(&workspace, "printed.toml", &printed.stdout);
         let expected = recipe_digest(&plan(&workspace, &["--recipe", &file, "--empty", "0"]));
-        assert_eq!(recipe_digest(&plan(&workspace, &["--recipe", &again])), expected, "{}", printed.stdout);
+        assert_eq!(
+            recipe_digest(&plan(&workspace, &["--recipe", &again])),
+            expected,
+            "{}",
+            printed.stdout
+        );
     }
     let template = run("plan-split", &["--print-recipe"], "").assert_success().stdout;
     assert!(template.lines().all(|line| line.is_empty() || line.starts_with('#')), "{template}");
@@ -106,24 +119,44 @@ fn what_is_not_taken_over_is_said() {
     let workspace = Workspace::new(&small_options());
     let [ini, worker, _] = settings_in_three_formats(&workspace);
     let said = plan(&workspace, &["--recipe", &ini]).assert_success().stderr;
-    assert!(said.contains("id15.conf: [azimuthal integration] detector_name: not part of a recipe"), "{said}");
+    assert!(
+        said.contains("id15.conf: [azimuthal integration] detector_name: not part of a recipe"),
+        "{said}"
+    );
     assert!(said.contains("use scan-find --detector p3"), "{said}");
     assert!(!said.contains("attenuation"), "{said}");
     let text = std::fs::read_to_string(&ini).unwrap();
     write(&workspace, "id15.conf", &text.replace("correct_detector_attenuation = 0", ""));
     let said = plan(&workspace, &["--recipe", &ini]).assert_success().stderr;
-    assert!(said.contains("correct_detector_attenuation: not applied") && said.contains("--sensor CdTe,1mm"), "{said}");
+    assert!(
+        said.contains("correct_detector_attenuation: not applied")
+            && said.contains("--sensor CdTe,1mm"),
+        "{said}"
+    );
     for (file, from, to, words) in [
         (&ini, "n_pts", "n_ptss", ["unknown key `n_ptss`", "did you mean `n_pts`?"]),
         (&ini, "full", "pseudo", ["pixel_splitting: pseudo", "expected no, BBox or full"]),
-        (&worker, "nbpt_rad", "nbpt_radial", ["unknown key `nbpt_radial`", "did you mean `nbpt_rad`?"]),
+        (
+            &worker,
+            "nbpt_rad",
+            "nbpt_radial",
+            ["unknown key `nbpt_radial`", "did you mean `nbpt_rad`?"],
+        ),
         (&worker, "poisson", "variance", ["error_model", "needs no image"]),
     ] {
         let text = std::fs::read_to_string(file).unwrap();
-        let wrong = write(&workspace, if file == &ini { "wrong.ini" } else { "wrong.json" }, &text.replace(from, to));
+        let wrong = write(
+            &workspace,
+            if file == &ini { "wrong.ini" } else { "wrong.json" },
+            &text.replace(from, to),
+        );
         let refused = plan(&workspace, &["--recipe", &wrong]);
         assert_eq!(refused.status, 2, "{}", refused.stderr);
-        assert!(words.iter().all(|word| refused.stderr.contains(word)), "{words:?}: {}", refused.stderr);
+        assert!(
+            words.iter().all(|word| refused.stderr.contains(word)),
+            "{words:?}: {}",
+            refused.stderr
+        );
     }
 }
 
@@ -138,9 +171,11 @@ fn a_scan_is_worked_by_the_section_of_its_detector() {
     let scans = format!("{}\n{second}\n", workspace.scans.trim_end());
     let poni = workspace.data.poni.display();
     let sections = format!("poni = '{poni}'\nnpt = 100\n[detector.{detector}]\nnpt = 200\n");
-    let file = write(&workspace, "both.toml", &format!("{sections}[detector.'frelon*']\nunit = 'r_mm'\n"));
+    let file =
+        write(&workspace, "both.toml", &format!("{sections}[detector.'frelon*']\nunit = 'r_mm'\n"));
     let out = workspace.path("out");
-    let plan = |file: &str| run("plan-split", &["--recipe", file, "--out", out.to_str().unwrap()], &scans);
+    let plan =
+        |file: &str| run("plan-split", &["--recipe", file, "--out", out.to_str().unwrap()], &scans);
     let both = plan(&file).assert_success().records("task");
     let recipe = |task: &Value| std::fs::read_to_string(task["recipe"].as_str().unwrap()).unwrap();
     assert!(recipe(&both[0]).contains("npt = 200") && recipe(&both[0]).contains("q_nm^-1"));
@@ -154,8 +189,12 @@ fn a_scan_is_worked_by_the_section_of_its_detector() {
         "{}",
         one.stderr
     );
-    assert_eq!(one.records("task").len(), both.iter().filter(|task| task["detector"] == detector).count());
-    let wrong = plan(&write(&workspace, "wrong.toml", &format!("{sections}[detector.eiger]\nnpt = 0\n")));
+    assert_eq!(
+        one.records("task").len(),
+        both.iter().filter(|task| task["detector"] == detector).count()
+    );
+    let wrong =
+        plan(&write(&workspace, "wrong.toml", &format!("{sections}[detector.eiger]\nnpt = 0\n")));
     assert_eq!(wrong.status, 2, "sections are looked at before the first scan: {}", wrong.stderr);
 }
 
@@ -173,7 +212,11 @@ fn units_that_are_left_out_say_why() {
         assert!(refused.status == 2 && refused.stderr.contains(word), "{unit}: {}", refused.stderr);
     }
     let refused = plan(&workspace, &["--poni", poni, "--sensor", "Pb,1mm"]);
-    assert!(refused.status == 2 && refused.stderr.contains("expected one of Si, Ge"), "{}", refused.stderr);
+    assert!(
+        refused.status == 2 && refused.stderr.contains("expected one of Si, Ge"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// The monitors of the frames, and their reference, in the final of a plan with these flags.
@@ -182,7 +225,8 @@ fn read_monitors(workspace: &Workspace, out: &str, flags: &[&str]) -> (Vec<f64>,
     let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
     let detector = summary["detector"].as_str().unwrap();
     let monitor = file.dataset(&format!("/1.1/{detector}_integrate/integrated/monitor")).unwrap();
-    let intensity = file.dataset(&format!("/1.1/{detector}_integrate/integrated/intensity")).unwrap();
+    let intensity =
+        file.dataset(&format!("/1.1/{detector}_integrate/integrated/intensity")).unwrap();
     let reference = monitor.attr("reference").unwrap().read_scalar().unwrap();
     (monitor.read_raw().unwrap(), reference, intensity.read_raw().unwrap())
 }
@@ -190,21 +234,31 @@ fn read_monitors(workspace: &Workspace, out: &str, flags: &[&str]) -> (Vec<f64>,
 #[test]
 fn monitors_multiply_over_their_references() {
     let workspace = Workspace::new(&small_options());
-    let (one, _, intensity) = read_monitors(&workspace, "one", &["--monitor", "monitor", "--monitor-reference", "100"]);
+    let (one, _, intensity) =
+        read_monitors(&workspace, "one", &["--monitor", "monitor", "--monitor-reference", "100"]);
     let path = workspace.path("diode.h5");
     let diode: Vec<f64> = (1..=24).map(f64::from).collect();
     create_hdf5(&path).new_dataset_builder().with_data(&diode).create("diode").unwrap();
     let file = format!("{}::/diode", path.display());
     let product = ["--monitor", "monitor", "--monitor", &file, "--monitor", "exposure-time"];
-    let references = ["--monitor-reference", "100", "--monitor-reference", "4", "--monitor-reference", "2"];
-    let (found, reference, scaled) = read_monitors(&workspace, "product", &[product, references].concat());
-    let exposure = serde_json::from_str::<Value>(&workspace.scans).unwrap()["exposure_time"].as_f64().unwrap();
-    let expected: Vec<f64> = one.iter().zip(&diode).map(|(one, diode)| one * diode * exposure).collect();
+    let references =
+        ["--monitor-reference", "100", "--monitor-reference", "4", "--monitor-reference", "2"];
+    let (found, reference, scaled) =
+        read_monitors(&workspace, "product", &[product, references].concat());
+    let exposure =
+        serde_json::from_str::<Value>(&workspace.scans).unwrap()["exposure_time"].as_f64().unwrap();
+    let expected: Vec<f64> =
+        one.iter().zip(&diode).map(|(one, diode)| one * diode * exposure).collect();
     assert_eq!((found, reference), (expected, 800.0));
     let bins = intensity.len() / 24;
-    for (at, (scaled, plain)) in scaled.iter().zip(&intensity).enumerate().filter(|(_, (_, plain))| plain.is_finite()) {
+    for (at, (scaled, plain)) in
+        scaled.iter().zip(&intensity).enumerate().filter(|(_, (_, plain))| plain.is_finite())
+    {
         let expected = f64::from(*plain) * 8.0 / (diode[at / bins] * exposure);
-        assert!((f64::from(*scaled) - expected).abs() <= 1e-6 * expected.abs(), "{at}: {scaled}, {expected}");
+        assert!(
+            (f64::from(*scaled) - expected).abs() <= 1e-6 * expected.abs(),
+            "{at}: {scaled}, {expected}"
+        );
     }
     // A reference may be a quantity of its own; over itself a counter is 1, whatever it counted.
     let over = ["--monitor", "monitor", "--monitor-reference", "monitor"];
@@ -222,14 +276,19 @@ fn monitors_multiply_over_their_references() {
             "1",
         ],
     );
-    assert!(refused.status == 2 && refused.stderr.contains("1 given for 2 monitors"), "{}", refused.stderr);
+    assert!(
+        refused.status == 2 && refused.stderr.contains("1 given for 2 monitors"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn frames_of_a_region_are_placed_on_the_detector() {
     let workspace = Workspace::new(&small_options());
     let image: Vec<i32> = (0..195 * 487).map(|pixel| pixel % 1009).collect();
-    let region: Vec<i32> = (40..150).flat_map(|row| image[row * 487 + 30..row * 487 + 400].to_vec()).collect();
+    let region: Vec<i32> =
+        (40..150).flat_map(|row| image[row * 487 + 30..row * 487 + 400].to_vec()).collect();
     let poni = workspace.data.poni.to_str().unwrap();
     // A region of the frames, as an image that shows it, and as the whole with all else masked.
     let pattern = |name: &str, pixels: &[i32], shape: [usize; 2], flags: [&str; 2]| {
@@ -242,24 +301,40 @@ fn frames_of_a_region_are_placed_on_the_detector() {
             run("scan-find", &[format!("{}::/data", path.display())], "").assert_success().stdout,
             workspace.path(name),
         );
-        let flags = [&["--poni", poni, "--npt", "100", "--out", out.to_str().unwrap()], &flags[..]].concat();
-        let results = run("ai-integrate", NO_ARGUMENTS, &run("plan-split", &flags, &scan).assert_success().stdout)
-            .assert_success()
-            .stdout;
-        let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+        let flags = [&["--poni", poni, "--npt", "100", "--out", out.to_str().unwrap()], &flags[..]]
+            .concat();
+        let results = run(
+            "ai-integrate",
+            NO_ARGUMENTS,
+            &run("plan-split", &flags, &scan).assert_success().stdout,
+        )
+        .assert_success()
+        .stdout;
+        let summary =
+            run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
         let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
         let group = format!("/1.1/{}_integrate/integrated", summary["detector"].as_str().unwrap());
-        let read = |name: &str| file.dataset(&format!("{group}/{name}")).unwrap().read_raw::<f64>().unwrap();
+        let read = |name: &str| {
+            file.dataset(&format!("{group}/{name}")).unwrap().read_raw::<f64>().unwrap()
+        };
         (read("q"), read("intensity"))
     };
-    let whole = pattern("whole", &image, [195, 487], ["--mask-region", "outside-rectangle:40,30,150,400"]);
+    let whole =
+        pattern("whole", &image, [195, 487], ["--mask-region", "outside-rectangle:40,30,150,400"]);
     let part = pattern("part", &region, [110, 370], ["--roi", "40,30"]);
     assert_eq!(whole.0, part.0);
     for (at, (whole, part)) in whole.1.iter().zip(&part.1).enumerate() {
-        assert!((whole - part).abs() <= 1e-6 * whole.abs() || whole.is_nan() && part.is_nan(), "{at}: {whole} {part}");
+        assert!(
+            (whole - part).abs() <= 1e-6 * whole.abs() || whole.is_nan() && part.is_nan(),
+            "{at}: {whole} {part}"
+        );
     }
     let out = workspace.path("beyond");
     let flags = ["--poni", poni, "--roi", "40,30", "--out", out.to_str().unwrap()];
     let beyond = run("plan-split", &flags, &workspace.scans);
-    assert!(beyond.status == 1 && beyond.stderr.contains("reach beyond the detector's 195 x 487"), "{}", beyond.stderr);
+    assert!(
+        beyond.status == 1 && beyond.stderr.contains("reach beyond the detector's 195 x 487"),
+        "{}",
+        beyond.stderr
+    );
 }

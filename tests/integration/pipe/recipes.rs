@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options, with_counter, without_counter};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, run, small_options, with_counter, without_counter,
+};
 
-/// A pattern, a cake and a sector, in different units, by different splitting, with and without errors.
+/// A pattern, a cake and a sector, in different units, by different splitting, with and without
+/// errors.
 const RECIPES: [(&str, &str); 5] = [
     ("pattern", "npt = 250\n"),
     ("cake", "npt = 40\nnpt-azim = 12\nunit = \"2th_deg\"\nsplit = \"full\"\n"),
@@ -43,25 +46,40 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each() {
     let alone: Vec<String> = recipes
         .iter()
         .map(|recipe| {
-            let tasks =
-                plan(&workspace, "alone", std::slice::from_ref(recipe), &["--by", "scan", "--recipe-name", "x"])
-                    .assert_success();
-            let results = run("ai-integrate", &["--threads", "1", "--force"], &tasks.stdout).assert_success();
-            let gathered = run("gather", NO_ARGUMENTS, &results.stdout).assert_success().records("summary");
+            let tasks = plan(
+                &workspace,
+                "alone",
+                std::slice::from_ref(recipe),
+                &["--by", "scan", "--recipe-name", "x"],
+            )
+            .assert_success();
+            let results =
+                run("ai-integrate", &["--threads", "1", "--force"], &tasks.stdout).assert_success();
+            let gathered =
+                run("gather", NO_ARGUMENTS, &results.stdout).assert_success().records("summary");
             // Another recipe's final of this name is in the way.
             std::fs::remove_file(gathered[0]["final"].as_str().unwrap()).unwrap();
             gathered[0]["data_digest"].as_str().unwrap().to_owned()
         })
         .collect();
-    for (number, (by, threads)) in [("scan", "1"), ("frames=5", "2"), ("file", "3")].into_iter().enumerate() {
-        let tasks = plan(&workspace, &format!("out{number}"), &recipes, &["--by", by]).assert_success();
+    for (number, (by, threads)) in
+        [("scan", "1"), ("frames=5", "2"), ("file", "3")].into_iter().enumerate()
+    {
+        let tasks =
+            plan(&workspace, &format!("out{number}"), &recipes, &["--by", by]).assert_success();
         let results = run("ai-integrate", &["--threads", threads], &tasks.stdout).assert_success();
         let count = tasks.records("task").len();
         assert_eq!(results.records("result").len(), count * recipes.len());
-        let gathered = run("gather", NO_ARGUMENTS, &results.stdout).assert_success().records("summary");
+        let gathered =
+            run("gather", NO_ARGUMENTS, &results.stdout).assert_success().records("summary");
         assert_eq!(field_of_each(&gathered, "data_digest"), alone, "--by {by} --threads {threads}");
-        for (name, summary) in ["pattern", "cake", "sector", "clipped", "odd"].into_iter().zip(&gathered) {
-            assert!(summary["final"].as_str().unwrap().ends_with(&format!("_{name}.h5")), "{summary}");
+        for (name, summary) in
+            ["pattern", "cake", "sector", "clipped", "odd"].into_iter().zip(&gathered)
+        {
+            assert!(
+                summary["final"].as_str().unwrap().ends_with(&format!("_{name}.h5")),
+                "{summary}"
+            );
         }
     }
 }
@@ -70,12 +88,24 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each() {
 fn results_add_up_to_what_was_read_once() {
     let workspace = Workspace::new(&small_options());
     let recipes = write_recipes(&workspace);
-    let one = run("ai-integrate", NO_ARGUMENTS, &plan(&workspace, "one", &recipes[..1], &[]).assert_success().stdout)
-        .assert_success();
-    let all = run("ai-integrate", NO_ARGUMENTS, &plan(&workspace, "all", &recipes, &[]).assert_success().stdout)
-        .assert_success();
-    let read =
-        |ran: &Outcome| ran.records("result").iter().map(|result| result["read_bytes"].as_u64().unwrap()).sum::<u64>();
+    let one = run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &plan(&workspace, "one", &recipes[..1], &[]).assert_success().stdout,
+    )
+    .assert_success();
+    let all = run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &plan(&workspace, "all", &recipes, &[]).assert_success().stdout,
+    )
+    .assert_success();
+    let read = |ran: &Outcome| {
+        ran.records("result")
+            .iter()
+            .map(|result| result["read_bytes"].as_u64().unwrap())
+            .sum::<u64>()
+    };
     assert_eq!(read(&all), read(&one));
     assert_eq!(all.records("result").len(), 5);
     assert!(all.records("result").iter().all(|result| result.get("more").is_none()));
@@ -87,13 +117,22 @@ fn frames_are_integrated_for_the_recipes_that_lack_them_and_no_others() {
     let recipes = write_recipes(&workspace);
     let [pattern, cake] = [&recipes[..1], &recipes[1..2]];
     let first = |tasks: Outcome, count: usize| {
-        tasks.assert_success().stdout.lines().take(count).map(|line| format!("{line}\n")).collect::<String>()
+        tasks
+            .assert_success()
+            .stdout
+            .lines()
+            .take(count)
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
     };
     // Frames 0 to 11 are there for the pattern, 0 to 5 for the cake.
     run(
         "ai-integrate",
         NO_ARGUMENTS,
-        &first(plan(&workspace, "out", pattern, &["--by", "frames=6", "--recipe-name", "pattern"]), 2),
+        &first(
+            plan(&workspace, "out", pattern, &["--by", "frames=6", "--recipe-name", "pattern"]),
+            2,
+        ),
     )
     .assert_success();
     run(
@@ -114,10 +153,21 @@ fn frames_are_integrated_for_the_recipes_that_lack_them_and_no_others() {
     );
 
     let rerun = run("ai-integrate", NO_ARGUMENTS, &tasks.stdout).assert_success();
-    let parts: Vec<String> =
-        workspace.parts("out").iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
-    assert_eq!(parts.iter().filter(|name| *name == "00000012-00000023.h5").count(), 1, "the pattern's: {parts:?}");
-    assert_eq!(parts.iter().filter(|name| *name == "00000006-00000023.h5").count(), 1, "the cake's: {parts:?}");
+    let parts: Vec<String> = workspace
+        .parts("out")
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        parts.iter().filter(|name| *name == "00000012-00000023.h5").count(),
+        1,
+        "the pattern's: {parts:?}"
+    );
+    assert_eq!(
+        parts.iter().filter(|name| *name == "00000006-00000023.h5").count(),
+        1,
+        "the cake's: {parts:?}"
+    );
     assert!(rerun.records("result").iter().all(|result| result["done"] == json!([[0, 24]])));
     let gathered = run("gather", NO_ARGUMENTS, &rerun.stdout).assert_success().records("summary");
     let fresh = run(
@@ -144,16 +194,25 @@ fn a_recipe_that_cannot_be_applied_leaves_the_others_alone() {
     let mut workspace = Workspace::new(&small_options());
     let mut recipes = write_recipes(&workspace);
     let bad = workspace.path("bad.toml");
-    std::fs::write(&bad, format!("poni = {:?}\nmonitor = \"none_such\"\n", workspace.data.poni)).unwrap();
+    std::fs::write(&bad, format!("poni = {:?}\nmonitor = \"none_such\"\n", workspace.data.poni))
+        .unwrap();
     recipes.insert(1, bad);
     let refused = plan(&workspace, "out", &recipes, &[]);
     assert_eq!((refused.status, refused.records("task").len()), (1, 0), "{}", refused.stderr);
     assert!(refused.stderr.contains("recipe bad: no counter `none_such`"), "{}", refused.stderr);
     // A plan that was made elsewhere.
     workspace.scans = with_counter(&workspace.scans, "none_such");
-    let tasks = without_counter(&plan(&workspace, "out", &recipes, &[]).assert_success().stdout, "none_such");
+    let tasks = without_counter(
+        &plan(&workspace, "out", &recipes, &[]).assert_success().stdout,
+        "none_such",
+    );
     let ran = run("ai-integrate", NO_ARGUMENTS, &tasks);
-    assert_eq!((ran.status, ran.records("fail").len(), ran.records("result").len()), (1, 1, 5), "{}", ran.stderr);
+    assert_eq!(
+        (ran.status, ran.records("fail").len(), ran.records("result").len()),
+        (1, 1, 5),
+        "{}",
+        ran.stderr
+    );
     let error = ran.records("fail")[0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("_bad.h5") && error.contains("none_such"), "{error}");
 }
@@ -162,15 +221,20 @@ fn a_recipe_that_cannot_be_applied_leaves_the_others_alone() {
 fn flags_hold_for_all_recipes_and_names_must_tell_them_apart() {
     let workspace = Workspace::new(&small_options());
     let recipes = write_recipes(&workspace);
-    let task = &plan(&workspace, "out", &recipes, &["--npt", "77"]).assert_success().records("task")[0];
-    let files =
-        std::iter::once(&task["recipe"]).chain(task["more"].as_array().unwrap().iter().map(|more| &more["recipe"]));
+    let task =
+        &plan(&workspace, "out", &recipes, &["--npt", "77"]).assert_success().records("task")[0];
+    let files = std::iter::once(&task["recipe"])
+        .chain(task["more"].as_array().unwrap().iter().map(|more| &more["recipe"]));
     for file in files {
-        assert!(std::fs::read_to_string(file.as_str().unwrap()).unwrap().contains("npt = 77\n"), "{file}");
+        assert!(
+            std::fs::read_to_string(file.as_str().unwrap()).unwrap().contains("npt = 77\n"),
+            "{file}"
+        );
     }
-    let names = plan(&workspace, "out", &recipes[..2], &["--recipe-name", "b", "--recipe-name", "a"])
-        .assert_success()
-        .records("task");
+    let names =
+        plan(&workspace, "out", &recipes[..2], &["--recipe-name", "b", "--recipe-name", "a"])
+            .assert_success()
+            .records("task");
     assert!(names[0]["final"].as_str().unwrap().ends_with("_b.h5"));
     assert!(names[0]["more"][0]["final"].as_str().unwrap().ends_with("_a.h5"));
     for (files, flags, why) in [

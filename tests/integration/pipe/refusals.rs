@@ -33,23 +33,52 @@ fn recipes() {
     );
     std::fs::write(&recipe, "npt = ").unwrap();
     assert_one_message(&plan(&workspace, &["--recipe", name]), 2, &["recipe.toml"]);
-    assert_one_message(&plan(&workspace, &["--recipe", "/nowhere/r.toml"]), 2, &["/nowhere/r.toml", "No such file"]);
+    assert_one_message(
+        &plan(&workspace, &["--recipe", "/nowhere/r.toml"]),
+        2,
+        &["/nowhere/r.toml", "No such file"],
+    );
     assert_one_message(&plan(&workspace, &["--unit", "q_mm"]), 2, &["unit", "q_mm", "q_nm^-1"]);
-    assert_one_message(&plan(&workspace, &["--radial-range", "3,1"]), 2, &["radial-range", "3,1", "lower first"]);
-    assert_one_message(&plan(&workspace, &["--mask", "/nowhere/mask.edf"]), 2, &["/nowhere/mask.edf", "No such file"]);
-    assert_one_message(&plan(&workspace, &["--valid-max", "-1"]), 2, &["valid-max: -1: expected at least 0"]);
-    assert_one_message(&plan(&workspace, &["--sensor", "CdTe,1e308m"]), 2, &["CdTe,1e308m", "1e-9 to 1 m"]);
+    assert_one_message(
+        &plan(&workspace, &["--radial-range", "3,1"]),
+        2,
+        &["radial-range", "3,1", "lower first"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--mask", "/nowhere/mask.edf"]),
+        2,
+        &["/nowhere/mask.edf", "No such file"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--valid-max", "-1"]),
+        2,
+        &["valid-max: -1: expected at least 0"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--sensor", "CdTe,1e308m"]),
+        2,
+        &["CdTe,1e308m", "1e-9 to 1 m"],
+    );
     std::fs::write(&recipe, "npt = 0").unwrap();
-    assert_one_message(&plan(&workspace, &["--recipe", name]), 2, &["recipe.toml: npt: 0: expected"]);
+    assert_one_message(
+        &plan(&workspace, &["--recipe", name]),
+        2,
+        &["recipe.toml: npt: 0: expected"],
+    );
     let by_flag = plan(&workspace, &["--recipe", name, "--npt", "0"]);
     assert_one_message(&by_flag, 2, &["npt: 0: expected"]);
-    assert!(!by_flag.stderr.contains("recipe.toml"), "the flag is wrong, not the file: {}", by_flag.stderr);
+    assert!(
+        !by_flag.stderr.contains("recipe.toml"),
+        "the flag is wrong, not the file: {}",
+        by_flag.stderr
+    );
 }
 
 #[test]
 fn a_poni_whose_lengths_are_in_no_metres_is_refused() {
     let workspace = Workspace::new(&small_options());
-    let (good, poni) = (std::fs::read_to_string(&workspace.data.poni).unwrap(), workspace.path("other.poni"));
+    let (good, poni) =
+        (std::fs::read_to_string(&workspace.data.poni).unwrap(), workspace.path("other.poni"));
     let out = workspace.path("out");
     for (line, word) in [
         ("Distance: 0", "Distance: 0: expected metres"),
@@ -68,7 +97,8 @@ fn a_relative_path_in_a_task_is_refused() {
     let workspace = Workspace::new(&small_options());
     let out = workspace.path("out");
     let tasks = plan(&workspace, &[]).assert_success().stdout;
-    let relative = tasks.replace(&format!("\"out\":{:?}", out.to_str().unwrap()), "\"out\":\"out\"");
+    let relative =
+        tasks.replace(&format!("\"out\":{:?}", out.to_str().unwrap()), "\"out\":\"out\"");
     assert_ne!(tasks, relative);
     assert_one_message(
         &run("ai-integrate", NO_ARGUMENTS, &relative),
@@ -80,15 +110,21 @@ fn a_relative_path_in_a_task_is_refused() {
 #[test]
 fn a_short_line_that_speaks_of_billions_of_frames_is_refused() {
     let workspace = Workspace::new(&small_options());
-    let mut scan: serde_json::Value = serde_json::from_str(workspace.scans.lines().next().unwrap()).unwrap();
+    let mut scan: serde_json::Value =
+        serde_json::from_str(workspace.scans.lines().next().unwrap()).unwrap();
     let mut source = scan["sources"][0].clone();
     source["frames"] = serde_json::json!([[0, 134_217_727, 2]]);
     source["rows"] = serde_json::json!([[0, 67_108_864]]);
     scan["frames"] = 134_217_728_u64.into();
     scan["sources"] = vec![source; 30].into();
     let (poni, out) = (workspace.data.poni.to_str().unwrap(), workspace.path("out"));
-    let refused = run("plan-split", &["--poni", poni, "--out", out.to_str().unwrap()], &scan.to_string());
-    assert_one_message(&refused, 1, &["frame ranges with a step that have 67108864 frames: expected at most 16777216"]);
+    let refused =
+        run("plan-split", &["--poni", poni, "--out", out.to_str().unwrap()], &scan.to_string());
+    assert_one_message(
+        &refused,
+        1,
+        &["frame ranges with a step that have 67108864 frames: expected at most 16777216"],
+    );
 }
 
 #[test]
@@ -109,17 +145,26 @@ fn a_poni_of_another_detector_is_refused_for_each_scan() {
     let refused = plan(&workspace, &["--poni", poni.to_str().unwrap()]);
     assert_eq!(refused.status, 2, "--poni twice is a usage error: {}", refused.stderr);
     let out = workspace.path("out");
-    let refused =
-        run("plan-split", &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()], &workspace.scans);
+    let refused = run(
+        "plan-split",
+        &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()],
+        &workspace.scans,
+    );
     assert_one_message(&refused, 1, &["Eiger2CdTe_4M", "2162 x 2068", "195 x 487"]);
     assert_eq!(refused.records("fail").len(), 1);
     std::fs::write(&poni, text.replace("Eiger2CdTe_4M", "Eigr4M")).unwrap();
-    let unknown =
-        run("plan-split", &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()], &workspace.scans);
+    let unknown = run(
+        "plan-split",
+        &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()],
+        &workspace.scans,
+    );
     assert_one_message(&unknown, 2, &["other.poni", "Eigr4M", "did you mean"]);
     std::fs::write(&poni, "nothing of a PONI").unwrap();
-    let empty =
-        run("plan-split", &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()], &workspace.scans);
+    let empty = run(
+        "plan-split",
+        &["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()],
+        &workspace.scans,
+    );
     assert_one_message(&empty, 2, &["other.poni", "Distance"]);
 }
 
@@ -132,7 +177,11 @@ fn a_recipe_that_changed_after_planning_is_refused() {
     let mut bytes = std::fs::read(&mask).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&mask, bytes).unwrap();
-    assert_one_message(&run("ai-integrate", NO_ARGUMENTS, &tasks.stdout), 1, &["m.edf", "plan-split"]);
+    assert_one_message(
+        &run("ai-integrate", NO_ARGUMENTS, &tasks.stdout),
+        1,
+        &["m.edf", "plan-split"],
+    );
 }
 
 #[test]
@@ -141,7 +190,11 @@ fn an_output_that_cannot_be_written_is_a_configuration_error() {
     let poni = workspace.data.poni.to_str().unwrap();
     let file = workspace.path("a file");
     std::fs::write(&file, "in the way").unwrap();
-    let refused = run("plan-split", &["--poni", poni, "--out", file.join("out").to_str().unwrap()], &workspace.scans);
+    let refused = run(
+        "plan-split",
+        &["--poni", poni, "--out", file.join("out").to_str().unwrap()],
+        &workspace.scans,
+    );
     assert_one_message(&refused, 2, &["a file/out", "Not a directory"]);
 }
 
@@ -151,14 +204,23 @@ fn what_is_no_dataset_is_told() {
     let empty = workspace.path("empty");
     std::fs::create_dir(&empty).unwrap();
     let nothing = run("scan-find", &[&empty], "");
-    assert!(nothing.status != 0 && nothing.stderr.contains("empty"), "{} {}", nothing.status, nothing.stderr);
+    assert!(
+        nothing.status != 0 && nothing.stderr.contains("empty"),
+        "{} {}",
+        nothing.status,
+        nothing.stderr
+    );
     let text = workspace.path("notes.h5");
     std::fs::write(&text, "not HDF5").unwrap();
     let wrong = run("scan-find", &[&text], "");
     assert_one_message(&wrong, 1, &["notes.h5"]);
     assert_eq!(wrong.records("fail").len(), 1);
     let nowhere = run("scan-find", &["/nowhere/at/all"], "");
-    assert!(nowhere.status != 0 && nowhere.stderr.contains("/nowhere/at/all"), "{}", nowhere.stderr);
+    assert!(
+        nowhere.status != 0 && nowhere.stderr.contains("/nowhere/at/all"),
+        "{}",
+        nowhere.stderr
+    );
 }
 
 #[test]
@@ -176,12 +238,14 @@ fn results_among_raw_data_are_warned_of_once() {
     let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
     let raw = workspace.data.raw.clone();
     let plan = |out: &Path, scans: &str| {
-        let flags = ["--poni".as_ref(), workspace.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+        let flags =
+            ["--poni".as_ref(), workspace.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
         run("plan-split", &flags, scans).assert_success()
     };
     let link = workspace.path("link");
     std::os::unix::fs::symlink(&raw, &link).unwrap();
-    let scan: serde_json::Value = serde_json::from_str(workspace.scans.lines().next().unwrap()).unwrap();
+    let scan: serde_json::Value =
+        serde_json::from_str(workspace.scans.lines().next().unwrap()).unwrap();
     let master = PathBuf::from(scan["file"].as_str().unwrap());
     let beside = master.parent().unwrap();
     for out in [&raw, &raw.join("results"), &link, beside] {
@@ -190,10 +254,15 @@ fn results_among_raw_data_are_warned_of_once() {
         assert!(told.stderr.contains(&format!("--out {}", out.display())), "{}", told.stderr);
     }
     let one = run("scan-find", &[&master], "").assert_success().stdout;
-    assert!(plan(beside, &one).stderr.contains("among the raw data"), "a master that is named alone");
-    for (out, scans) in
-        [(workspace.path("out"), &workspace.scans), (workspace.path("."), &workspace.scans), (beside.join("out"), &one)]
-    {
+    assert!(
+        plan(beside, &one).stderr.contains("among the raw data"),
+        "a master that is named alone"
+    );
+    for (out, scans) in [
+        (workspace.path("out"), &workspace.scans),
+        (workspace.path("."), &workspace.scans),
+        (beside.join("out"), &one),
+    ] {
         assert_eq!(plan(&out, scans).stderr, "", "{}", out.display());
     }
 }
@@ -214,8 +283,11 @@ fn a_printed_recipe_that_cannot_be_applied_is_warned_of() {
     let poni = workspace.data.poni.to_str().unwrap();
     let (directory, not_there) = (workspace.path("."), workspace.path("none.edf"));
     let [directory, not_there] = [&directory, &not_there].map(|path| path.to_str().unwrap());
-    for flags in [&["--mask", not_there][..], &["--poni", poni, "--mask", not_there], &["--poni", not_there]] {
-        let printed = run("plan-split", &[&["--print-recipe"], flags].concat(), "").assert_success();
+    for flags in
+        [&["--mask", not_there][..], &["--poni", poni, "--mask", not_there], &["--poni", not_there]]
+    {
+        let printed =
+            run("plan-split", &[&["--print-recipe"], flags].concat(), "").assert_success();
         assert!(printed.stdout.contains("none.edf"), "{}", printed.stdout);
         assert!(
             printed.stderr.contains("can't be applied") && printed.stderr.contains("none.edf"),
@@ -223,11 +295,14 @@ fn a_printed_recipe_that_cannot_be_applied_is_warned_of() {
             printed.stderr
         );
     }
-    let no_image = run("plan-split", &["--print-recipe", "--poni", poni, "--mask", directory], "").assert_success();
+    let no_image = run("plan-split", &["--print-recipe", "--poni", poni, "--mask", directory], "")
+        .assert_success();
     assert!(no_image.stderr.contains("can't be applied"), "{}", no_image.stderr);
     let mask = workspace.data.mask.to_str().unwrap();
-    for flags in [&[][..], &["--mask", mask], &["--poni", poni, "--mask", mask], &["--poni", poni]] {
-        let printed = run("plan-split", &[&["--print-recipe"], flags].concat(), "").assert_success();
+    for flags in [&[][..], &["--mask", mask], &["--poni", poni, "--mask", mask], &["--poni", poni]]
+    {
+        let printed =
+            run("plan-split", &[&["--print-recipe"], flags].concat(), "").assert_success();
         assert_eq!(printed.stderr, "", "{flags:?}");
     }
 }

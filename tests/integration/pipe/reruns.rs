@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, open_hdf5_to_write, run, small_options};
 
-/// The part of a run that a user notices: its status, the frames that lack a pattern, the frames that failed, and the
-/// warnings.
+/// The part of a run that a user notices: its status, the frames that lack a pattern, the frames
+/// that failed, and the warnings.
 #[derive(Debug, PartialEq, Eq)]
 struct Noticed {
     status: i32,
@@ -29,11 +29,19 @@ impl Noticed {
             )
         });
         // Of a frame that has no data in its file, a part keeps that, and not the words.
-        let frames = |fail: &Value| fail["error"].as_str().unwrap().split(": ").next().unwrap().to_owned();
-        let failed =
-            of("fail").into_iter().map(|fail| format!("{} {} {}", fail["about"], fail["retryable"], frames(&fail)));
-        let warnings = ran.stderr.lines().filter(|line| line.contains(": warning: ")).map(str::to_owned);
-        Self { status: ran.status, missing: missing.collect(), failed: failed.collect(), warnings: warnings.collect() }
+        let frames =
+            |fail: &Value| fail["error"].as_str().unwrap().split(": ").next().unwrap().to_owned();
+        let failed = of("fail")
+            .into_iter()
+            .map(|fail| format!("{} {} {}", fail["about"], fail["retryable"], frames(&fail)));
+        let warnings =
+            ran.stderr.lines().filter(|line| line.contains(": warning: ")).map(str::to_owned);
+        Self {
+            status: ran.status,
+            missing: missing.collect(),
+            failed: failed.collect(),
+            warnings: warnings.collect(),
+        }
     }
 }
 
@@ -63,7 +71,8 @@ fn edited(tasks: &str, edit: impl Fn(&mut Value)) -> String {
     edited.collect()
 }
 
-/// Runs twice, gathers twice, and runs once more over the final: the same is to be noticed each time.
+/// Runs twice, gathers twice, and runs once more over the final: the same is to be noticed each
+/// time.
 fn says_the_same(name: &str, tasks: &str, expected_status: i32) {
     let integrate = || {
         let ran = run("ai-integrate", NO_ARGUMENTS, tasks);
@@ -90,13 +99,23 @@ fn frames_without_a_monitor_are_told_by_a_rerun_that_skips_them() {
     says_the_same("monitor", &tasks, 1);
     let rerun = run("ai-integrate", NO_ARGUMENTS, &tasks);
     let result = &rerun.records("result")[0];
-    assert_eq!((&result["skipped"], &result["done"]), (&true.into(), &json!([[0, 3], [4, 5], [6, 24]])));
-    let told =
-        json!([{"range": [[3, 6, 2]], "kind": "no_monitor", "reason": "monitor zero, not a number, or missing"}]);
+    assert_eq!(
+        (&result["skipped"], &result["done"]),
+        (&true.into(), &json!([[0, 3], [4, 5], [6, 24]]))
+    );
+    let told = json!([{"range": [[3, 6, 2]], "kind": "no_monitor", "reason": "monitor zero, not a number, or missing"}]);
     assert_eq!(result["missing"], told);
-    assert!(rerun.stderr.contains("entry 1.1: 2 frames without a pattern: monitor zero"), "{}", rerun.stderr);
+    assert!(
+        rerun.stderr.contains("entry 1.1: 2 frames without a pattern: monitor zero"),
+        "{}",
+        rerun.stderr
+    );
     assert_eq!(run("ai-integrate", &["--allow-missing"], &tasks).status, 0);
-    says_the_same("monitor, a task a file", &workspace.plan("many", &["--monitor", "monitor", "--by", "file"]), 1);
+    says_the_same(
+        "monitor, a task a file",
+        &workspace.plan("many", &["--monitor", "monitor", "--by", "file"]),
+        1,
+    );
     says_the_same(
         "monitor, its mean",
         &workspace.plan("mean", &["--monitor", "monitor", "--monitor-reference", "mean"]),

@@ -16,16 +16,33 @@ fn any_cut_order_and_number_of_threads_gives_the_same_bytes() {
 
 #[test]
 fn frames_that_are_looked_at_whole_give_the_same_bytes_too() {
-    assert_same_bytes_however_cut(&["--sigma-clip", "3", "--error-model", "azimuthal", "--error", "std"]);
-    assert_same_bytes_however_cut(&["--median", "25,75", "--npt-azim", "4", "--split", "full", "--monitor", "monitor"]);
+    assert_same_bytes_however_cut(&[
+        "--sigma-clip",
+        "3",
+        "--error-model",
+        "azimuthal",
+        "--error",
+        "std",
+    ]);
+    assert_same_bytes_however_cut(&[
+        "--median",
+        "25,75",
+        "--npt-azim",
+        "4",
+        "--split",
+        "full",
+        "--monitor",
+        "monitor",
+    ]);
 }
 
 /// Integrates in several ways, with these flags of plan-split.
 fn assert_same_bytes_however_cut(flags: &[&str]) {
     let workspace = Workspace::new(&small_options());
     let whole = [&["--by", "scan"], flags].concat();
-    let reference =
-        first_digest(&workspace.process("all", &whole, &["--threads", "1"]).assert_success().records("summary"));
+    let reference = first_digest(
+        &workspace.process("all", &whole, &["--threads", "1"]).assert_success().records("summary"),
+    );
     let ways: [(&str, &[&str]); 6] = [
         ("file", &["--threads", "2"]),
         ("frames=1", &["--threads", "1", "--engines", "3"]),
@@ -49,7 +66,10 @@ fn assert_same_bytes_however_cut(flags: &[&str]) {
 #[test]
 fn the_plan_depends_on_its_input_and_options_alone() {
     let workspace = Workspace::new(&small_options());
-    assert_eq!(workspace.plan("out", &["--by", "frames=3"]), workspace.plan("out", &["--by", "frames=3"]));
+    assert_eq!(
+        workspace.plan("out", &["--by", "frames=3"]),
+        workspace.plan("out", &["--by", "frames=3"])
+    );
 }
 
 #[test]
@@ -58,11 +78,14 @@ fn a_rerun_with_another_cut_integrates_only_what_is_not_covered() {
     let tasks = workspace.plan("out", &["--by", "frames=8"]);
     let first: Vec<&str> = tasks.lines().take(2).collect();
     run("ai-integrate", NO_ARGUMENTS, &(first.join("\n") + "\n")).assert_success();
-    let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"])).assert_success();
+    let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=6"]))
+        .assert_success();
     let results = rerun.records("result");
-    let skipped: Vec<bool> = results.iter().map(|result| result["skipped"].as_bool().unwrap()).collect();
+    let skipped: Vec<bool> =
+        results.iter().map(|result| result["skipped"].as_bool().unwrap()).collect();
     assert_eq!(skipped, [true, true, false, false]);
-    // Frames 16 and 17 were covered by nobody, 12 to 15 were: only two of the third task's six are read.
+    // Frames 16 and 17 were covered by nobody, 12 to 15 were: only two of the third task's six are
+    // read.
     let read = results[2]["read_bytes"].as_u64().unwrap();
     let whole = results[3]["read_bytes"].as_u64().unwrap();
     assert!(read < whole / 2, "{read} of {whole} bytes");
@@ -76,7 +99,8 @@ fn a_rerun_with_another_cut_integrates_only_what_is_not_covered() {
 fn a_second_run_finds_all_done_in_the_final() {
     let workspace = Workspace::new(&small_options());
     let first = workspace.process("out", &[], &[]).assert_success();
-    let again = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=5"])).assert_success();
+    let again = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=5"]))
+        .assert_success();
     assert!(again.records("result").iter().all(|result| result["skipped"] == true));
     let gathered = run("gather", NO_ARGUMENTS, &again.stdout).assert_success();
     assert_eq!(first_digest(&gathered.records("summary")), first_digest(&first.records("summary")));
@@ -86,15 +110,21 @@ fn a_second_run_finds_all_done_in_the_final() {
 fn a_changed_recipe_or_source_makes_the_affected_parts_stale_and_no_others() {
     let mut workspace = Workspace::new(&small_options());
     run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success();
-    let finer = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file", "--unit", "2th_deg"]))
-        .assert_success();
+    let finer = run(
+        "ai-integrate",
+        NO_ARGUMENTS,
+        &workspace.plan("out", &["--by", "file", "--unit", "2th_deg"]),
+    )
+    .assert_success();
     assert!(finer.records("result").iter().all(|result| result["skipped"] == false));
     let touched = &workspace.data.lima[0][1];
     let bytes = std::fs::read(touched).unwrap();
     std::fs::write(touched, bytes).unwrap();
     workspace.scans = run("scan-find", &[&workspace.data.raw], "").assert_success().stdout;
-    let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success();
-    let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
+    let rerun = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"]))
+        .assert_success();
+    let skipped: Vec<bool> =
+        rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
     assert_eq!(skipped, [true, false, true, true]);
 }
 
@@ -111,7 +141,8 @@ fn one_flipped_byte_in_a_part_redoes_that_part_and_nothing_else() {
         bytes[at] ^= 0x10;
         std::fs::write(&parts[2], bytes).unwrap();
         let rerun = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
-        let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
+        let skipped: Vec<bool> =
+            rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
         assert_eq!(skipped, [true, true, false, true], "byte {at}");
         assert!(
             rerun.stderr.contains("00000014-00000020.h5"),

@@ -1,4 +1,5 @@
-//! Every look at a file fails once: what scan-find says is then what it says of the files as they are, or it says what failed.
+//! Every look at a file fails once: what scan-find says is then what it says of the files as they
+//! are, or it says what failed.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -17,14 +18,16 @@ const CALLS: [&str; 6] = ["open", "read", "pread", "stat", "readdir", "lseek"];
 /// A sample is one place of so many.
 const SPARED: usize = 7;
 
-/// Writes everything that scan-find reads: Bliss masters over Lima files, whole, running and aborted; Lima 2 by links; a
-/// Dectris master; images; a link to a directory; and the collection of some.
+/// Writes everything that scan-find reads: Bliss masters over Lima files, whole, running and
+/// aborted; Lima 2 by links; a Dectris master; images; a link to a directory; and the collection of
+/// some.
 fn write_everything() -> RawData {
     let directory = RawData::new();
     directory.write_dataset("", &[]);
     directory.write_dataset("killed", &[Defect::Running, Defect::Aborted, Defect::MissingFile]);
     let receiver = create_hdf5(directory.path("lima2/scan0001/p4_0.h5"));
-    let data = receiver.new_dataset::<u16>().shape((3, 4, 5)).chunk((1, 4, 5)).create("raw").unwrap();
+    let data =
+        receiver.new_dataset::<u16>().shape((3, 4, 5)).chunk((1, 4, 5)).create("raw").unwrap();
     data.write_raw(&[1_u16; 60]).unwrap();
     drop((data, receiver));
     let frames = create_hdf5(directory.path("lima2/scan0001/p4_master.h5"));
@@ -35,7 +38,8 @@ fn write_everything() -> RawData {
     write_text(&entry, "title", "ascan");
     write_text(&entry, "start_time", "2026-03-04T10:20:30+01:00");
     write_text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
-    let detector = nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p4", "NXdetector");
+    let detector =
+        nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p4", "NXdetector");
     write_text(&detector, "type", "lima2");
     detector.link_external("scan0001/p4_master.h5", "/frames", "frame").unwrap();
     detector.link_soft("frame", "data").unwrap();
@@ -72,19 +76,23 @@ fn find_under(directory: &RawData, variables: &[(&str, &str)]) -> Outcome {
 
 /// Returns how often each call is made.
 fn count_calls(directory: &RawData, log: &Path) -> Vec<usize> {
-    let quiet = find_under(directory, &[("FAULTS_LOG", log.to_str().unwrap()), ("FAULTS_COUNT", "1")]);
+    let quiet =
+        find_under(directory, &[("FAULTS_LOG", log.to_str().unwrap()), ("FAULTS_COUNT", "1")]);
     assert_eq!(quiet.status, 0, "{}", quiet.stderr);
     let calls = std::fs::read_to_string(log).unwrap();
-    CALLS.map(|call| calls.lines().filter(|line| line.split(' ').next() == Some(call)).count()).to_vec()
+    CALLS
+        .map(|call| calls.lines().filter(|line| line.split(' ').next() == Some(call)).count())
+        .to_vec()
 }
 
 /// Returns how a run in which a call failed is wrong; `None` if it is right.
 fn find_error(ran: &Outcome, quiet: &BTreeSet<&str>, fired: bool) -> Option<&'static str> {
-    let lines: BTreeSet<&str> = ran.stdout.lines().filter(|line| !line.contains(r#""type":"fail""#)).collect();
+    let lines: BTreeSet<&str> =
+        ran.stdout.lines().filter(|line| !line.contains(r#""type":"fail""#)).collect();
     let fails = ran.records("fail");
     let absent = |line: &&&str| line.contains(r#""kind":"unreadable""#);
-    // A scan may be told with what could not be read of it, and nothing else may be told of it.
-    // And what lies in a directory that can't be had by its own name is told by that of a link to it.
+    // A scan may be told with what could not be read of it, and nothing else may be told of it. And
+    // what lies in a directory that can't be had by its own name is told by that of a link to it.
     let linked = |line: &&&str| line.contains(r#""below":"linked/"#);
     let odd = lines.difference(quiet).filter(|line| !absent(line) && !linked(line)).count();
     match ran.status {
@@ -93,7 +101,9 @@ fn find_error(ran: &Outcome, quiet: &BTreeSet<&str>, fired: bool) -> Option<&'st
         0 => Some("status 0 and other records"),
         1 if fails.is_empty() => Some("status 1 without a fail record"),
         1 if odd > 0 => Some("records that are not of the quiet run"),
-        1 if fails.iter().any(|fail| fail["retryable"] != true) => Some("a failure that is not to be tried again"),
+        1 if fails.iter().any(|fail| fail["retryable"] != true) => {
+            Some("a failure that is not to be tried again")
+        }
         1 => None,
         _ => Some("another status"),
     }
@@ -105,15 +115,27 @@ fn what_could_not_be_looked_at_is_a_failure_and_never_a_fact() {
     let logs = tempfile::tempdir().unwrap();
     let quiet = find_under(&directory, &[]);
     let told: BTreeSet<&str> = quiet.stdout.lines().collect();
-    assert_eq!(quiet.scan_fields(&["below"]).len(), 10, "{:?}", quiet.scan_fields(&["below", "entry", "frames"]));
+    assert_eq!(
+        quiet.scan_fields(&["below"]).len(),
+        10,
+        "{:?}",
+        quiet.scan_fields(&["below", "entry", "frames"])
+    );
     let faults = ["EIO", "ESTALE", "EACCES", "EMFILE", "EIO+"];
     let counts = count_calls(&directory, &logs.path().join("quiet"));
     let mut all = Vec::new();
-    // `AZPIPE_FAULTS=all` is each place and each errno; a number, or any number without it, a sample of both.
+    // `AZPIPE_FAULTS=all` is each place and each errno; a number, or any number without it, a
+    // sample of both.
     let asked = std::env::var("AZPIPE_FAULTS").unwrap_or_default();
-    let seed = asked.split(' ').next().and_then(|seed| seed.parse().ok()).unwrap_or(std::process::id() as usize);
+    let seed = asked
+        .split(' ')
+        .next()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(std::process::id() as usize);
     for (call, count) in CALLS.iter().zip(&counts) {
-        for k in (1..=*count).filter(|k| asked.starts_with("all") || (k + seed).is_multiple_of(SPARED)) {
+        for k in
+            (1..=*count).filter(|k| asked.starts_with("all") || (k + seed).is_multiple_of(SPARED))
+        {
             let some = (k / SPARED + seed) % faults.len();
             let faults = if asked.starts_with("all") { &faults[..] } else { &faults[some..=some] };
             all.extend(faults.iter().map(|fault| match fault.strip_suffix('+') {
@@ -127,7 +149,8 @@ fn what_could_not_be_looked_at_is_a_failure_and_never_a_fact() {
         let mut wrong = Vec::new();
         while let Some(at) = all.get(next.fetch_add(1, Relaxed)) {
             let log = logs.path().join(at);
-            let ran = find_under(&directory, &[("FAULTS_AT", at), ("FAULTS_LOG", log.to_str().unwrap())]);
+            let ran =
+                find_under(&directory, &[("FAULTS_AT", at), ("FAULTS_LOG", log.to_str().unwrap())]);
             let fired = std::fs::read_to_string(&log).unwrap_or_default();
             if let Some(why) = find_error(&ran, &told, !fired.is_empty()) {
                 let place = fired.lines().next().unwrap_or_default().to_owned();
@@ -140,7 +163,8 @@ fn what_could_not_be_looked_at_is_a_failure_and_never_a_fact() {
         let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    let said = format!("AZPIPE_FAULTS={seed}: {} calls failed, places {counts:?} of {CALLS:?}", all.len());
+    let said =
+        format!("AZPIPE_FAULTS={seed}: {} calls failed, places {counts:?} of {CALLS:?}", all.len());
     writeln!(std::io::stderr(), "{said}").unwrap();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), all.len(), wrong.join("\n"));
 }

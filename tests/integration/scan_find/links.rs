@@ -8,7 +8,8 @@ use hdf5::File;
 /// How many directories of chains are tried.
 const SEEDS: usize = 8;
 
-/// The value of all pixels of what scan-find finds under a name; 0 where it finds not all frames, or none.
+/// The value of all pixels of what scan-find finds under a name; 0 where it finds not all frames,
+/// or none.
 fn read_pixel_value(operand: &str) -> u16 {
     let ran = find(&[operand]);
     let scans = ran.records("scan");
@@ -33,7 +34,8 @@ fn what_h5py_opens_through_links_is_found_and_nothing_else() {
         }
         let directory = RawData::new();
         let root = directory.path("raw");
-        let made = Command::new(&python).arg(&script).arg(&root).arg(seed.to_string()).output().unwrap();
+        let made =
+            Command::new(&python).arg(&script).arg(&root).arg(seed.to_string()).output().unwrap();
         if made.status.code().is_none() {
             // The library of h5py crashes over some: what it would read is not known.
             assert!(seed < 4 * SEEDS, "h5py: {made:?}");
@@ -54,7 +56,8 @@ fn what_h5py_opens_through_links_is_found_and_nothing_else() {
 fn a_link_to_a_sibling_that_links_to_another_file_is_followed_as_lima_2_makes_it() {
     let directory = RawData::new();
     let receiver = create_hdf5(directory.path("raw/scan0001/p4_0.h5"));
-    let data = receiver.new_dataset::<u16>().shape((3, 4, 5)).chunk((1, 4, 5)).create("raw").unwrap();
+    let data =
+        receiver.new_dataset::<u16>().shape((3, 4, 5)).chunk((1, 4, 5)).create("raw").unwrap();
     data.write_raw(&[1_u16; 60]).unwrap();
     drop((data, receiver));
     let frames = create_hdf5(directory.path("raw/scan0001/p4_master.h5"));
@@ -64,7 +67,8 @@ fn a_link_to_a_sibling_that_links_to_another_file_is_followed_as_lima_2_makes_it
     let entry = nexus_group(&master, "1.1", "NXentry");
     write_text(&entry, "start_time", "2026-03-04T10:20:30+01:00");
     write_text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
-    let detector = nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p4", "NXdetector");
+    let detector =
+        nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p4", "NXdetector");
     detector.link_external("scan0001/p4_master.h5", "/frames", "frame").unwrap();
     detector.link_soft("frame", "data").unwrap();
     drop((detector, entry, master));

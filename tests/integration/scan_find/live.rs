@@ -110,7 +110,8 @@ fn following_ends_when_nothing_has_changed_for_so_long() {
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(live.child.wait().unwrap().success());
-    let mut told: Vec<String> = live.lines.iter().map(|record| record["below"].as_str().unwrap().to_owned()).collect();
+    let mut told: Vec<String> =
+        live.lines.iter().map(|record| record["below"].as_str().unwrap().to_owned()).collect();
     told.sort();
     told.dedup();
     assert_eq!(told.iter().filter(|below| below.starts_with("other")).count(), 4, "{told:?}");

@@ -13,10 +13,16 @@ fn a_quoted_glob_is_what_the_shell_would_make_of_it() {
     let ran = find_in(&directory.path(""), &["*/x_?.h5"], b"").assert_success();
     let files = ran.scan_fields(&["file"]);
     assert!(
-        files.iter().zip(["a/x_1.h5", "a/x_2.h5", "b/x_1.h5"]).all(|(file, name)| file.ends_with(name)),
+        files
+            .iter()
+            .zip(["a/x_1.h5", "a/x_2.h5", "b/x_1.h5"])
+            .all(|(file, name)| file.ends_with(name)),
         "{files:?}"
     );
-    assert_eq!(find_in(&directory.path(""), &["a/x_1.h5", "a/x_2.h5", "b/x_1.h5"], b"").stdout, ran.stdout);
+    assert_eq!(
+        find_in(&directory.path(""), &["a/x_1.h5", "a/x_2.h5", "b/x_1.h5"], b"").stdout,
+        ran.stdout
+    );
 }
 
 #[test]
@@ -24,17 +30,27 @@ fn equal_names_from_two_directories_are_two_scans_of_one_place() {
     let directory = RawData::new();
     let files = ["a/x.h5", "b/x.h5"].map(|name| directory.write_master(name, "1.1", "p3", 1));
     let ran = find(&files).assert_success();
-    assert_eq!(ran.scan_fields(&["below"]), ["x.h5", "x.h5"], "whatever else is named; plan-split refuses the second");
+    assert_eq!(
+        ran.scan_fields(&["below"]),
+        ["x.h5", "x.h5"],
+        "whatever else is named; plan-split refuses the second"
+    );
     let ids = ran.scan_fields(&["id"]);
     assert_ne!(ids[0], ids[1]);
-    assert_eq!(find(&files[..1]).assert_success().scan_fields(&["id"]), ids[..1], "the first is what it is alone");
+    assert_eq!(
+        find(&files[..1]).assert_success().scan_fields(&["id"]),
+        ids[..1],
+        "the first is what it is alone"
+    );
 }
 
 #[test]
 fn what_is_named_twice_is_listed_once() {
     let directory = RawData::new();
     directory.write_master("raw/a.h5", "1.1", "p3", 1);
-    let ran = find(&[directory.path("raw"), directory.path("raw/a.h5"), directory.path("raw/../raw")]).assert_success();
+    let ran =
+        find(&[directory.path("raw"), directory.path("raw/a.h5"), directory.path("raw/../raw")])
+            .assert_success();
     assert_eq!(ran.records("scan").len(), 1);
 }
 
@@ -46,15 +62,22 @@ fn lists_come_by_lines_or_by_nul_and_hold_any_bytes() {
     std::fs::copy(&plain, &odd).unwrap();
     let mut list = plain.as_os_str().as_bytes().to_vec();
     list.push(b'\n');
-    assert_eq!(find_in(&directory.path(""), &[] as &[&str], &list).assert_success().records("scan").len(), 1);
-    assert_eq!(find_in(&directory.path(""), &["-"], &list).assert_success().records("scan").len(), 1);
+    assert_eq!(
+        find_in(&directory.path(""), &[] as &[&str], &list).assert_success().records("scan").len(),
+        1
+    );
+    assert_eq!(
+        find_in(&directory.path(""), &["-"], &list).assert_success().records("scan").len(),
+        1
+    );
 
     let nul = [plain.as_os_str().as_bytes(), odd.as_os_str().as_bytes()].join(&0);
     let ran = find_in(&directory.path(""), &["-0"], &nul).assert_success();
     let scans = ran.records("scan");
     assert_eq!((scans.len(), scans[0]["below"].as_str()), (2, Some("with space.h5")));
     assert!(scans[1]["file_b64"].is_string() && scans[1]["file"].is_null(), "{}", scans[1]);
-    let again = find_in(&directory.path(""), &[OsStr::from_bytes(b"caf\xe9 \"1\"\n$x.h5")], b"").assert_success();
+    let again = find_in(&directory.path(""), &[OsStr::from_bytes(b"caf\xe9 \"1\"\n$x.h5")], b"")
+        .assert_success();
     assert_eq!(again.scan_fields(&["id"]), [scans[1]["id"].as_str().unwrap()]);
 }
 

@@ -1,6 +1,8 @@
 //! Files that say nonsense: each is a failure of its own, and the next one is looked at.
 
-use crate::support::{Outcome, RawData, create_hdf5, find, nexus_group, open_hdf5_to_write, write_text};
+use crate::support::{
+    Outcome, RawData, create_hdf5, find, nexus_group, open_hdf5_to_write, write_text,
+};
 use hdf5::{File, Group};
 
 fn write_detector_group(file: &File) -> Group {
@@ -18,26 +20,46 @@ fn find_beside_good_file(name: &str, make: impl FnOnce(&File)) -> Outcome {
     drop(file);
     directory.write_master("raw/z_good.h5", "1.1", "p3", 1);
     let ran = find(&[directory.path("raw")]);
-    assert!(ran.scan_fields(&["below"]).contains(&"z_good.h5".to_owned()), "{name}: {} {}", ran.stdout, ran.stderr);
+    assert!(
+        ran.scan_fields(&["below"]).contains(&"z_good.h5".to_owned()),
+        "{name}: {} {}",
+        ran.stdout,
+        ran.stderr
+    );
     ran
 }
 
 fn assert_one_failure(ran: &Outcome, part: &str) {
     let fails = ran.records("fail");
     let said = fails.first().and_then(|fail| fail["error"].as_str()).unwrap_or_default();
-    assert!(ran.status == 1 && fails.len() == 1 && said.contains(part), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.status == 1 && fails.len() == 1 && said.contains(part),
+        "{}\n{}",
+        ran.stdout,
+        ran.stderr
+    );
 }
 
 #[test]
 fn more_frames_than_there_can_be_are_refused_before_memory_is_taken() {
     let ran = find_beside_good_file("frames", |file| {
         let extents = (1_usize << 40, 4, 5);
-        write_detector_group(file).new_dataset::<u16>().shape(extents).chunk((1, 4, 5)).create("data").unwrap();
+        write_detector_group(file)
+            .new_dataset::<u16>()
+            .shape(extents)
+            .chunk((1, 4, 5))
+            .create("data")
+            .unwrap();
     });
     assert_one_failure(&ran, "1099511627776 frames: expected at most 134217728");
     let ran = find_beside_good_file("pixels", |file| {
         let extents = (1, 1_usize << 30, 1_usize << 30);
-        write_detector_group(file).new_dataset::<u16>().shape(extents).chunk((1, 4, 5)).create("data").unwrap();
+        write_detector_group(file)
+            .new_dataset::<u16>()
+            .shape(extents)
+            .chunk((1, 4, 5))
+            .create("data")
+            .unwrap();
     });
     assert_one_failure(&ran, "frames of 1073741824 x 1073741824 pixels");
 }
@@ -59,7 +81,8 @@ fn links_in_a_ring_end() {
     assert_one_failure(&ran, "do they form a cycle");
 }
 
-/// A running scan with one closed Lima file of two frames, and a number of frames that Lima was asked for.
+/// A running scan with one closed Lima file of two frames, and a number of frames that Lima was
+/// asked for.
 fn find_running_scan(asked: f64, stray: Option<&str>) -> Outcome {
     let directory = RawData::new();
     let master = create_hdf5(directory.path("raw/m.h5"));
@@ -73,12 +96,18 @@ fn find_running_scan(asked: f64, stray: Option<&str>) -> Outcome {
         let entry = nexus_group(&lima, "entry_0000", "NXentry");
         write_text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
         let data = entry.create_group("measurement").unwrap();
-        let data = data.new_dataset::<u16>().shape((2, 4, 5)).chunk((1, 4, 5)).create("data").unwrap();
+        let data =
+            data.new_dataset::<u16>().shape((2, 4, 5)).chunk((1, 4, 5)).create("data").unwrap();
         data.write_raw(&[1_u16; 40]).unwrap();
     }
     directory.write_master("raw/z_good.h5", "1.1", "p3", 1);
     let ran = find(&[directory.path("raw")]);
-    assert!(ran.scan_fields(&["below"]).contains(&"z_good.h5".to_owned()), "{} {}", ran.stdout, ran.stderr);
+    assert!(
+        ran.scan_fields(&["below"]).contains(&"z_good.h5".to_owned()),
+        "{} {}",
+        ran.stdout,
+        ran.stderr
+    );
     ran
 }
 
@@ -102,7 +131,9 @@ fn numbers_of_frames_that_are_none_are_refused() {
 
 #[test]
 fn a_file_whose_number_no_scan_gets_to_is_told_and_the_others_are_found() {
-    for stray in ["p3_99999999999.h5", "p3_18446744073709551615.h5", "p3_99999999999999999999999.h5"] {
+    for stray in
+        ["p3_99999999999.h5", "p3_18446744073709551615.h5", "p3_99999999999999999999999.h5"]
+    {
         let ran = find_running_scan(2.0, Some(stray));
         assert_one_failure(&ran, "expected a number below");
         assert_eq!(ran.scan_fields(&["below", "frames"]), ["m.h5 2", "z_good.h5 1"], "{stray}");
@@ -116,10 +147,16 @@ fn a_file_whose_number_no_scan_gets_to_is_told_and_the_others_are_found() {
 #[test]
 fn a_file_that_has_just_been_made_can_be_tried_again() {
     let directory = RawData::new();
-    for (name, content, retryable) in [("a.h5", &b""[..], true), ("b.h5", &[0; 4096], true), ("c.h5", b"text", false)] {
+    for (name, content, retryable) in
+        [("a.h5", &b""[..], true), ("b.h5", &[0; 4096], true), ("c.h5", b"text", false)]
+    {
         std::fs::write(directory.path(name), content).unwrap();
         let ran = find(&[directory.path(name)]);
-        assert_eq!((ran.status, &ran.records("fail")[0]["retryable"]), (1, &retryable.into()), "{name}");
+        assert_eq!(
+            (ran.status, &ran.records("fail")[0]["retryable"]),
+            (1, &retryable.into()),
+            "{name}"
+        );
     }
 }
 
@@ -136,7 +173,8 @@ fn a_counter_is_one_number_a_frame_in_whatever_shape() {
     measurement.link_soft("/1.1/measurement/list", "linked").unwrap();
     measurement.link_soft("/nowhere", "dangling").unwrap();
     drop((measurement, file));
-    let counters = find(&[directory.path("m.h5")]).assert_success().records("scan")[0]["counters"].clone();
+    let counters =
+        find(&[directory.path("m.h5")]).assert_success().records("scan")[0]["counters"].clone();
     let names: Vec<&String> = counters.as_object().unwrap().keys().collect();
     assert_eq!(names, ["column", "linked", "list"]);
 }

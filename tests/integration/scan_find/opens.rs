@@ -15,9 +15,13 @@ fn count_opened_files(raw: &Path, directories: &[&Path]) -> (Outcome, BTreeMap<S
 }
 
 /// As [`openings`], with these arguments.
-fn count_opened_files_with(arguments: &[&OsStr], directories: &[&Path]) -> (Outcome, BTreeMap<String, usize>) {
+fn count_opened_files_with(
+    arguments: &[&OsStr],
+    directories: &[&Path],
+) -> (Outcome, BTreeMap<String, usize>) {
     let watch = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
-    // Events that are alike and follow each other are told as one: others are asked for to keep them apart.
+    // Events that are alike and follow each other are told as one: others are asked for to keep
+    // them apart.
     let asked = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_CLOSE;
     for directory in directories {
         watch.add_watch(*directory, asked).unwrap();
@@ -25,7 +29,8 @@ fn count_opened_files_with(arguments: &[&OsStr], directories: &[&Path]) -> (Outc
     let ran = find(arguments).assert_success();
     let mut opened = BTreeMap::new();
     while let Ok(events) = watch.read_events() {
-        for event in events.into_iter().filter(|event| event.mask.contains(AddWatchFlags::IN_OPEN)) {
+        for event in events.into_iter().filter(|event| event.mask.contains(AddWatchFlags::IN_OPEN))
+        {
             assert!(!event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW));
             if let Some(name) = event.name {
                 *opened.entry(name.into_string().unwrap()).or_default() += 1;
@@ -35,11 +40,23 @@ fn count_opened_files_with(arguments: &[&OsStr], directories: &[&Path]) -> (Outc
     (ran, opened)
 }
 
-fn write_scan_of_many_files(directory: &RawData, name: &str, defects: Vec<Defect>) -> sample::Dataset {
+fn write_scan_of_many_files(
+    directory: &RawData,
+    name: &str,
+    defects: Vec<Defect>,
+) -> sample::Dataset {
     let detector = Detector::named("pilatus-100k").unwrap();
     let (dtype, scans) = (detector.dtype, usize::from(defects.is_empty()));
-    let options =
-        Options { scans, defects, frames: 300, frames_per_file: 1, distinct: 1, detector, dtype, ..Options::default() };
+    let options = Options {
+        scans,
+        defects,
+        frames: 300,
+        frames_per_file: 1,
+        distinct: 1,
+        detector,
+        dtype,
+        ..Options::default()
+    };
     sample::write(&directory.path(name), &options).unwrap()
 }
 
@@ -58,7 +75,8 @@ fn each_data_file_of_a_scan_is_opened_once() {
         let (masters, data): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|(name, _)| whole.master.ends_with(name.as_str()));
         assert!(data.len() >= files, "{} files", data.len());
-        let again: Vec<_> = data.iter().filter(|(name, count)| name.ends_with(".h5") && *count > 1).collect();
+        let again: Vec<_> =
+            data.iter().filter(|(name, count)| name.ends_with(".h5") && *count > 1).collect();
         assert!(again.is_empty(), "{again:?}");
         assert_eq!(masters.iter().map(|(_, count)| count).sum::<usize>(), 1);
     }
@@ -72,7 +90,8 @@ fn masters_and_images_are_opened_once() {
         let file = create_hdf5(directory.path(&format!("raw/m_{number:04}.h5")));
         let entry = nexus_group(&file, "1.1", "NXentry");
         write_text(&entry, "start_time", &format!("2026-03-04T10:20:30.{number:03}+01:00"));
-        let member = nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p3", "NXdetector");
+        let member =
+            nexus_group(&nexus_group(&entry, "instrument", "NXinstrument"), "p3", "NXdetector");
         member
             .new_dataset::<u16>()
             .shape((2, 3, 4))
@@ -87,11 +106,13 @@ fn masters_and_images_are_opened_once() {
     assert_eq!(ran.records("scan").len(), 201);
     assert_eq!(opened.len(), 400);
     // The first image is what the series is known by.
-    let again: Vec<_> = opened.iter().filter(|(name, count)| **count > 1 && *name != "fe_0000.edf").collect();
+    let again: Vec<_> =
+        opened.iter().filter(|(name, count)| **count > 1 && *name != "fe_0000.edf").collect();
     assert!(again.is_empty(), "{again:?}");
 }
 
-/// Gives a file a time of last change in the past: what is changed at this moment may change again without another time.
+/// Gives a file a time of last change in the past: what is changed at this moment may change again
+/// without another time.
 fn set_age(file: &Path, seconds: u64) {
     let changed = SystemTime::now() - Duration::from_secs(seconds);
     std::fs::File::options().append(true).open(file).unwrap().set_modified(changed).unwrap();
@@ -105,8 +126,10 @@ fn list_files(directory: &Path) -> Vec<PathBuf> {
 fn while_a_scan_goes_on_only_its_files_that_have_changed_are_opened_again() {
     let directory = RawData::new();
     let running = write_scan_of_many_files(&directory, "raw", vec![Defect::Running]);
-    let [data] =
-        &list_files(running.master.parent().unwrap()).into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>()[..]
+    let [data] = &list_files(running.master.parent().unwrap())
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .collect::<Vec<_>>()[..]
     else {
         panic!("one directory of data files")
     };
@@ -114,24 +137,40 @@ fn while_a_scan_goes_on_only_its_files_that_have_changed_are_opened_again() {
     for number in 0..40 {
         directory.write_edf(&format!("raw/images/fe_{number:04}.edf"));
     }
-    let lima = || list_files(data).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "h5"));
-    lima().chain(list_files(&images)).chain([running.master.clone()]).for_each(|file| set_age(&file, 3600));
-    let [closed, .., image] = &lima().chain([images.join("fe_0020.edf")]).collect::<Vec<_>>()[..] else { panic!() };
+    let lima = || {
+        list_files(data)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|ending| ending == "h5"))
+    };
+    lima()
+        .chain(list_files(&images))
+        .chain([running.master.clone()])
+        .for_each(|file| set_age(&file, 3600));
+    let [closed, .., image] = &lima().chain([images.join("fe_0020.edf")]).collect::<Vec<_>>()[..]
+    else {
+        panic!()
+    };
     let files = lima().count();
     let (ran, opened) = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_secs(1));
             [closed, image].into_iter().for_each(|file| set_age(file, 1800));
         });
-        let arguments = [directory.path("raw").into_os_string(), "--follow=0.1".into(), "--until-idle=3s".into()];
-        let arguments: Vec<&OsStr> = arguments.iter().map(|argument| argument.as_os_str()).collect();
+        let arguments = [
+            directory.path("raw").into_os_string(),
+            "--follow=0.1".into(),
+            "--until-idle=3s".into(),
+        ];
+        let arguments: Vec<&OsStr> =
+            arguments.iter().map(|argument| argument.as_os_str()).collect();
         count_opened_files_with(&arguments, &[data, &images])
     });
     assert!(ran.records("scan").len() >= 2, "{}", ran.stderr);
     assert!(files >= 100 && opened.len() >= files + 40, "{files} {}", opened.len());
     let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
-    // Whoever sets the time opens the file, too; the first image is what its series is known by. At each look, the first data file says
-    // what Lima did to its images, and the last one, which is being written, whether it is closed.
+    // Whoever sets the time opens the file, too; the first image is what its series is known by. At
+    // each look, the first data file says what Lima did to its images, and the last one, which is
+    // being written, whether it is closed.
     let most = |file: &str| match file {
         file if file == name(closed) || file == name(image) => 3,
         "fe_0000.edf" => 2,

@@ -11,7 +11,8 @@ fn a_dataset_is_its_scans_and_not_its_lima_files() {
     let data = directory.write_dataset("x", &[]);
     let ran = find(&[&data.raw]).assert_success();
     let scans = ran.scan_fields(&["below", "entry", "frames", "complete"]);
-    let (one, two) = ("LaB6/LaB6_0001/LaB6_0001.h5 1.1 12 true", "LaB6/LaB6_0001/LaB6_0001.h5 2.1 12 true");
+    let (one, two) =
+        ("LaB6/LaB6_0001/LaB6_0001.h5 1.1 12 true", "LaB6/LaB6_0001/LaB6_0001.h5 2.1 12 true");
     assert_eq!(scans, [one, two]);
     assert_eq!(ran.stderr, "");
     let scan = &ran.records("scan")[0];
@@ -67,9 +68,18 @@ fn files_without_a_master_are_scans_of_their_own_and_images_are_series() {
     let data = directory.write_dataset("x", &[]);
     std::fs::remove_file(&data.master).unwrap();
     let lima = find(&[data.lima[0][0].parent().unwrap()]).assert_success();
-    assert_eq!(lima.scan_fields(&["entry", "frames"]), ["entry_0000 5", "entry_0000 5", "entry_0000 2"]);
+    assert_eq!(
+        lima.scan_fields(&["entry", "frames"]),
+        ["entry_0000 5", "entry_0000 5", "entry_0000 2"]
+    );
 
-    for name in ["img/fe_0001.edf", "img/fe_0002.edf", "img/dark.edf", "img/.hidden_0001.edf", "img/notes.txt"] {
+    for name in [
+        "img/fe_0001.edf",
+        "img/fe_0002.edf",
+        "img/dark.edf",
+        "img/.hidden_0001.edf",
+        "img/notes.txt",
+    ] {
         directory.write_edf(name);
     }
     directory.write_npy("img/mask.npy");
@@ -106,7 +116,8 @@ fn the_lima_files_of_scans_that_are_not_wanted_are_not_listed_either() {
     let data = directory.write_dataset("x", &[]);
     let ran = find(&[data.raw.as_os_str(), "--entry".as_ref(), "2.1".as_ref()]).assert_success();
     assert_eq!(ran.scan_fields(&["entry"]), ["2.1"]);
-    let ran = find(&[data.raw.as_os_str(), "--title".as_ref(), "loopscan*".as_ref()]).assert_success();
+    let ran =
+        find(&[data.raw.as_os_str(), "--title".as_ref(), "loopscan*".as_ref()]).assert_success();
     assert_eq!(ran.scan_fields(&["entry"]), Vec::<String>::new());
     assert!(ran.stderr.contains("the detectors are pilatus"), "{}", ran.stderr);
 }
@@ -130,7 +141,10 @@ fn a_real_directory_goes_before_a_link_to_it() {
     let directory = RawData::new();
     directory.write_master("raw/sample/s.h5", "1.1", "p3", 2);
     symlink(directory.path("raw/sample"), directory.path("raw/current")).unwrap();
-    assert_eq!(find(&[directory.path("raw")]).assert_success().scan_fields(&["below"]), ["sample/s.h5"]);
+    assert_eq!(
+        find(&[directory.path("raw")]).assert_success().scan_fields(&["below"]),
+        ["sample/s.h5"]
+    );
 }
 
 #[test]
@@ -151,7 +165,9 @@ fn a_collection_and_a_walk_name_the_same_scans() {
     directory.write_master("raw/s/s_0002/s_0002.h5", "1.1", "p3", 2);
     let collection = create_hdf5(directory.path("raw/s.h5"));
     for dataset in ["s_0001", "s_0002"] {
-        collection.link_external(&format!("s/{dataset}/{dataset}.h5"), "/1.1", &format!("{dataset}_1.1")).unwrap();
+        collection
+            .link_external(&format!("s/{dataset}/{dataset}.h5"), "/1.1", &format!("{dataset}_1.1"))
+            .unwrap();
     }
     drop(collection);
     let walked = find(&[directory.path("raw")]).assert_success();
@@ -172,11 +188,21 @@ fn files_that_are_being_made_and_the_pipes_own_are_left_alone() {
 fn all_detectors_of_a_file_that_is_no_bliss_master_are_listed() {
     let directory = RawData::new();
     let file = create_hdf5(directory.path("raw/nexus.h5"));
-    let instrument = nexus_group(&nexus_group(&file, "entry", "NXentry"), "instrument", "NXinstrument");
+    let instrument =
+        nexus_group(&nexus_group(&file, "entry", "NXentry"), "instrument", "NXinstrument");
     for name in ["saxs", "waxs"] {
         let member = nexus_group(&instrument, name, "NXdetector");
-        member.new_dataset::<u16>().shape((2, 3, 4)).create("data").unwrap().write_raw(&[0_u16; 24]).unwrap();
+        member
+            .new_dataset::<u16>()
+            .shape((2, 3, 4))
+            .create("data")
+            .unwrap()
+            .write_raw(&[0_u16; 24])
+            .unwrap();
     }
     drop((instrument, file));
-    assert_eq!(find(&[directory.path("raw")]).assert_success().scan_fields(&["detector"]), ["saxs", "waxs"]);
+    assert_eq!(
+        find(&[directory.path("raw")]).assert_success().scan_fields(&["detector"]),
+        ["saxs", "waxs"]
+    );
 }

@@ -1,5 +1,5 @@
-//! slurm-emit's job array on a real SLURM, with the real programs: whatever happens to its jobs, the patterns are those
-//! of a plain pipe.
+//! slurm-emit's job array on a real SLURM, with the real programs: whatever happens to its jobs,
+//! the patterns are those of a plain pipe.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -26,10 +26,17 @@ fn the_array_gives_the_bytes_of_the_pipe_and_runs_in_strides_where_it_must() {
     jobs.emit(&[&EACH[..], &["--gres", "gpu:1", "--partition", "main"]].concat());
 
     // as if from within a job, and with a user's own defaults: neither counts
-    let leaks =
-        [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "9"), ("SBATCH_PARTITION", "nowhere"), ("SQUEUE_STATES", "CD")];
+    let leaks = [
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_NTASKS", "9"),
+        ("SBATCH_PARTITION", "nowhere"),
+        ("SQUEUE_STATES", "CD"),
+    ];
     let told = jobs.submit(&leaks);
-    assert!(told.contains("12 batches in 6 elements"), "twelve batches, where an array may have six: {told}");
+    assert!(
+        told.contains("12 batches in 6 elements"),
+        "twelve batches, where an array may have six: {told}"
+    );
     jobs.wait();
     jobs.assert_complete();
 
@@ -42,7 +49,10 @@ fn the_array_gives_the_bytes_of_the_pipe_and_runs_in_strides_where_it_must() {
         assert!(run.gpus == "0" || run.gpus == "1", "one GPU, not {}", run.gpus);
     }
     let log = jobs.log(1);
-    for line in ["batches/01/000001.jsonl: ai-integrate ended with status 0", "batches/01/000007.jsonl: gather ended"] {
+    for line in [
+        "batches/01/000001.jsonl: ai-integrate ended with status 0",
+        "batches/01/000007.jsonl: gather ended",
+    ] {
         assert!(log.contains(line), "{log}");
     }
     // each scan was put together by an element, before the closing gather
@@ -77,9 +87,14 @@ fn no_more_than_n_workers_run_at_a_time_and_status_says_how_far_they_are() {
         jobs.done().len() == 5
     });
     assert_eq!(most.get(), 2);
-    for part in
-        [" of 5 done, ", " running, ", " waiting", "speed  ", "/s; the rest takes about 1 min", "JOBID PARTITION"]
-    {
+    for part in [
+        " of 5 done, ",
+        " running, ",
+        " waiting",
+        "speed  ",
+        "/s; the rest takes about 1 min",
+        "JOBID PARTITION",
+    ] {
         assert!(status.contains(part), "{part}: {status}");
     }
     jobs.wait();
@@ -94,7 +109,9 @@ fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
     assert!(said.contains("8 tasks in 2 batches"), "{said}");
     jobs.submit(&[("SLOW", "1.5")]);
     let (array, tasks) = (jobs.array(), jobs.tasks());
-    wait_until("both have done a task", || [0, 4].iter().all(|&task| jobs.done().contains(&tasks[task])));
+    wait_until("both have done a task", || {
+        [0, 4].iter().all(|&task| jobs.done().contains(&tasks[task]))
+    });
 
     // what SLURM sends before the walltime, and what a user sends
     cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{array}_0")]);
@@ -102,19 +119,29 @@ fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
     jobs.wait();
 
     let log = jobs.log(0);
-    assert!(log.contains("status 75") && log.contains("requeued") && log.contains("start 2"), "{log}");
+    assert!(
+        log.contains("status 75") && log.contains("requeued") && log.contains("start 2"),
+        "{log}"
+    );
     assert!(tasks[..4].iter().all(|task| jobs.done().contains(task)));
     let log = jobs.log(1);
     assert!(!log.contains("requeued") && !log.contains("start 2"), "{log}");
     assert!(!jobs.done().contains(&tasks[7]));
-    assert!(jobs.is_gathered() && jobs.summary().is_empty(), "the closing gather ran, and the scan is not complete");
+    assert!(
+        jobs.is_gathered() && jobs.summary().is_empty(),
+        "the closing gather ran, and the scan is not complete"
+    );
 
     // only what is missing is submitted, and its work is not done twice
     let told = jobs.submit(&[]);
     assert!(told.contains("1 batch in 1 element\n"), "{told}");
     jobs.wait();
     jobs.assert_complete();
-    assert_eq!(jobs.runs().iter().filter(|run| run.element == "0").count(), 3, "two starts, and the second array");
+    assert_eq!(
+        jobs.runs().iter().filter(|run| run.element == "0").count(),
+        3,
+        "two starts, and the second array"
+    );
 }
 
 #[test]
@@ -142,7 +169,10 @@ fn a_node_that_goes_down_costs_a_restart() {
     wait_until("they run", || jobs.runs().len() == 2);
     let node = jobs.runs()[0].node.clone();
     let set = |state: &str| {
-        cluster.ask("scontrol", &["update", &format!("nodename={node}"), &format!("state={state}"), "reason=test"])
+        cluster.ask(
+            "scontrol",
+            &["update", &format!("nodename={node}"), &format!("state={state}"), "reason=test"],
+        )
     };
     set("down");
     jobs.wait();
@@ -160,7 +190,9 @@ fn cancel_ends_all_and_submit_goes_on() {
     let jobs = Jobs::new("cancelled", "frames=8", 1);
     jobs.emit(&EACH);
     jobs.submit(&[("HOLD", "60")]);
-    assert!(jobs.call("submit").contains("nothing to submit: all missing tasks are waiting or running"));
+    assert!(
+        jobs.call("submit").contains("nothing to submit: all missing tasks are waiting or running")
+    );
     assert!(jobs.call("cancel").contains("cancelled"));
     jobs.wait();
     assert!(jobs.call("cancel").contains("nothing to cancel"));
@@ -234,7 +266,8 @@ fn done_means_that_each_final_is_there_complete_and_of_the_recipe_of_the_plan() 
     jobs.assert_complete();
     assert!(jobs.call("status").contains("files  3 of 3 complete, 72 of 72 frames"));
 
-    // As after a closing gather that failed: the parts are there, a summary is left over, and a final is not there.
+    // As after a closing gather that failed: the parts are there, a summary is left over, and a
+    // final is not there.
     let task: serde_json::Value = serde_json::from_str(jobs.plan.lines().next().unwrap()).unwrap();
     let final_file = jobs.out().join(task["final"].as_str().unwrap());
     for script in ["submit", "resubmit"] {
@@ -294,7 +327,10 @@ fn submit_waits_and_ends_with_the_truth() {
     let tasks = jobs.tasks();
     let output = jobs.script("submit").arg("--wait").env("KILL", &tasks[1]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("not all output files are complete"), "{said}");
+    assert!(
+        output.status.code() == Some(1) && said.contains("not all output files are complete"),
+        "{said}"
+    );
     assert!(jobs.is_gathered() && jobs.summary().len() == 1, "it waited for the closing gather");
     let output = jobs.script("submit").args(["--wait", "--comment=again"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -309,7 +345,8 @@ fn another_user_sees_the_jobs_and_queues_nothing_twice() {
     let parent = jobs.dir.parent().unwrap();
     cluster.ask("chgrp", &["nogroup", parent.to_str().unwrap()]);
     fs::set_permissions(parent, fs::Permissions::from_mode(0o2775)).unwrap();
-    let open_for_all = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let open_for_all =
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     open_for_all(shared_directory());
     open_for_all(&shared_directory().join("c"));
     let with_umask = |script: &str| {
@@ -325,12 +362,17 @@ fn another_user_sees_the_jobs_and_queues_nothing_twice() {
         let command = with_umask(&format!("exec \"$1\"/{script}"));
         let program = command.get_program().to_owned();
         let mut nobody = jobs.command("setpriv");
-        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program).args(command.get_args());
+        nobody
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(program)
+            .args(command.get_args());
         output_of(&mut nobody)
     };
     let status = as_nobody("status");
     assert!(
-        status.contains("0 of 3 done") && status.contains("azpipe") && !status.contains(" 0 running, 0 wait"),
+        status.contains("0 of 3 done")
+            && status.contains("azpipe")
+            && !status.contains(" 0 running, 0 wait"),
         "{status}"
     );
     let told = as_nobody("submit");
@@ -359,11 +401,15 @@ fn arguments_of_gather_and_ai_integrate_reach_the_jobs() {
     let in_jobs: Vec<_> = jobs.runs().into_iter().filter(|run| run.job != "-").collect();
     assert!(in_jobs.iter().all(|run| run.arguments.ends_with(" --batch-frames=8")), "{in_jobs:?}");
     let files = read_files_below(&jobs.out());
-    let count = |end: &str| files.iter().filter(|(path, _)| path.to_string_lossy().ends_with(end)).count();
+    let count =
+        |end: &str| files.iter().filter(|(path, _)| path.to_string_lossy().ends_with(end)).count();
     assert!(jobs.out().join("both.h5").exists() && jobs.dir.join("report.html").exists());
     assert!(count(".xye") >= 2, "{:?}", files.iter().map(|(path, _)| path).collect::<Vec<_>>());
 
     let output = jobs.try_emit(&[&EACH[..], &["--check", "--gather-arg=--avrage=mean"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("--gather-arg: gather refuses it: "), "{said}");
+    assert!(
+        output.status.code() == Some(2) && said.contains("--gather-arg: gather refuses it: "),
+        "{said}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The one SLURM of these tests: three nodes with eight CPUs and two fake GPUs each, and what they share with it.
+//! The one SLURM of these tests: three nodes with eight CPUs and two fake GPUs each, and what they
+//! share with it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-/// Lines of its slurm.conf. Arrays have six elements at the most, so that longer plans run in strides everywhere here.
+/// Lines of its slurm.conf. Arrays have six elements at the most, so that longer plans run in
+/// strides everywhere here.
 const LINES: [&str; 11] = [
     "MaxArraySize=6",
     "PartitionName=gpu Nodes=node[1-2] MaxTime=INFINITE",
@@ -25,8 +27,9 @@ const LINES: [&str; 11] = [
     "AccountingStorageEnforce=limits,qos",
 ];
 
-/// The records of its accounting: the accounts of the user, and a QOS with a limit of jobs for its users. The partition of
-/// the QOS is added to slurm.conf after it, because SLURM does not start with a partition whose QOS it does not know.
+/// The records of its accounting: the accounts of the user, and a QOS with a limit of jobs for its
+/// users. The partition of the QOS is added to slurm.conf after it, because SLURM does not start
+/// with a partition whose QOS it does not know.
 const ACCOUNTS: [&[&str]; 3] = [
     &["account", "default,id31"],
     &["user", "root", "account=default,id31"],
@@ -48,18 +51,24 @@ function slurm_job_modify(job, old, partitions, user)
 end
 "#;
 
-/// Held to read by tests whose jobs must not lose their node, and to write by the one that takes a node away.
+/// Held to read by tests whose jobs must not lose their node, and to write by the one that takes a
+/// node away.
 pub static NODES: RwLock<()> = RwLock::new(());
 
-/// A directory of all tests of this program, which goes when the program has ended, and the cluster in it with it.
+/// A directory of all tests of this program, which goes when the program has ended, and the cluster
+/// in it with it.
 pub fn shared_directory() -> &'static Path {
     static TOP: OnceLock<(PathBuf, Child)> = OnceLock::new();
     let (path, _) = TOP.get_or_init(|| {
         // sockets in it allow 60 characters
-        let path = tempfile::Builder::new().prefix("azpipe-slurm-").tempdir_in("/tmp").unwrap().keep();
+        let path =
+            tempfile::Builder::new().prefix("azpipe-slurm-").tempdir_in("/tmp").unwrap().keep();
         // its stdin is ours to hold: it ends when we do, however we do
         let mut keeper = Command::new("bash");
-        keeper.args(["-c", r#"trap '' INT; cat; "$0" stop "$1/c"; rm -rf -- "$1""#]).arg(script()).arg(&path);
+        keeper
+            .args(["-c", r#"trap '' INT; cat; "$0" stop "$1/c"; rm -rf -- "$1""#])
+            .arg(script())
+            .arg(&path);
         keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let keeper = keeper.spawn().unwrap();
         (path, keeper)
@@ -71,14 +80,15 @@ pub fn shared_directory() -> &'static Path {
 pub struct Cluster;
 
 impl Cluster {
-    /// The cluster, started by whoever asks first. `None` on a machine without SLURM, but never in CI.
+    /// The cluster, started by whoever asks first. `None` on a machine without SLURM, but never in
+    /// CI.
     pub fn get() -> Option<Self> {
         static STARTED: OnceLock<bool> = OnceLock::new();
         STARTED.get_or_init(start).then_some(Self)
     }
 
-    /// The cluster, if it has accounting, which limits of jobs need. `None` where its database is not installed, but never
-    /// in CI.
+    /// The cluster, if it has accounting, which limits of jobs need. `None` where its database is
+    /// not installed, but never in CI.
     pub fn with_accounting() -> Option<Self> {
         if has_accounting() {
             return Self::get();
@@ -126,14 +136,16 @@ fn start() -> bool {
         for what in ACCOUNTS {
             Cluster.ask("sacctmgr", &[&["--immediate", "add"], what].concat());
         }
-        let mut configuration = OpenOptions::new().append(true).open(dir.join("slurm.conf")).unwrap();
+        let mut configuration =
+            OpenOptions::new().append(true).open(dir.join("slurm.conf")).unwrap();
         configuration.write_all(PARTITION_OF_FEW.as_bytes()).unwrap();
         Cluster.ask("scontrol", &["reconfigure"]);
     }
     true
 }
 
-/// Returns whether the cluster has accounting: always in CI, and elsewhere if its database is installed.
+/// Returns whether the cluster has accounting: always in CI, and elsewhere if its database is
+/// installed.
 fn has_accounting() -> bool {
     let programs = ["slurmdbd", "mariadbd", "mariadb-install-db", "my_print_defaults", "sacctmgr"];
     std::env::var_os("CI").is_some() || programs.into_iter().all(is_on_path)
@@ -146,7 +158,8 @@ pub fn output_of(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// How long anything may take: for ever, as far as a machine with much else to do is concerned. Only what fails takes it.
+/// How long anything may take: for ever, as far as a machine with much else to do is concerned.
+/// Only what fails takes it.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Waits until something is so.

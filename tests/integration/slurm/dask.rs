@@ -1,5 +1,6 @@
-//! slurm-emit's driver for dask: what its settings become in dask-jobqueue, and its workers on a real SLURM.
-//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has dask-jobqueue.
+//! slurm-emit's driver for dask: what its settings become in dask-jobqueue, and its workers on a
+//! real SLURM. Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has
+//! dask-jobqueue.
 
 use std::process::Command;
 
@@ -14,7 +15,11 @@ fn explain_says_what_dask_jobqueue_does() {
     let dir = top.path().join("jobs");
     let emit = |flags: &[&str]| {
         let mut command = Command::new(program("slurm-emit"));
-        command.args(["--target", "dask", "--dir"]).arg(&dir).args(flags).stdin(std::process::Stdio::null());
+        command
+            .args(["--target", "dask", "--dir"])
+            .arg(&dir)
+            .args(flags)
+            .stdin(std::process::Stdio::null());
         output_of(&mut command)
     };
     // the first is dask-jobqueue's own example; its processes are 4 of 3 threads
@@ -46,8 +51,16 @@ fn explain_says_what_dask_jobqueue_does() {
         "--setup",
         "module load cuda",
     ];
-    let memory =
-        ["--cores", "8", "--mem-per-cpu", "2G", "--skip-directive", "time", "--skip-directive", "cpus-per-task"];
+    let memory = [
+        "--cores",
+        "8",
+        "--mem-per-cpu",
+        "2G",
+        "--skip-directive",
+        "time",
+        "--skip-directive",
+        "cpus-per-task",
+    ];
     for flags in [&golden[..], &other, &memory] {
         let table = emit(&[&["--explain"], flags].concat());
         emit(flags);
@@ -57,7 +70,10 @@ fn explain_says_what_dask_jobqueue_does() {
         let becomes = |table: &str, mark: &str| {
             let below = table.split("workers.py").nth(1).unwrap().to_owned();
             let cells = below.lines().filter_map(|line| {
-                line.split("  ").map(str::trim).find(|cell| cell.starts_with(mark)).map(str::to_owned)
+                line.split("  ")
+                    .map(str::trim)
+                    .find(|cell| cell.starts_with(mark))
+                    .map(str::to_owned)
             });
             cells.collect::<Vec<_>>()
         };
@@ -104,13 +120,26 @@ fn explain_says_what_dask_jobqueue_does() {
 
 /// Two jobs of two engines, which no node has place for both of.
 fn emit(jobs: &Jobs, python: &str) {
-    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "2"];
+    let size = [
+        "--target",
+        "dask",
+        "--cores",
+        "6",
+        "--processes",
+        "2",
+        "--memory",
+        "1GB",
+        "--n-workers",
+        "2",
+    ];
     jobs.emit(&[&size[..], &["--gres", "gpu:1", "--interface", "lo", "--python", python]].concat());
 }
 
 #[test]
 fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
-    let (Some(python), Some(_), Ok(_nodes)) = (python_with("dask_jobqueue"), Cluster::get(), NODES.read()) else {
+    let (Some(python), Some(_), Ok(_nodes)) =
+        (python_with("dask_jobqueue"), Cluster::get(), NODES.read())
+    else {
         return;
     };
     let jobs = Jobs::new("dask", "frames=6", 3);
@@ -135,7 +164,9 @@ fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
 
 #[test]
 fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
-    let (Some(python), Some(cluster), Ok(_nodes)) = (python_with("dask_jobqueue"), Cluster::get(), NODES.read()) else {
+    let (Some(python), Some(cluster), Ok(_nodes)) =
+        (python_with("dask_jobqueue"), Cluster::get(), NODES.read())
+    else {
         return;
     };
     let jobs = Jobs::new("dask-walltime", "frames=2", 1);
@@ -144,7 +175,10 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     wait_until("a task is done", || !jobs.done().is_empty());
     let driver = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
     cluster.ask("scancel", &["--batch", "--signal=USR1", &driver]);
-    let log = || std::fs::read_to_string(jobs.dir.join(format!("logs/driver_{driver}.log"))).unwrap_or_default();
+    let log = || {
+        std::fs::read_to_string(jobs.dir.join(format!("logs/driver_{driver}.log")))
+            .unwrap_or_default()
+    };
     wait_until("it is back", || log().matches("tasks to do").count() == 2);
     let before = jobs.done().len();
     wait_until("it goes on", || jobs.done().len() > before);
@@ -157,19 +191,37 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
 
 #[test]
 fn the_tasks_of_a_job_that_is_lost_are_done_by_its_replacement() {
-    let (Some(python), Some(cluster), Ok(_nodes)) = (python_with("dask_jobqueue"), Cluster::get(), NODES.read()) else {
+    let (Some(python), Some(cluster), Ok(_nodes)) =
+        (python_with("dask_jobqueue"), Cluster::get(), NODES.read())
+    else {
         return;
     };
     let jobs = Jobs::new("dask-lost", "frames=2", 1);
-    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "1"];
-    jobs.emit(&[&size[..], &["--job-name", "lost", "--interface", "lo", "--python", &python]].concat());
+    let size = [
+        "--target",
+        "dask",
+        "--cores",
+        "6",
+        "--processes",
+        "2",
+        "--memory",
+        "1GB",
+        "--n-workers",
+        "1",
+    ];
+    jobs.emit(
+        &[&size[..], &["--job-name", "lost", "--interface", "lo", "--python", &python]].concat(),
+    );
     jobs.submit(&[("SLOW", "2")]);
     wait_until("a task is done", || !jobs.done().is_empty());
     let lost = jobs.runs()[0].job.clone();
     cluster.ask("scancel", &["--signal=KILL", "--full", &lost]);
     wait_until("the summary", || jobs.is_gathered());
     jobs.assert_complete();
-    assert!(jobs.runs().iter().any(|run| run.job == lost) && jobs.runs().iter().any(|run| run.job != lost));
+    assert!(
+        jobs.runs().iter().any(|run| run.job == lost)
+            && jobs.runs().iter().any(|run| run.job != lost)
+    );
     jobs.wait();
 }
 
@@ -177,12 +229,24 @@ fn the_tasks_of_a_job_that_is_lost_are_done_by_its_replacement() {
 fn a_task_that_kills_its_integrator_is_tried_again_and_told() {
     let Some(python) = python_with("dask_jobqueue") else { return };
     let jobs = Jobs::new("dask-killed", "frames=6", 1);
-    let said = jobs.emit(&["--target", "dask", "--partition", "local", "--n-workers", "1", "--python", &python]);
+    let said = jobs.emit(&[
+        "--target",
+        "dask",
+        "--partition",
+        "local",
+        "--n-workers",
+        "1",
+        "--python",
+        &python,
+    ]);
     assert!(!said.contains("node"), "{said}");
     let tasks = jobs.tasks();
     let output = jobs.script("submit").env("KILL", &tasks[2]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && told.contains("a task failed three times"), "{told}");
+    assert!(
+        output.status.code() == Some(1) && told.contains("a task failed three times"),
+        "{told}"
+    );
     assert!(jobs.is_gathered() && jobs.summary().is_empty());
     assert_eq!(jobs.runs().len(), 3 + 3, "three others, and this one three times");
     jobs.call("resubmit");

@@ -24,7 +24,8 @@ pub struct SharedDataset {
     digests: Digests,
 }
 
-/// A script in place of ai-integrate, which logs how it was started, and passes tasks on to the real one as slowly as a test wants.
+/// A script in place of ai-integrate, which logs how it was started, and passes tasks on to the
+/// real one as slowly as a test wants.
 const FEEDER: &str = include_str!("../../cluster/feeder");
 
 impl SharedDataset {
@@ -45,9 +46,11 @@ impl SharedDataset {
             let data = sample::write(&root, &options).unwrap();
             let found = run("scan-find", &[&data.raw], "").assert_success().stdout;
             let mut all = Self { root, data, found, digests: Digests::new() };
-            let results =
-                run("ai-integrate", &["--threads", "1"], &all.plan("piped", "scan", 3)).assert_success().stdout;
-            all.digests = parse_digests(&run("gather", NO_ARGUMENTS, &results).assert_success().stdout);
+            let results = run("ai-integrate", &["--threads", "1"], &all.plan("piped", "scan", 3))
+                .assert_success()
+                .stdout;
+            all.digests =
+                parse_digests(&run("gather", NO_ARGUMENTS, &results).assert_success().stdout);
             assert_eq!(all.digests.len(), 3);
             all
         })
@@ -70,8 +73,11 @@ impl SharedDataset {
 
     /// Returns the digests that a plain pipe gives for the first scans.
     pub fn piped(&self, scans: usize) -> Digests {
-        let ids = self.found.lines().take(scans).map(|line| serde_json::from_str::<Value>(line).unwrap());
-        ids.map(|scan| text(&scan["id"])).map(|id| (id.clone(), self.digests[&id].clone())).collect()
+        let ids =
+            self.found.lines().take(scans).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        ids.map(|scan| text(&scan["id"]))
+            .map(|id| (id.clone(), self.digests[&id].clone()))
+            .collect()
     }
 }
 
@@ -91,7 +97,8 @@ pub fn make_program_directory(name: &str) -> PathBuf {
 
 /// The digests of complete scans.
 pub fn parse_digests(summaries: &str) -> Digests {
-    let complete = records(summaries).filter(|record| record["type"] == "summary" && record["complete"] == true);
+    let complete = records(summaries)
+        .filter(|record| record["type"] == "summary" && record["complete"] == true);
     complete.map(|record| (text(&record["scan"]), text(&record["data_digest"]))).collect()
 }
 

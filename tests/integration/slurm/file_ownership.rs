@@ -31,7 +31,11 @@ fn a_directory_that_others_filled_is_refused_whole() {
         &[("batches/mine/data.h5", "raw"), ("plan.jsonl", "{\"type\":\"task\"}\n")],
         &[("batches/01/000000.jsonl", "{\"my\":1}\n")],
         &[("Makefile", "all:\n")],
-        &[("submit", "#!/bin/bash\nmine\n"), ("plan.jsonl", "{\"type\":\"task\"}\n"), ("logs/x", "")],
+        &[
+            ("submit", "#!/bin/bash\nmine\n"),
+            ("plan.jsonl", "{\"type\":\"task\"}\n"),
+            ("logs/x", ""),
+        ],
         &[("submit", "#!/bin/bash\n./plan\n"), ("plan.jsonl", "{\"mine\":true}\n"), ("logs/x", "")],
         &[("notes.txt", "mine")],
         &[(".slurm-emit", "mine")],
@@ -46,7 +50,11 @@ fn a_directory_that_others_filled_is_refused_whole() {
             let said = read_stderr(&output);
             assert_eq!(output.status.code(), Some(2), "{number} {flags:?} {said}");
             assert!(said.contains("slurm-emit did not write"), "{number} {flags:?} {said}");
-            assert_eq!(said.matches(top.path().to_str().unwrap()).count(), 1, "a path once: {said}");
+            assert_eq!(
+                said.matches(top.path().to_str().unwrap()).count(),
+                1,
+                "a path once: {said}"
+            );
             assert_eq!(read_files_below(top.path()), before, "{number} {flags:?}");
         }
     }
@@ -58,8 +66,12 @@ fn in_its_own_directory_others_files_stay() {
         let top = tempfile::tempdir().unwrap();
         let dir = top.path().join("jobs");
         assert!(emit(&dir, flags, &task::lines(3)).status.success());
-        let theirs =
-            [("notes.txt", "mine"), ("batches/mine/data.h5", "raw"), ("batches/note", "mine"), ("logs/x", "log")];
+        let theirs = [
+            ("notes.txt", "mine"),
+            ("batches/mine/data.h5", "raw"),
+            ("batches/note", "mine"),
+            ("logs/x", "log"),
+        ];
         write_files(&dir, &theirs);
         let output = emit(&dir, flags, &task::lines(4));
         assert!(output.status.success(), "{flags:?} {}", read_stderr(&output));
@@ -72,8 +84,11 @@ fn in_its_own_directory_others_files_stay() {
 
 #[test]
 fn what_is_in_the_way_is_told_before_anything_is_written() {
-    let ways: [&[(&str, &str)]; 3] =
-        [&[("batches/01/mine.txt", "mine")], &[("batches/01/mine.jsonl", "{\"mine\":1}\n")], &[("Makefile", "all:\n")]];
+    let ways: [&[(&str, &str)]; 3] = [
+        &[("batches/01/mine.txt", "mine")],
+        &[("batches/01/mine.jsonl", "{\"mine\":1}\n")],
+        &[("Makefile", "all:\n")],
+    ];
     for files in ways {
         let top = tempfile::tempdir().unwrap();
         assert!(emit(top.path(), &[], &task::lines(3)).status.success());
@@ -105,7 +120,9 @@ fn a_directory_from_before_there_were_marks_is_known_by_its_files() {
             fs::remove_file(dir.join("logs/1_0.log")).unwrap();
             fs::remove_file(dir.join("results/x.jsonl")).unwrap();
             fs::remove_file(dir.join(".lock")).unwrap();
-            let names = |content: Vec<(std::path::PathBuf, Vec<u8>)>| content.into_iter().map(|(name, _)| name);
+            let names = |content: Vec<(std::path::PathBuf, Vec<u8>)>| {
+                content.into_iter().map(|(name, _)| name)
+            };
             assert!(names(read_files_below(&dir)).eq(names(marked)), "{flags:?}");
         }
     }
@@ -116,7 +133,10 @@ fn a_folder_of_others_beside_the_batches_is_left_alone() {
     let top = tempfile::tempdir().unwrap();
     let output = emit(top.path(), &[], &task::lines(3));
     assert!(output.status.success(), "{}", read_stderr(&output));
-    write_files(top.path(), &[("batches/mine/data.h5", "raw"), ("batches/02/000000.jsonl", &task::line(0))]);
+    write_files(
+        top.path(),
+        &[("batches/mine/data.h5", "raw"), ("batches/02/000000.jsonl", &task::line(0))],
+    );
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", ". ./queue.bash; printf %s \"$batch_dir\""]).current_dir(top.path());
     assert_eq!(String::from_utf8(shell.output().unwrap().stdout).unwrap(), "batches/02");

@@ -1,4 +1,5 @@
-//! Flags and profiles for what differs from site to site, given to a real SLURM, and refusals with their reasons.
+//! Flags and profiles for what differs from site to site, given to a real SLURM, and refusals with
+//! their reasons.
 
 use std::fs;
 
@@ -12,8 +13,12 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
     cluster.ask("scontrol", &["update", "nodename=node2", "features=fast"]);
     cluster.ask("scontrol", &["update", "nodename=node2", "activefeatures=fast"]);
     let _gone = Reservation(&cluster);
-    let reservation = ["reservationname=beamtime", "starttime=now", "duration=60", "users=root", "nodes=node2"];
-    cluster.ask("scontrol", &[&["create", "reservation"][..], &reservation, &["flags=overlap,ignore_jobs"]].concat());
+    let reservation =
+        ["reservationname=beamtime", "starttime=now", "duration=60", "users=root", "nodes=node2"];
+    cluster.ask(
+        "scontrol",
+        &[&["create", "reservation"][..], &reservation, &["flags=overlap,ignore_jobs"]].concat(),
+    );
 
     let jobs = Jobs::new("choices", "frames=12", 1);
     jobs.emit(&[
@@ -89,16 +94,23 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
     let runs = jobs.runs();
     assert!(runs.iter().all(|run| run.node == "node2" && run.gpus == "0,1"), "{runs:?}");
     // of the closing gather, which came last
-    assert!(fs::read_to_string(shared_directory().join("choices/setup")).unwrap().starts_with("node"));
+    assert!(
+        fs::read_to_string(shared_directory().join("choices/setup")).unwrap().starts_with("node")
+    );
 }
 
 #[test]
 fn threads_of_a_core_accounts_and_memory_by_cpu_are_what_slurm_shows() {
     let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
     let jobs = Jobs::new("by-core", "scan", 1);
-    let flags = ["--threads-per-core", "1", "--account", "id31", "--mem-per-cpu", "200M", "--submit"];
+    let flags =
+        ["--threads-per-core", "1", "--account", "id31", "--mem-per-cpu", "200M", "--submit"];
     let said = jobs.emit(&flags);
-    assert!(said.contains("job array, 1 batch in 1 element\n") && said.contains("gather of all results"), "{said}");
+    assert!(
+        said.contains("job array, 1 batch in 1 element\n")
+            && said.contains("gather of all results"),
+        "{said}"
+    );
     let shown = cluster.ask("scontrol", &["show", "job", &format!("{}_0", jobs.array())]);
     for part in ["ReqB:S:C:T=0:0:*:1\n", "Account=id31", "MinMemoryCPU=200M", "CPUs/Task=4"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -125,7 +137,8 @@ fn gpus_are_those_that_were_asked_for_and_none_are_none() {
         ("gres-2", &["--gres", "gpu:2"], &["0,1"]),
         ("gpus-1", &["--gpus", "1"], &["0", "1"]),
         ("auto", &["--partition", "gpu"], &["0", "1"]),
-        // SLURM says nothing here of those that the node has, nor takes away what the user's own shell said
+        // SLURM says nothing here of those that the node has, nor takes away what the user's own
+        // shell said
         ("no-gpu", &["--gres", "none", "--partition", "gpu"], &[""]),
     ];
     let all = cases.map(|(name, flags, expected)| {
@@ -137,7 +150,11 @@ fn gpus_are_those_that_were_asked_for_and_none_are_none() {
     for (jobs, expected) in all {
         jobs.wait();
         jobs.assert_complete();
-        assert!(jobs.runs().iter().all(|run| expected.contains(&run.gpus.as_str())), "{:?}", jobs.runs());
+        assert!(
+            jobs.runs().iter().all(|run| expected.contains(&run.gpus.as_str())),
+            "{:?}",
+            jobs.runs()
+        );
     }
 }
 
@@ -151,9 +168,18 @@ fn check_says_why_the_jobs_would_not_run() {
         assert!(output.status.code() == Some(2) && said.contains(expected), "{flags:?}: {said}");
         assert!(!jobs.dir.join("submitted").exists(), "{flags:?}");
     };
-    refused(&["--partition", "gpux"], "--partition gpux: no such partition; this cluster has main, gpu, p9gpu, short");
-    refused(&["--partition", "short", "--time", "11"], "--time 00:11:00: partition short allows 00:10:00");
-    refused(&["--cores-per-worker", "5"], "job.sbatch: Requested node configuration is not available");
+    refused(
+        &["--partition", "gpux"],
+        "--partition gpux: no such partition; this cluster has main, gpu, p9gpu, short",
+    );
+    refused(
+        &["--partition", "short", "--time", "11"],
+        "--time 00:11:00: partition short allows 00:10:00",
+    );
+    refused(
+        &["--cores-per-worker", "5"],
+        "job.sbatch: Requested node configuration is not available",
+    );
     refused(&["--mem", "1T"], "job.sbatch: Requested node configuration is not available");
     refused(&["--gres", "gpu:3"], "job.sbatch: Requested node configuration is not available");
     refused(&["--gres", "ufo:1"], "job.sbatch: Invalid generic resource (gres) specification");
@@ -161,17 +187,32 @@ fn check_says_why_the_jobs_would_not_run() {
         &["--mem-per-cpu", "1G", "--directive=--mem=1G"],
         "job.sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are",
     );
-    refused(&["--directive=--comment=\"no --mem\""], "job.sbatch: this site takes --mem-per-cpu and no --mem");
-    refused(&["--directive=--no-such-option"], "job.sbatch: unrecognized option '--no-such-option'");
+    refused(
+        &["--directive=--comment=\"no --mem\""],
+        "job.sbatch: this site takes --mem-per-cpu and no --mem",
+    );
+    refused(
+        &["--directive=--no-such-option"],
+        "job.sbatch: unrecognized option '--no-such-option'",
+    );
     refused(&["--setup", "if true; then"], "job.sbatch: line");
-    refused(&["--bin", "/nonexistent"], "--bin: /nonexistent/ai-integrate: no such program; give the directory");
+    refused(
+        &["--bin", "/nonexistent"],
+        "--bin: /nonexistent/ai-integrate: no such program; give the directory",
+    );
     refused(
         &["--target", "ray", "--python", "/bin/true", "--n-workers", "2", "--gres", "gpu:3"],
         "ray.sbatch: Requested node configuration is not available",
     );
 
-    refused(&["--target", "dask", "--python", "/bin/false"], "--python /bin/false: it has no module dask_jobqueue");
-    refused(&["--target", "ray", "--python", "/no/python"], "--python /no/python: not found on this machine");
+    refused(
+        &["--target", "dask", "--python", "/bin/false"],
+        "--python /bin/false: it has no module dask_jobqueue",
+    );
+    refused(
+        &["--target", "ray", "--python", "/no/python"],
+        "--python /no/python: not found on this machine",
+    );
 
     let takes = |flags: &[&str]| {
         let output = jobs.try_emit(&[&["--check"], flags].concat());
@@ -181,7 +222,9 @@ fn check_says_why_the_jobs_would_not_run() {
     takes(&["--directive=--comment=\"no --mem\"", "--mem", "none"]);
     takes(&["--target", "ray", "--python", "/bin/true", "--n-workers", "2", "--gres", "gpu:2"]);
     let mut nothing = jobs.command(program("slurm-emit"));
-    nothing.args(["--cores", "4", "--check", "--submit", "--dir"]).arg(jobs.dir.with_extension("empty"));
+    nothing
+        .args(["--cores", "4", "--check", "--submit", "--dir"])
+        .arg(jobs.dir.with_extension("empty"));
     let output = capture(nothing, "");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("0 tasks in 0 batches"), "{said}");
@@ -203,7 +246,10 @@ fn slurm_takes_the_jobs_of_the_example_profiles() {
         jobs.emit(&[&[profile.as_str(), "--check"], flags].concat());
         let script = fs::read_to_string(jobs.dir.join("job.sbatch")).unwrap();
         for directive in directives {
-            assert!(script.contains(&format!("#SBATCH {directive}\n")), "{name} {directive}: {script}");
+            assert!(
+                script.contains(&format!("#SBATCH {directive}\n")),
+                "{name} {directive}: {script}"
+            );
         }
     }
     let count = fs::read_dir(profiles).unwrap().count();
@@ -211,16 +257,27 @@ fn slurm_takes_the_jobs_of_the_example_profiles() {
     jobs.submit(&[]);
     jobs.wait();
     jobs.assert_complete();
-    assert!(jobs.runs().iter().all(|run| run.gpus.is_empty() && run.arguments.starts_with("--engine cpu ")));
+    assert!(
+        jobs.runs()
+            .iter()
+            .all(|run| run.gpus.is_empty() && run.arguments.starts_with("--engine cpu "))
+    );
 }
 
 #[test]
 fn the_size_is_told_with_what_the_nodes_say_to_it() {
     let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
     let jobs = Jobs::new("size", "scan", 1);
-    let said = jobs.emit(&["--gres", "gpu:1", "--ai-engines-per-worker", "8", "--cores-per-worker", "4"]);
-    assert!(said.contains("4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"), "{said}");
-    assert!(said.contains("a node has 8: such a job never starts; try --cores-per-worker 1"), "{said}");
+    let said =
+        jobs.emit(&["--gres", "gpu:1", "--ai-engines-per-worker", "8", "--cores-per-worker", "4"]);
+    assert!(
+        said.contains("4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"),
+        "{said}"
+    );
+    assert!(
+        said.contains("a node has 8: such a job never starts; try --cores-per-worker 1"),
+        "{said}"
+    );
     let said = jobs.emit(&["--gres", "gpu:1", "--ai-engines-per-worker", "3"]);
     assert!(said.contains("more than half of a node's 8 logical CPUs"), "{said}");
     assert!(

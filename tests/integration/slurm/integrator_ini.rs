@@ -1,4 +1,5 @@
-//! The configuration of ESRF's integrator, run as a whole by one line: what slurm-emit prints, into bash.
+//! The configuration of ESRF's integrator, run as a whole by one line: what slurm-emit prints, into
+//! bash.
 
 use std::fs;
 
@@ -14,7 +15,8 @@ fn one_line_runs_a_whole_configuration() {
     let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
     let top = shared_directory().join("integrator ini");
     let detector = Detector::named("pilatus-100k").unwrap();
-    let options = Options { scans: 3, frames: 10, detector, dtype: detector.dtype, ..Options::default() };
+    let options =
+        Options { scans: 3, frames: 10, detector, dtype: detector.dtype, ..Options::default() };
     let data = sample::write(&top, &options).unwrap();
     let ini = top.join("id15.ini");
     let text = format!(
@@ -28,9 +30,13 @@ fn one_line_runs_a_whole_configuration() {
     );
     fs::write(&ini, text).unwrap();
 
-    // As a user has it: slurm-emit --integrator-ini id15.ini --dir jobs --submit --print-pipe | bash
+    // As a user has it: slurm-emit --integrator-ini id15.ini --dir jobs --submit --print-pipe |
+    // bash
     let mut shell = cluster.command("bash");
-    shell.args(["-c", "set -o pipefail; \"$0\" --integrator-ini id15.ini --dir jobs --submit --print-pipe | bash"]);
+    shell.args([
+        "-c",
+        "set -o pipefail; \"$0\" --integrator-ini id15.ini --dir jobs --submit --print-pipe | bash",
+    ]);
     output_of(shell.arg(program("slurm-emit")).current_dir(&top));
     output_of(cluster.command(top.join("jobs/submit")).arg("--wait"));
 
@@ -45,7 +51,9 @@ fn one_line_runs_a_whole_configuration() {
 
     // The same by the filters alone.
     let out = top.join("by the pipe");
-    let found = run("scan-find", &[data.master.to_str().unwrap(), "--entry=1.1", "--entry=3.1"], "").assert_success();
+    let found =
+        run("scan-find", &[data.master.to_str().unwrap(), "--entry=1.1", "--entry=3.1"], "")
+            .assert_success();
     let recipe = ["--recipe", ini.to_str().unwrap(), "--out", out.to_str().unwrap()];
     let tasks = run("plan-split", &recipe, &found.stdout).assert_success().stdout;
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;

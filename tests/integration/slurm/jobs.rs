@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use super::cluster::{Cluster, output_of, shared_directory, wait_until};
-use super::dataset::{Digests, SharedDataset, make_program_directory, parse_digests, read_record_files, records, text};
+use super::dataset::{
+    Digests, SharedDataset, make_program_directory, parse_digests, read_record_files, records, text,
+};
 use crate::support::{capture, program};
 
 /// Flags for jobs of two engines with two threads each. A node has room for two such jobs.
@@ -39,12 +41,18 @@ pub struct Run {
 }
 
 impl Jobs {
-    /// Creates a plan of the first scans, split as `plan-split --by` does. `name` names its results and notes; the
-    /// directory of scripts has an awkward name.
+    /// Creates a plan of the first scans, split as `plan-split --by` does. `name` names its results
+    /// and notes; the directory of scripts has an awkward name.
     pub fn new(name: &str, by: &str, scans: usize) -> Self {
         fs::create_dir(shared_directory().join(name)).unwrap();
         let dir = shared_directory().join(name).join("it's 50%a \"of\" $HOME `id`; # \u{e9}");
-        Self { dir, plan: SharedDataset::get().plan(name, by, scans), name: name.to_owned(), by: by.to_owned(), scans }
+        Self {
+            dir,
+            plan: SharedDataset::get().plan(name, by, scans),
+            name: name.to_owned(),
+            by: by.to_owned(),
+            scans,
+        }
     }
 
     /// Creates a plan as [`Jobs::new`] does, with a directory whose name SLURM would refuse.
@@ -56,7 +64,13 @@ impl Jobs {
     /// Runs slurm-emit on the plan.
     pub fn try_emit(&self, flags: &[&str]) -> Output {
         let mut command = self.command(program("slurm-emit"));
-        command.arg("--dir").arg(&self.dir).arg("--bin").arg(make_program_directory("bin")).args(SIZE).args(flags);
+        command
+            .arg("--dir")
+            .arg(&self.dir)
+            .arg("--bin")
+            .arg(make_program_directory("bin"))
+            .args(SIZE)
+            .args(flags);
         capture(command, &self.plan)
     }
 
@@ -73,13 +87,16 @@ impl Jobs {
         let bytes: u64 = records(&self.plan).map(|task| task["bytes"].as_u64().unwrap()).sum();
         let rate = bytes.div_ceil(count) / 60 + 1;
         // One worker per batch, because all workers share the first scan.
-        ["--batch-minutes", "1", "--rate", &rate.to_string(), "--n-workers", &count.to_string()].map(str::to_owned)
+        ["--batch-minutes", "1", "--rate", &rate.to_string(), "--n-workers", &count.to_string()]
+            .map(str::to_owned)
     }
 
     /// Returns a command with the cluster, if there is one, and the notes in its environment.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Cluster.command(program);
-        command.env("NOTES", shared_directory().join(&self.name)).env_remove("CUDA_VISIBLE_DEVICES");
+        command
+            .env("NOTES", shared_directory().join(&self.name))
+            .env_remove("CUDA_VISIBLE_DEVICES");
         command
     }
 
@@ -114,7 +131,8 @@ impl Jobs {
     /// Returns the logs of all drivers of dask that ran as jobs.
     pub fn driver_log(&self) -> String {
         let logs = fs::read_dir(self.dir.join("logs")).unwrap().map(|entry| entry.unwrap().path());
-        let is_drivers = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("driver_");
+        let is_drivers =
+            |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("driver_");
         logs.filter(is_drivers).map(|path| fs::read_to_string(path).unwrap()).collect()
     }
 
@@ -140,7 +158,8 @@ impl Jobs {
     /// Returns the ids of the tasks that are done as a whole, by the result records.
     pub fn done(&self) -> BTreeSet<String> {
         let lines = read_record_files(&self.dir.join("results"));
-        let is_done = |record: &Value| record["skipped"] == true || record["done"] == record["range"];
+        let is_done =
+            |record: &Value| record["skipped"] == true || record["done"] == record["range"];
         records(&lines)
             .filter(|record| record["type"] == "result" && is_done(record))
             .map(|one| text(&one["id"]))
@@ -154,7 +173,8 @@ impl Jobs {
 
     /// Returns all starts of ai-integrate.
     pub fn runs(&self) -> Vec<Run> {
-        let runs = fs::read_to_string(shared_directory().join(&self.name).join("runs")).unwrap_or_default();
+        let runs = fs::read_to_string(shared_directory().join(&self.name).join("runs"))
+            .unwrap_or_default();
         runs.lines().map(run).collect()
     }
 
@@ -164,11 +184,13 @@ impl Jobs {
         let is_ours = |process: &Path| {
             let of = |file: &str| fs::read(process.join(file)).unwrap_or_default();
             let environment = of("environ");
-            of("comm") == b"real\n" && environment.split(|&byte| byte == 0).any(|one| one == notes.as_bytes())
+            of("comm") == b"real\n"
+                && environment.split(|&byte| byte == 0).any(|one| one == notes.as_bytes())
         };
         let catches = |process: PathBuf| {
             let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+            let caught =
+                status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
             // USR1 is number 10, and bit 9
             u64::from_str_radix(caught.trim(), 16).unwrap() >> 9 & 1 == 1
         };
@@ -179,7 +201,10 @@ impl Jobs {
     /// Returns the hosts that the result records name.
     pub fn hosts(&self) -> BTreeSet<String> {
         let lines = read_record_files(&self.dir.join("results"));
-        records(&lines).filter(|record| record["type"] == "result").map(|record| text(&record["host"])).collect()
+        records(&lines)
+            .filter(|record| record["type"] == "result")
+            .map(|record| text(&record["host"]))
+            .collect()
     }
 
     /// Returns the digests of complete scans from the closing gather; empty if it has not run.
@@ -200,15 +225,23 @@ impl Jobs {
     /// Removes all patterns. Results, logs and summaries of the jobs still list them.
     pub fn lose_patterns(&self) {
         fs::remove_dir_all(SharedDataset::get().out(&self.name)).unwrap();
-        assert_eq!(SharedDataset::get().plan(&self.name, &self.by, self.scans), self.plan, "and the recipe is back");
+        assert_eq!(
+            SharedDataset::get().plan(&self.name, &self.by, self.scans),
+            self.plan,
+            "and the recipe is back"
+        );
     }
 
-    /// Asserts that the patterns of all scans are those of a plain pipe; there may be merged ones beside them.
+    /// Asserts that the patterns of all scans are those of a plain pipe; there may be merged ones
+    /// beside them.
     #[track_caller]
     pub fn assert_complete_beside_merged(&self) {
         let expected = SharedDataset::get().piped(self.scans);
         let summary = self.summary();
-        assert!(expected.iter().all(|(scan, digest)| summary.get(scan) == Some(digest)), "{summary:?}");
+        assert!(
+            expected.iter().all(|(scan, digest)| summary.get(scan) == Some(digest)),
+            "{summary:?}"
+        );
     }
 
     /// Asserts that the patterns are those of a plain pipe.

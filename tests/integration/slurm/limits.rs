@@ -33,12 +33,19 @@ fn an_element_that_is_killed_at_its_walltime_is_cut_smaller() {
 
     // its one task is cut between frames
     let told = jobs.call("resubmit");
-    assert!(told.contains("batches/02: 2 batches of up to ") && told.contains("2 batches in 2 elements"), "{told}");
+    assert!(
+        told.contains("batches/02: 2 batches of up to ")
+            && told.contains("2 batches in 2 elements"),
+        "{told}"
+    );
     let again = read_record_files(&jobs.dir.join("batches/02"));
     let mut ranges: Vec<_> = records(&again).map(|task| task["range"].to_string()).collect();
     ranges.sort();
     assert_eq!(ranges, ["[[0,12]]", "[[12,24]]"]);
-    assert!(records(&again).all(|task| task["id"] == jobs.tasks()[0].as_str()), "the plan's own id");
+    assert!(
+        records(&again).all(|task| task["id"] == jobs.tasks()[0].as_str()),
+        "the plan's own id"
+    );
     jobs.wait();
     jobs.assert_complete();
     assert_eq!(jobs.runs().len(), 3);
@@ -56,7 +63,10 @@ fn a_killed_integrator_leaves_the_rest_and_what_is_missing_is_resubmitted_in_sma
     assert!(String::from_utf8_lossy(&refused.stderr).contains("waiting or running"), "{refused:?}");
     jobs.wait();
     let done = jobs.done();
-    assert!(tasks[4..].iter().all(|task| done.contains(task)) && !done.contains(&tasks[1]), "{done:?}");
+    assert!(
+        tasks[4..].iter().all(|task| done.contains(task)) && !done.contains(&tasks[1]),
+        "{done:?}"
+    );
     assert!(jobs.log(0).contains("ai-integrate ended with status 137"), "{}", jobs.log(0));
     assert!(jobs.is_gathered() && jobs.summary().is_empty());
     let before = jobs.runs().len();
@@ -64,11 +74,16 @@ fn a_killed_integrator_leaves_the_rest_and_what_is_missing_is_resubmitted_in_sma
     let told = jobs.call("resubmit");
     // what was killed may have been for its memory
     assert!(
-        told.contains("batches/02: ") && told.contains(" batches of up to ") && told.contains("--mem=600M"),
+        told.contains("batches/02: ")
+            && told.contains(" batches of up to ")
+            && told.contains("--mem=600M"),
         "{told}"
     );
     let again = read_record_files(&jobs.dir.join("batches/02"));
-    assert!(tasks[4..].iter().all(|task| !again.contains(task.as_str())), "what is done is not done again");
+    assert!(
+        tasks[4..].iter().all(|task| !again.contains(task.as_str())),
+        "what is done is not done again"
+    );
     jobs.wait();
     jobs.assert_complete();
     // three tasks or four, two a batch
@@ -102,10 +117,15 @@ fn where_a_user_may_submit_few_jobs_the_array_is_smaller_and_leaves_one_to_gathe
     let jobs = Jobs::new("few", "frames=6", 3);
     jobs.emit(&["--batch-minutes", "0", "--partition", "few", "--check"]);
     // Jobs of others count, too.
-    let other =
-        cluster.ask("sbatch", &["--parsable", "--hold", "--partition=few", "--output=/dev/null", "--wrap=true"]);
+    let other = cluster.ask(
+        "sbatch",
+        &["--parsable", "--hold", "--partition=few", "--output=/dev/null", "--wrap=true"],
+    );
     let told = jobs.submit(&[("SLOW", "0.2")]);
-    assert!(told.contains("12 batches in 2 elements") && told.contains("gather of all results"), "{told}");
+    assert!(
+        told.contains("12 batches in 2 elements") && told.contains("gather of all results"),
+        "{told}"
+    );
     assert!(told.contains("SLURM takes no more jobs of this user now"), "{told}");
     cluster.ask("scancel", &[other.trim()]);
     jobs.wait();
@@ -113,17 +133,30 @@ fn where_a_user_may_submit_few_jobs_the_array_is_smaller_and_leaves_one_to_gathe
     assert_eq!(jobs.runs().len(), 12);
 
     // No job is left for the array: nothing stays behind, and what SLURM says is told.
-    let none_left = ["--hold", "--partition=few", "--output=/dev/null", "--array=0-3", "--wrap=true", "--parsable"];
+    let none_left = [
+        "--hold",
+        "--partition=few",
+        "--output=/dev/null",
+        "--array=0-3",
+        "--wrap=true",
+        "--parsable",
+    ];
     let others = cluster.ask("sbatch", &none_left);
     jobs.lose_patterns();
     let output = jobs.script("submit").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("QOSMaxSubmitJobPerUserLimit"), "{said}");
+    assert!(
+        output.status.code() == Some(2) && said.contains("QOSMaxSubmitJobPerUserLimit"),
+        "{said}"
+    );
     assert!(jobs.queued("all").is_empty());
     cluster.ask("scancel", &[&format!("{}_3", others.trim())]);
     let output = jobs.script("submit").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("sbatch refused job.sbatch"), "{said}");
+    assert!(
+        output.status.code() == Some(2) && said.contains("sbatch refused job.sbatch"),
+        "{said}"
+    );
     assert!(jobs.queued("all").is_empty(), "a gather without an array is of no use");
     cluster.ask("scancel", &[others.trim()]);
 }

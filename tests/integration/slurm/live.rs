@@ -1,4 +1,5 @@
-//! A scan that is integrated on a real SLURM while it is measured: `slurm-emit --append` submits batches as they come.
+//! A scan that is integrated on a real SLURM while it is measured: `slurm-emit --append` submits
+//! batches as they come.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +23,18 @@ fn write_scan(python: &Path, raw: &Path, arguments: &[&str]) -> Child {
 /// Scan to digest of its patterns, as a plain pipe makes them of all that is there.
 fn piped(raw: &Path, plan: &[&str], out: &Path) -> BTreeMap<String, String> {
     let found = run("scan-find", &[raw], "").assert_success().stdout;
-    let tasks = run("plan-split", &[plan, &[out.to_str().unwrap()]].concat(), &found).assert_success().stdout;
+    let tasks = run("plan-split", &[plan, &[out.to_str().unwrap()]].concat(), &found)
+        .assert_success()
+        .stdout;
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     parse_digests(&run("gather", NO_ARGUMENTS, &results).assert_success().stdout)
 }
 
 #[test]
 fn a_scan_is_integrated_while_it_is_measured_and_a_plan_grows_in_its_directory() {
-    let (Some(cluster), Some(python), Ok(_nodes)) = (Cluster::get(), python(), NODES.read()) else { return };
+    let (Some(cluster), Some(python), Ok(_nodes)) = (Cluster::get(), python(), NODES.read()) else {
+        return;
+    };
     let top = shared_directory().join("live");
     let [raw, jobs, poni] = ["raw", "the jobs", "live.poni"].map(|name| top.join(name));
     fs::create_dir_all(&raw).unwrap();
@@ -45,7 +50,10 @@ fn a_scan_is_integrated_while_it_is_measured_and_a_plan_grows_in_its_directory()
              \"$2\" --append --submit --dir 'the jobs' --n-workers {WORKERS} --ai-engines-per-worker 1 \
              --cores-per-worker 1 --partition main --batch-minutes 0"
         );
-        shell.args(["-c", &script]).args(["scan-find", "plan-split", "slurm-emit"].map(program)).current_dir(&top);
+        shell
+            .args(["-c", &script])
+            .args(["scan-find", "plan-split", "slurm-emit"].map(program))
+            .current_dir(&top);
         shell.stdout(Stdio::piped()).stderr(Stdio::piped());
         shell
     };
@@ -57,11 +65,17 @@ fn a_scan_is_integrated_while_it_is_measured_and_a_plan_grows_in_its_directory()
             return 0;
         }
         let states = "--states=PENDING,RUNNING";
-        let queue = cluster.ask("squeue", &["--noheader", "--array", states, "--format=%K", "--jobs", &ids.join(",")]);
+        let queue = cluster.ask(
+            "squeue",
+            &["--noheader", "--array", states, "--format=%K", "--jobs", &ids.join(",")],
+        );
         queue.lines().filter(|line| line.trim() != "N/A").count()
     };
-    let count_results =
-        || records(&read_record_files(&jobs.join("results"))).filter(|one| one["type"] == "result").count();
+    let count_results = || {
+        records(&read_record_files(&jobs.join("results")))
+            .filter(|one| one["type"] == "result")
+            .count()
+    };
 
     let mut live = pipe("--follow=1 --until-idle 4s").spawn().unwrap();
     let files = ["--files", "9", "--frames", "4", "--pause", "1"];
@@ -88,7 +102,12 @@ fn a_scan_is_integrated_while_it_is_measured_and_a_plan_grows_in_its_directory()
 
     // A second scan, as a plan that is complete: only its tasks are integrated.
     let done = count_results();
-    assert!(write_scan(&python, &raw, &["second", "--files", "3", "--frames", "4"]).wait().unwrap().success());
+    assert!(
+        write_scan(&python, &raw, &["second", "--files", "3", "--frames", "4"])
+            .wait()
+            .unwrap()
+            .success()
+    );
     let said = String::from_utf8(output_of_both(&mut pipe("")).stderr).unwrap();
     assert!(said.contains(" added to the jobs, which has "), "{said}");
     output_of(cluster.command(jobs.join("submit")).arg("--wait"));

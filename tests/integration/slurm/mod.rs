@@ -1,7 +1,9 @@
-//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, GNU parallel, make and plain Linux.
+//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, GNU parallel, make and
+//! plain Linux.
 //!
-//! One property above all: whatever engine runs the plan, and whatever happens to it, the patterns have the bytes of a
-//! plain pipe's. The cluster and the dataset are made once; where a test needs time, tasks come slowly to ai-integrate.
+//! One property above all: whatever engine runs the plan, and whatever happens to it, the patterns
+//! have the bytes of a plain pipe's. The cluster and the dataset are made once; where a test needs
+//! time, tasks come slowly to ai-integrate.
 
 mod array;
 mod cluster;

@@ -12,12 +12,14 @@ use records::{Fail, Record, Seconds, TaskResult};
 use super::task;
 use crate::support::{capture, program, python_with, read_files_below};
 
-const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
+const FOR_SLURM: [&str; 7] =
+    ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 
 /// Returns the values of `--target`.
 fn targets() -> Vec<String> {
     let command = slurm_emit::command();
-    let target = command.get_arguments().find(|argument| argument.get_long() == Some("target")).unwrap();
+    let target =
+        command.get_arguments().find(|argument| argument.get_long() == Some("target")).unwrap();
     target.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }
 
@@ -34,10 +36,20 @@ pub fn read_stderr(output: &Output) -> String {
 #[test]
 fn scripts_are_clean_whatever_the_names() {
     let top = tempfile::tempdir().unwrap();
-    let names: [&[u8]; 5] = [b"plain", b"two words", b"it's \"50%\" $HOME `id` #", b"-n;&|<>*?[~]", b"caf\xe9"];
+    let names: [&[u8]; 5] =
+        [b"plain", b"two words", b"it's \"50%\" $HOME `id` #", b"-n;&|<>*?[~]", b"caf\xe9"];
     let flags = [
         vec![],
-        vec!["--partition", "gpu", "--mem", "100GB", "--account", "it's mine", "--qos", "long; rm -rf /"],
+        vec![
+            "--partition",
+            "gpu",
+            "--mem",
+            "100GB",
+            "--account",
+            "it's mine",
+            "--qos",
+            "long; rm -rf /",
+        ],
         vec![
             "--setup",
             "module load 'cuda'",
@@ -49,7 +61,15 @@ fn scripts_are_clean_whatever_the_names() {
             "--job-name",
             "# x",
         ],
-        vec!["--gpus-per-task", "2", "--mem-per-gpu", "10G", "--max-array-size", "5", "--directive=--comment=\"a b\""],
+        vec![
+            "--gpus-per-task",
+            "2",
+            "--mem-per-gpu",
+            "10G",
+            "--max-array-size",
+            "5",
+            "--directive=--comment=\"a b\"",
+        ],
     ];
     for (name, flags) in names.into_iter().zip(flags.iter().cycle()) {
         let dir = top.path().join(OsStr::from_bytes(name));
@@ -67,17 +87,33 @@ fn scripts_of_every_target_are_clean_whatever_the_names() {
     let top = tempfile::tempdir().unwrap();
     for target in targets() {
         // Without --partition local, some targets have #SBATCH lines, which can't hold all names.
-        let names = [("it's \"50%\" $HOME `id` # {x}", "gpu"), ("it's \"50%\" $HOME `id` # {x}\n\u{e9}", "local")];
+        let names = [
+            ("it's \"50%\" $HOME `id` # {x}", "gpu"),
+            ("it's \"50%\" $HOME `id` # {x}\n\u{e9}", "local"),
+        ];
         for ((name, partition), more) in names.into_iter().zip([&[][..], &["--allow-missing"]]) {
             let dir = top.path().join(format!("{name} {target}"));
             let flags = ["--target", &target, "--partition", partition, "--python", "/a b/python"];
-            let output = emit(&dir, &[&flags[..], &["--setup", "module load 'x'"], more].concat(), &task::line(1));
+            let output = emit(
+                &dir,
+                &[&flags[..], &["--setup", "module load 'x'"], more].concat(),
+                &task::line(1),
+            );
             assert!(output.status.success(), "{}", read_stderr(&output));
             let (bash, python) = scripts_by_language(&dir);
-            assert!(["submit", "status", "cancel", "resubmit"].iter().all(|name| bash.iter().any(|one| one == name)));
+            assert!(
+                ["submit", "status", "cancel", "resubmit"]
+                    .iter()
+                    .all(|name| bash.iter().any(|one| one == name))
+            );
             assert_clean(&dir, &bash.iter().map(String::as_str).collect::<Vec<_>>());
             let parse = "import ast, sys; [ast.parse(open(name).read()) for name in sys.argv[1:]]";
-            let parsed = Command::new("python3").args(["-c", parse]).args(&python).current_dir(&dir).output().unwrap();
+            let parsed = Command::new("python3")
+                .args(["-c", parse])
+                .args(&python)
+                .current_dir(&dir)
+                .output()
+                .unwrap();
             assert!(parsed.status.success(), "{}", read_stderr(&parsed));
         }
     }
@@ -85,7 +121,8 @@ fn scripts_of_every_target_are_clean_whatever_the_names() {
 
 /// Returns the names of the scripts of bash in a directory, and of those of Python.
 fn scripts_by_language(dir: &Path) -> (Vec<String>, Vec<String>) {
-    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let (mut bash, mut python) = (Vec::new(), Vec::new());
     for name in names {
         if name.ends_with(".py") {
@@ -101,8 +138,12 @@ fn scripts_by_language(dir: &Path) -> (Vec<String>, Vec<String>) {
 
 fn assert_clean(dir: &Path, scripts: &[&str]) {
     // SC2016 asks whether a `$` in single quotes is meant: in a name it is
-    let checked =
-        Command::new("shellcheck").args(["-x", "-e", "SC2016"]).args(scripts).current_dir(dir).output().unwrap();
+    let checked = Command::new("shellcheck")
+        .args(["-x", "-e", "SC2016"])
+        .args(scripts)
+        .current_dir(dir)
+        .output()
+        .unwrap();
     assert!(checked.status.success(), "{dir:?}: {}", String::from_utf8_lossy(&checked.stdout));
 }
 
@@ -135,8 +176,9 @@ fn equal_input_gives_equal_bytes() {
     assert!(emit(&dir, &flags, &lines).status.success());
     assert_eq!(read_files_below(&dir), first);
 
-    let batches: String =
-        (0..40).map_while(|n| fs::read_to_string(dir.join(format!("batches/01/{n:06}.jsonl"))).ok()).collect();
+    let batches: String = (0..40)
+        .map_while(|n| fs::read_to_string(dir.join(format!("batches/01/{n:06}.jsonl"))).ok())
+        .collect();
     assert_eq!(batches, lines, "the batches are the plan in its order");
     assert_eq!(fs::read_to_string(dir.join("plan.jsonl")).unwrap(), lines);
 }
@@ -144,12 +186,23 @@ fn equal_input_gives_equal_bytes() {
 #[test]
 fn the_directives_are_those_that_were_asked_for() {
     let top = tempfile::tempdir().unwrap();
-    let flags =
-        ["--partition", "gpu", "--n-workers", "3", "--time", "2:00:00", "--mem", "100GB", "--batch-minutes", "0"];
+    let flags = [
+        "--partition",
+        "gpu",
+        "--n-workers",
+        "3",
+        "--time",
+        "2:00:00",
+        "--mem",
+        "100GB",
+        "--batch-minutes",
+        "0",
+    ];
     let lines = task::lines(6);
     let output = emit(top.path(), &flags, &lines);
     assert!(
-        read_stderr(&output).contains("3 jobs x 8 engines x 4 threads = 24 engines, 96 CPUs, 3 GPUs"),
+        read_stderr(&output)
+            .contains("3 jobs x 8 engines x 4 threads = 24 engines, 96 CPUs, 3 GPUs"),
         "{}",
         read_stderr(&output)
     );
@@ -170,11 +223,15 @@ fn the_directives_are_those_that_were_asked_for() {
     }
     assert!(script.contains("srun=(-n 1 -c 32)\n"), "{script}");
 
-    let flags = [&flags[..], &["--gres", "none", "--skip-directive", "mem", "--skip-directive", "--time"]].concat();
+    let flags =
+        [&flags[..], &["--gres", "none", "--skip-directive", "mem", "--skip-directive", "--time"]]
+            .concat();
     assert!(emit(top.path(), &flags, &lines).status.success());
     let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
     assert!(
-        !["--gres", "--mem", "--time"].iter().any(|option| script.contains(&format!("#SBATCH {option}"))),
+        !["--gres", "--mem", "--time"]
+            .iter()
+            .any(|option| script.contains(&format!("#SBATCH {option}"))),
         "{script}"
     );
 }
@@ -185,7 +242,10 @@ fn explain_shows_the_same_directives_and_writes_nothing() {
     let dir = top.path().join("jobs");
     let output = emit(&dir, &["--explain", "--mem", "16GB"], &task::line(1));
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")), "{table}");
+    assert!(
+        table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")),
+        "{table}"
+    );
     assert!(table.lines().any(|line| line.contains("--engines 8")), "{table}");
     assert!(!dir.exists());
 }
@@ -196,13 +256,14 @@ fn earlier_results_tell_the_rate_and_the_plan_the_time() {
     let results = top.path().join("results.jsonl");
     let seconds = Seconds { wall: 4.0, ..Seconds::default() };
     let Ok(Record::Task(task)) = Record::parse(task::line(0).trim_end()) else { panic!("a task") };
-    let result = TaskResult { task: *task, read_bytes: 1_000_000, seconds, ..TaskResult::default() };
+    let result =
+        TaskResult { task: *task, read_bytes: 1_000_000, seconds, ..TaskResult::default() };
     fs::write(&results, Record::from(result).to_line() + "\n").unwrap();
     let flags = ["--explain", "--time", "auto", "--rate-from", results.to_str().unwrap()];
     let output = emit(&top.path().join("jobs"), &flags, &task::lines(600));
     let table = String::from_utf8_lossy(&output.stdout);
-    // eight engines of a quarter of a megabyte a second; batches of a minute, for they are 75 s of each job: twice that
-    // and five minutes, in steps of five
+    // eight engines of a quarter of a megabyte a second; batches of a minute, for they are 75 s of
+    // each job: twice that and five minutes, in steps of five
     assert!(table.contains("10 minutes at 2 MB/s per job"), "{table} {}", read_stderr(&output));
     assert!(table.contains("#SBATCH --time=00:10:00"), "{table}");
 }
@@ -211,15 +272,40 @@ fn earlier_results_tell_the_rate_and_the_plan_the_time() {
 fn devices_are_handed_on_by_every_engine() {
     let top = tempfile::tempdir().unwrap();
     for (target, script, expected) in [
-        ("slurm", "job.sbatch", "ai_integrate=(--engine opencl --device slot,a100 --engines 8 --threads 4)"),
+        (
+            "slurm",
+            "job.sbatch",
+            "ai_integrate=(--engine opencl --device slot,a100 --engines 8 --threads 4)",
+        ),
         ("local", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
         ("parallel", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
-        ("make", "Makefile", "ai-integrate --engine opencl --device slot,a100 --engines 1 --threads $(THREADS) <"),
-        ("dask", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
-        ("ray", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
+        (
+            "make",
+            "Makefile",
+            "ai-integrate --engine opencl --device slot,a100 --engines 1 --threads $(THREADS) <",
+        ),
+        (
+            "dask",
+            "plan.py",
+            r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#,
+        ),
+        (
+            "ray",
+            "plan.py",
+            r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#,
+        ),
     ] {
         let dir = top.path().join(target);
-        let flags = ["--target", target, "--engine", "opencl", "--device", "slot,a100", "--node-cpus", "32"];
+        let flags = [
+            "--target",
+            target,
+            "--engine",
+            "opencl",
+            "--device",
+            "slot,a100",
+            "--node-cpus",
+            "32",
+        ];
         assert!(emit(&dir, &flags, &task::line(1)).status.success(), "{target}");
         let text = fs::read_to_string(dir.join(script)).unwrap();
         assert!(text.contains(expected), "{target}: {text}");
@@ -263,7 +349,16 @@ fn processes_of_a_machine_have_slots_of_their_own() {
     }
     for flags in cases {
         let dir = top.path().join(format!("it's {}", flags[1]));
-        let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--batch-minutes", "0", "--device", "slot"];
+        let size = [
+            "--n-workers",
+            "2",
+            "--ai-engines-per-worker",
+            "1",
+            "--batch-minutes",
+            "0",
+            "--device",
+            "slot",
+        ];
         let flags = [&flags[..], &size, &["--bin", bin.to_str().unwrap()]].concat();
         assert!(emit(&dir, &flags, &task::lines(2)).status.success(), "{flags:?}");
         let notes = top.path().join(format!("notes {}", flags[1]));
@@ -280,7 +375,8 @@ fn processes_of_a_machine_have_slots_of_their_own() {
 #[test]
 fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
     let top = tempfile::tempdir().unwrap();
-    // What the scripts hold of it, each as often as it is said there; nothing where it was not asked for.
+    // What the scripts hold of it, each as often as it is said there; nothing where it was not
+    // asked for.
     for (target, expected) in [
         (
             "slurm",
@@ -300,7 +396,10 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
         ),
         (
             "parallel",
-            &[("worker", "ai_integrate=(--allow-missing)"), ("submit", "gather_arguments=(--allow-missing)\n")],
+            &[
+                ("worker", "ai_integrate=(--allow-missing)"),
+                ("submit", "gather_arguments=(--allow-missing)\n"),
+            ],
         ),
         (
             "make",
@@ -312,9 +411,18 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
         ),
         (
             "dask",
-            &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)],
+            &[
+                ("plan.py", r#""4", "--allow-missing"]"#),
+                ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#),
+            ],
         ),
-        ("ray", &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)]),
+        (
+            "ray",
+            &[
+                ("plan.py", r#""4", "--allow-missing"]"#),
+                ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#),
+            ],
+        ),
     ] {
         for asked in [true, false] {
             let dir = top.path().join(format!("{target}{asked}"));
@@ -329,13 +437,21 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
                 assert!(
                     read_files_below(&dir)
                         .iter()
-                        .all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("--allow-missing"))
+                        .all(|(_, bytes)| !String::from_utf8_lossy(bytes)
+                            .contains("--allow-missing"))
                 );
             }
         }
-        let explained =
-            emit(&top.path().join("explain"), &["--target", target, "--explain", "--allow-missing"], &task::line(1));
-        assert!(String::from_utf8_lossy(&explained.stdout).contains("frames without data are no failure"), "{target}");
+        let explained = emit(
+            &top.path().join("explain"),
+            &["--target", target, "--explain", "--allow-missing"],
+            &task::line(1),
+        );
+        assert!(
+            String::from_utf8_lossy(&explained.stdout)
+                .contains("frames without data are no failure"),
+            "{target}"
+        );
     }
 }
 
@@ -350,14 +466,20 @@ fn without_slurm_scripts_say_which_command_is_missing_and_what_to_do() {
     let top = tempfile::tempdir().unwrap();
     let programs = top.path().join("programs");
     fs::create_dir(&programs).unwrap();
-    for name in ["bash", "awk", "find", "wc", "mkdir", "flock", "sort", "id", "cut", "paste", "grep", "date"] {
+    for name in [
+        "bash", "awk", "find", "wc", "mkdir", "flock", "sort", "id", "cut", "paste", "grep", "date",
+    ] {
         let found = Command::new("which").arg(name).output().unwrap();
         let path = String::from_utf8(found.stdout).unwrap();
         std::os::unix::fs::symlink(path.trim_end(), programs.join(name)).unwrap();
     }
-    for (target, script) in [("slurm", "submit"), ("slurm", "resubmit"), ("dask", "submit"), ("ray", "submit")] {
+    for (target, script) in
+        [("slurm", "submit"), ("slurm", "resubmit"), ("dask", "submit"), ("ray", "submit")]
+    {
         let dir = top.path().join(target);
-        assert!(emit(&dir, &["--target", target, "--node-cpus", "64"], &task::line(1)).status.success());
+        assert!(
+            emit(&dir, &["--target", target, "--node-cpus", "64"], &task::line(1)).status.success()
+        );
         if script == "resubmit" {
             fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
         }
@@ -379,10 +501,14 @@ fn on_a_single_machine_all_engines_together_have_as_many_threads_as_there_are_cp
         &bin.join("gather"),
         "case \" $* \" in *' --missing '*) cat plan.jsonl ;; *) cat > /dev/null ;; esac\n",
     );
-    write_program(&bin.join("ai-integrate"), "cat > /dev/null\nprintf '%s\\n' \"$*\" >> \"$NOTES\"\n");
+    write_program(
+        &bin.join("ai-integrate"),
+        "cat > /dev/null\nprintf '%s\\n' \"$*\" >> \"$NOTES\"\n",
+    );
     let all_cpus = std::thread::available_parallelism().unwrap().get();
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let allowed =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
     let first_cpu = allowed.split([',', '-']).next().unwrap();
     for target in ["local", "parallel", "make"] {
         let dir = top.path().join(target);
@@ -399,12 +525,17 @@ fn on_a_single_machine_all_engines_together_have_as_many_threads_as_there_are_cp
             }
             let _ = fs::remove_file(dir.join("joblog"));
             let output = submit.output().unwrap();
-            let runs = fs::read_to_string(&notes).unwrap_or_else(|_| panic!("{target}: {}", read_stderr(&output)));
+            let runs = fs::read_to_string(&notes)
+                .unwrap_or_else(|_| panic!("{target}: {}", read_stderr(&output)));
             assert_eq!(runs.lines().count(), 6, "{target}: {runs}");
             let number = |words: &str, flag: &str| -> usize {
                 words.split(' ').skip_while(|word| *word != flag).nth(1).unwrap().parse().unwrap()
             };
-            let threads = runs.lines().map(|run| number(run, "--engines") * number(run, "--threads")).max().unwrap();
+            let threads = runs
+                .lines()
+                .map(|run| number(run, "--engines") * number(run, "--threads"))
+                .max()
+                .unwrap();
             let jobs = if target == "make" { 4 * 8 } else { 4 };
             assert!(threads * jobs.min(cpus) <= cpus.max(1), "{target} on {cpus}: {runs}");
         }
@@ -416,10 +547,15 @@ fn what_slurm_can_not_write_a_log_to_is_refused() {
     let top = tempfile::tempdir().unwrap();
     for (name, expected) in [("two\nlines", "line break"), ("back\\slash", "backslash")] {
         let output = emit(&top.path().join(name), &[], &task::line(1));
-        assert!(output.status.code() == Some(2) && read_stderr(&output).contains(expected), "{}", read_stderr(&output));
+        assert!(
+            output.status.code() == Some(2) && read_stderr(&output).contains(expected),
+            "{}",
+            read_stderr(&output)
+        );
         assert!(!top.path().join(name).exists());
     }
-    let output = emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task::line(1));
+    let output =
+        emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task::line(1));
     assert!(
         output.status.code() == Some(2) && read_stderr(&output).contains("--drain-seconds 600"),
         "{}",
@@ -432,7 +568,10 @@ fn a_submitted_plan_is_not_overwritten_by_another() {
     let top = tempfile::tempdir().unwrap();
     let dir = top.path();
     assert!(emit(dir, &[], &task::line(1)).status.success());
-    assert!(emit(dir, &[], &(task::line(1) + &task::line(2))).status.success(), "it is not submitted yet");
+    assert!(
+        emit(dir, &[], &(task::line(1) + &task::line(2))).status.success(),
+        "it is not submitted yet"
+    );
     fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
     let before = read_files_below(dir);
     let output = emit(dir, &[], &task::line(3));
@@ -454,13 +593,26 @@ fn other_records_go_on_and_tasks_stay() {
     let output = emit(top.path(), &[], &(task::line(1) + &fail + &task::line(2) + &task::line(1)));
     assert_eq!(output.status.code(), Some(1), "what failed before is not in the plan");
     assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), fail);
-    assert!(read_stderr(&output).contains("1 task came more than once"), "{}", read_stderr(&output));
-    assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task::line(1) + &task::line(2));
-    // A saved plan of a scan that was followed has its tasks several times, each time with more frames.
-    let grown = task::line(1).replacen("\"type\":\"task\",", "\"type\":\"task\",\"grown\":true,", 1);
+    assert!(
+        read_stderr(&output).contains("1 task came more than once"),
+        "{}",
+        read_stderr(&output)
+    );
+    assert_eq!(
+        fs::read_to_string(top.path().join("plan.jsonl")).unwrap(),
+        task::line(1) + &task::line(2)
+    );
+    // A saved plan of a scan that was followed has its tasks several times, each time with more
+    // frames.
+    let grown =
+        task::line(1).replacen("\"type\":\"task\",", "\"type\":\"task\",\"grown\":true,", 1);
     let output = emit(&top.path().join("grown"), &[], &(task::line(1) + &task::line(2) + &grown));
     assert_eq!(output.status.code(), Some(2));
-    assert!(read_stderr(&output).contains("comes again with other content"), "{}", read_stderr(&output));
+    assert!(
+        read_stderr(&output).contains("comes again with other content"),
+        "{}",
+        read_stderr(&output)
+    );
     assert!(!top.path().join("grown").exists());
     let output = emit(&top.path().join("other"), &[], "{\n");
     assert_eq!(output.status.code(), Some(1));
@@ -487,13 +639,19 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
     let flags = ["--integrator-ini", &ini, "--profile", &profile, "--time", "00:10:00"];
     let output = emit(&dir, &flags, &task::line(1));
     assert!(
-        read_stderr(&output).contains("2 jobs x 6 engines x 2 threads = 12 engines, 24 CPUs, 2 GPUs"),
+        read_stderr(&output)
+            .contains("2 jobs x 6 engines x 2 threads = 12 engines, 24 CPUs, 2 GPUs"),
         "{}",
         read_stderr(&output)
     );
     let script = fs::read_to_string(dir.join("job.sbatch")).unwrap();
-    for directive in ["--partition=gpu,p9gpu", "--time=00:10:00", "--account=id31", "--mem-per-cpu=4G", "--gres=gpu:1"]
-    {
+    for directive in [
+        "--partition=gpu,p9gpu",
+        "--time=00:10:00",
+        "--account=id31",
+        "--mem-per-cpu=4G",
+        "--gres=gpu:1",
+    ] {
         assert!(script.contains(&format!("#SBATCH {directive}\n")), "{directive}\n{script}");
     }
     assert!(!script.contains("--mem="), "one kind of memory, the later one");
@@ -506,7 +664,11 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
     let wrong = file("wrong.toml", "n-workers = \"many\"\n");
     let output = emit(&top.path().join("wrong"), &["--profile", &wrong], &task::line(1));
     let said = read_stderr(&output);
-    assert!(output.status.code() == Some(2) && said.contains("invalid value 'many' for '--n-workers <W>'"), "{said}");
+    assert!(
+        output.status.code() == Some(2)
+            && said.contains("invalid value 'many' for '--n-workers <W>'"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
@@ -523,8 +685,17 @@ fn example_profiles_are_valid_and_that_of_esrf_knows_the_partitions_of_its_integ
     let ini = top.path().join("integrator.ini");
     fs::write(&ini, "[computations distribution]\npartition = any\n").unwrap();
     let esrf = profiles.join("esrf.toml");
-    let flags = ["--explain", "--integrator-ini", ini.to_str().unwrap(), "--profile", esrf.to_str().unwrap()];
+    let flags = [
+        "--explain",
+        "--integrator-ini",
+        ini.to_str().unwrap(),
+        "--profile",
+        esrf.to_str().unwrap(),
+    ];
     let output = emit(&top.path().join("jobs"), &flags, &task::line(1));
     let table = String::from_utf8_lossy(&output.stdout);
-    assert!(table.contains("#SBATCH --partition=gpu,p9gpu") && table.contains("#SBATCH --gres=gpu:1"), "{table}");
+    assert!(
+        table.contains("#SBATCH --partition=gpu,p9gpu") && table.contains("#SBATCH --gres=gpu:1"),
+        "{table}"
+    );
 }

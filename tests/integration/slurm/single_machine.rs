@@ -14,7 +14,9 @@ use crate::support::{capture, program};
 fn emit(target: &str, name: &str, flags: &[&str]) -> Jobs {
     let jobs = Jobs::new_without_slurm(name, "frames=8", 2);
     let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--cores-per-worker", "1"];
-    jobs.emit(&[&["--target", target, "--batch-minutes", "0", "--check"][..], &size, flags].concat());
+    jobs.emit(
+        &[&["--target", target, "--batch-minutes", "0", "--check"][..], &size, flags].concat(),
+    );
     jobs
 }
 
@@ -29,15 +31,21 @@ pub fn assert_runs_what_is_missing(target: &str, flags: &[&str]) {
     assert!(status.contains("5 of 6 done, 1 to do"), "{status}");
     jobs.call("resubmit");
     jobs.assert_complete();
-    assert!(jobs.runs().iter().all(|run| run.arguments == "--engines 1 --threads 1"), "{:?}", jobs.runs());
+    assert!(
+        jobs.runs().iter().all(|run| run.arguments == "--engines 1 --threads 1"),
+        "{:?}",
+        jobs.runs()
+    );
     let before = jobs.runs().len();
     jobs.call("submit");
     jobs.assert_complete();
     assert_eq!(jobs.runs().len(), before, "nothing is done again");
 
-    // whatever results, job logs and summaries say: patterns that are lost are made again, and no others
+    // whatever results, job logs and summaries say: patterns that are lost are made again, and no
+    // others
     let summary = fs::read_to_string(jobs.dir.join("summary.jsonl")).unwrap();
-    let lost = records(&summary).find_map(|record| record["final"].as_str().map(str::to_owned)).unwrap();
+    let lost =
+        records(&summary).find_map(|record| record["final"].as_str().map(str::to_owned)).unwrap();
     fs::remove_file(lost).unwrap();
     assert!(jobs.call("status").contains("3 of 6 done, 3 to do"));
     jobs.call("submit");
@@ -87,7 +95,8 @@ fn check_looks_for_what_the_engines_need() {
 #[test]
 fn make_puts_each_scan_together_when_its_tasks_are_done() {
     let jobs = emit("make", "make-scan", &[]);
-    let plan = records(&jobs.plan).map(|task| super::dataset::text(&task["scan"])).collect::<Vec<_>>();
+    let plan =
+        records(&jobs.plan).map(|task| super::dataset::text(&task["scan"])).collect::<Vec<_>>();
     let target = format!("summaries/{}.jsonl", plan[5]);
     let output = jobs.script("submit").args(["-j1", &target]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "the other scan is missing");
@@ -100,7 +109,8 @@ fn a_scan_of_more_tasks_than_a_command_line_holds_is_made() {
     let jobs = Jobs::new_without_slurm("make-many", "scan", 1);
     let task = jobs.plan.trim_end();
     let id = &jobs.tasks()[0];
-    let many: String = (0..5000).map(|index| task.replace(id, &format!("{index:016x}")) + "\n").collect();
+    let many: String =
+        (0..5000).map(|index| task.replace(id, &format!("{index:016x}")) + "\n").collect();
     let mut emit = jobs.command(program("slurm-emit"));
     emit.args(["--target", "make", "--dir"]).arg(&jobs.dir);
     assert!(capture(emit, &many).status.success());
@@ -129,8 +139,12 @@ fn workers_have_cpus_and_gpus_of_their_own() {
         jobs.runs().split_off(before)
     };
     let runs = with(Some("3,GPU-5c1d,MIG-7"), "1");
-    let of =
-        |gpu: &str| runs.iter().filter(|run| run.gpus == gpu).map(|run| run.cpu_set.clone()).collect::<HashSet<_>>();
+    let of = |gpu: &str| {
+        runs.iter()
+            .filter(|run| run.gpus == gpu)
+            .map(|run| run.cpu_set.clone())
+            .collect::<HashSet<_>>()
+    };
     let (first, second) = (of("3"), of("GPU-5c1d"));
     assert!(first.len() == 1 && second.len() == 1, "a worker keeps its GPU and its CPUs: {runs:?}");
     if cpus > 1 {
@@ -139,11 +153,17 @@ fn workers_have_cpus_and_gpus_of_their_own() {
     for (gpus, expected) in [("7", "7"), ("", ""), ("NoDevFiles", "NoDevFiles")] {
         jobs.lose_patterns();
         let runs = with(Some(gpus), "0");
-        assert!(runs.len() == 6 && runs.iter().all(|run| run.gpus == expected), "{gpus:?}: {runs:?}");
+        assert!(
+            runs.len() == 6 && runs.iter().all(|run| run.gpus == expected),
+            "{gpus:?}: {runs:?}"
+        );
     }
     let installed = Command::new("nvidia-smi").output().is_ok();
     jobs.lose_patterns();
-    assert!(with(None, "0").iter().all(|run| (run.gpus == "unset") != installed), "none to be found");
+    assert!(
+        with(None, "0").iter().all(|run| (run.gpus == "unset") != installed),
+        "none to be found"
+    );
     jobs.assert_complete();
 }
 
@@ -161,7 +181,10 @@ pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
     let mut child = submit.env("SLOW", "4").spawn().unwrap();
     wait_until("some is done", || jobs.done().len() >= 2);
     let other = jobs.script("submit").output().unwrap();
-    assert!(String::from_utf8_lossy(&other.stderr).contains("another submit is at work"), "{other:?}");
+    assert!(
+        String::from_utf8_lossy(&other.stderr).contains("another submit is at work"),
+        "{other:?}"
+    );
     jobs.call("cancel");
     assert_eq!(child.wait().unwrap().code(), Some(75), "{target}");
     let done = jobs.done().len();

@@ -17,7 +17,8 @@ fn recipe() -> &'static (RawPath, String) {
     RECIPE.get_or_init(|| {
         let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
         let recipe = Recipe::resolve(&Settings { geometry, ..Settings::default() }).unwrap();
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recipe.{}.toml", std::process::id()));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("recipe.{}.toml", std::process::id()));
         std::fs::write(&path, recipe.to_toml()).unwrap();
         (path.into(), recipe.digest())
     })
@@ -27,7 +28,15 @@ fn recipe() -> &'static (RawPath, String) {
 pub fn line(index: usize) -> String {
     let (scan, (recipe, recipe_digest)) = (format!("5ca{}", index / 3), recipe().clone());
     let acquisition = Acquisition { file: "/raw/master.h5".into(), ..Acquisition::default() };
-    let task = Task { id: id(index), scan, recipe, recipe_digest, bytes: 1_000_000, acquisition, ..Task::default() };
+    let task = Task {
+        id: id(index),
+        scan,
+        recipe,
+        recipe_digest,
+        bytes: 1_000_000,
+        acquisition,
+        ..Task::default()
+    };
     Record::from(Task { out: "/out".into(), ..task }).to_line() + "\n"
 }
 

@@ -1,4 +1,5 @@
-//! Questions to programs and files that stay unanswered: slurm-emit tells of them, and makes no answer up.
+//! Questions to programs and files that stay unanswered: slurm-emit tells of them, and makes no
+//! answer up.
 
 use std::fs;
 use std::process::Command;
@@ -12,12 +13,21 @@ fn a_check_that_could_not_ask_a_program_fails() {
     let top = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("slurm-emit"));
     command.arg("--dir").arg(top.path().join("jobs"));
-    command.args(["--target", "local", "--check", "--ai-integrate-arg=--fail-fast", "--gather-arg=--keep-parts"]);
+    command.args([
+        "--target",
+        "local",
+        "--check",
+        "--ai-integrate-arg=--fail-fast",
+        "--gather-arg=--keep-parts",
+    ]);
     fault_shim::preload(&mut command, top.path()).env("FAULTS_AT", "posix_spawn 1-99 EAGAIN");
     let output = capture(command, task::line(1));
     let said = read_stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for expected in ["--ai-integrate-arg: ai-integrate can't be asked: ", "--gather-arg: gather can't be asked: "] {
+    for expected in [
+        "--ai-integrate-arg: ai-integrate can't be asked: ",
+        "--gather-arg: gather can't be asked: ",
+    ] {
         assert!(said.contains(&format!("{expected}Resource temporarily unavailable")), "{said}");
     }
 }
@@ -26,8 +36,14 @@ fn a_check_that_could_not_ask_a_program_fails() {
 fn a_slurm_that_does_not_answer_is_told() {
     let top = tempfile::tempdir().unwrap();
     for (answer, expected) in [
-        ("echo 'Unable to contact slurm controller' >&2; exit 1", Some("sinfo: Unable to contact slurm controller; ")),
-        ("echo 'gpu*|soon|64'", Some("sinfo: answers `gpu*|soon|64`: expected PARTITION|TIMELIMIT|CPUS; ")),
+        (
+            "echo 'Unable to contact slurm controller' >&2; exit 1",
+            Some("sinfo: Unable to contact slurm controller; "),
+        ),
+        (
+            "echo 'gpu*|soon|64'",
+            Some("sinfo: answers `gpu*|soon|64`: expected PARTITION|TIMELIMIT|CPUS; "),
+        ),
         ("echo 'gpu*|1-00:00:00|64'", None),
     ] {
         write_program(&top.path().join("sinfo"), answer);
@@ -40,7 +56,10 @@ fn a_slurm_that_does_not_answer_is_told() {
         assert!(output.status.success(), "{said}");
         let warning = said.lines().find(|line| line.contains("sinfo"));
         assert!(warning.is_some() == expected.is_some(), "{said}");
-        assert!(warning.zip(expected).is_none_or(|(line, expected)| line.contains(expected)), "{said}");
+        assert!(
+            warning.zip(expected).is_none_or(|(line, expected)| line.contains(expected)),
+            "{said}"
+        );
     }
 }
 
@@ -55,5 +74,8 @@ fn memory_that_cannot_be_estimated_is_not_made_up() {
     let output = emit(&top.path().join("jobs"), &flags, &format!("{line}\n"));
     let said = read_stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(recipe.to_str().unwrap()) && said.contains("give the memory of a job"), "{said}");
+    assert!(
+        said.contains(recipe.to_str().unwrap()) && said.contains("give the memory of a job"),
+        "{said}"
+    );
 }

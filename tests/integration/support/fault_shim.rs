@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use super::source_file;
 
-/// A fault of a call: the name of an errno, once or (`+`) from then on; `short` for half of the bytes; `kill`.
+/// A fault of a call: the name of an errno, once or (`+`) from then on; `short` for half of the
+/// bytes; `kill`.
 pub type Fault = &'static str;
 
 /// The calls that the shim can make fail, and how each may fail on a real system.
@@ -54,7 +55,10 @@ pub fn library() -> &'static Path {
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libazpipe-faults.so");
         let new = library.with_extension(format!("so.{}", std::process::id()));
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
+        compiler
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&new)
+            .arg(source);
         compiler.args(["-ldl", "-lpthread"]);
         assert!(compiler.status().expect("a C compiler").success());
         std::fs::rename(&new, &library).expect("a library in place");

@@ -36,10 +36,20 @@ pub const PLAN_SPLIT: Filter = Filter {
     line: NOTE,
     status: 1,
 };
-pub const AI_INTEGRATE: Filter =
-    Filter { name: "ai-integrate", path: env!("CARGO_BIN_EXE_ai-integrate"), required: &[], line: NOTE, status: 1 };
-pub const GATHER: Filter =
-    Filter { name: "gather", path: env!("CARGO_BIN_EXE_gather"), required: &[], line: NOTE, status: 1 };
+pub const AI_INTEGRATE: Filter = Filter {
+    name: "ai-integrate",
+    path: env!("CARGO_BIN_EXE_ai-integrate"),
+    required: &[],
+    line: NOTE,
+    status: 1,
+};
+pub const GATHER: Filter = Filter {
+    name: "gather",
+    path: env!("CARGO_BIN_EXE_gather"),
+    required: &[],
+    line: NOTE,
+    status: 1,
+};
 pub const SLURM_EMIT: Filter = Filter {
     name: "slurm-emit",
     path: env!("CARGO_BIN_EXE_slurm-emit"),
@@ -55,7 +65,8 @@ pub const READERS: [Filter; 4] = [PLAN_SPLIT, AI_INTEGRATE, GATHER, SLURM_EMIT];
 pub const FILTERS: [Filter; 5] = [SCAN_FIND, PLAN_SPLIT, AI_INTEGRATE, GATHER, SLURM_EMIT];
 
 /// A record of a type that nobody knows: it passes through every filter.
-pub const NOTE: &str = r#"{"type":"note","v":7,"id":"n1","text":"à \"b\"", "nested":{"kept": [1, 2.50]}}"#;
+pub const NOTE: &str =
+    r#"{"type":"note","v":7,"id":"n1","text":"à \"b\"", "nested":{"kept": [1, 2.50]}}"#;
 
 /// Makes a temporary directory with the PONI file that plan-split requires.
 pub fn directory_with_poni() -> TempDir {
@@ -71,7 +82,11 @@ impl Filter {
     /// Returns the command that starts it in a directory, with no input and its output captured.
     pub fn command_without_arguments(self, directory: &Path) -> Command {
         let mut command = Command::new(self.path);
-        command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -87,11 +102,17 @@ impl Filter {
         self.required.iter().flat_map(|(flag, value)| [*flag, *value])
     }
 
-    /// Returns a bash command that runs `script`, in which `"$@"` is the filter with its required arguments, as in `"$@" >&-`.
+    /// Returns a bash command that runs `script`, in which `"$@"` is the filter with its required
+    /// arguments, as in `"$@" >&-`.
     pub fn in_shell(self, directory: &Path, script: &str) -> Command {
         let mut command = Command::new("bash");
-        command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let arguments = std::iter::once(self.path).chain(self.required_arguments()).map(OsString::from);
+        command
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let arguments =
+            std::iter::once(self.path).chain(self.required_arguments()).map(OsString::from);
         command.args(["-c", script, "bash"]).args(arguments);
         command
     }

@@ -1,7 +1,8 @@
 //! HDF5 files as NeXus has them, written for one test.
 //!
-//! They are opened without a lock. The HDF5 library opens files so that programs started meanwhile, by any other thread,
-//! inherit the descriptor, and with it a lock for as long as they run: the daemons of SLURM, until the tests end.
+//! They are opened without a lock. The HDF5 library opens files so that programs started meanwhile,
+//! by any other thread, inherit the descriptor, and with it a lock for as long as they run: the
+//! daemons of SLURM, until the tests end.
 
 use std::path::Path;
 

@@ -13,7 +13,8 @@ pub fn uniform_edf([rows, columns]: [usize; 2], value: u16) -> Vec<u8> {
 
 /// Returns a NumPy file of the pixels of an image, which have this `dtype`, as in `<u2`.
 pub fn npy(dtype: &str, [rows, columns]: [usize; 2], pixels: &[u8]) -> Vec<u8> {
-    let keys = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
+    let keys =
+        format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
     let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     bytes.extend(format!("{keys:<117}\n").into_bytes());
     bytes.extend(pixels);

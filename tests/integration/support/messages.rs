@@ -1,12 +1,14 @@
 //! A rule for all messages of the filters: a line names a file once.
 
 /// The beginning of each filter's messages.
-const PREFIXES: [&str; 5] = ["scan-find: ", "plan-split: ", "ai-integrate: ", "gather: ", "slurm-emit: "];
+const PREFIXES: [&str; 5] =
+    ["scan-find: ", "plan-split: ", "ai-integrate: ", "gather: ", "slurm-emit: "];
 
 /// Characters that may stand around a path, or end it.
 const AROUND: &[char] = &['`', '"', '\'', '(', ')', '[', ']', '<', '>', ',', ';', ':', '.'];
 
-/// Returns the first message that names an absolute path more than once, with or without a dataset in the file.
+/// Returns the first message that names an absolute path more than once, with or without a dataset
+/// in the file.
 pub fn find_repeated_path(stderr: &str) -> Option<&str> {
     let is_message = |line: &&str| PREFIXES.iter().any(|prefix| line.starts_with(prefix));
     stderr.lines().filter(is_message).find(|line| {

@@ -1,5 +1,6 @@
-//! Code that tests of several topics share: runs of the filters, datasets of the crate `sample` with what the pipe makes
-//! of them, files in the formats that filters read, the Python of the peers, and a library that makes system calls fail.
+//! Code that tests of several topics share: runs of the filters, datasets of the crate `sample`
+//! with what the pipe makes of them, files in the formats that filters read, the Python of the
+//! peers, and a library that makes system calls fail.
 
 pub mod fault_shim;
 pub mod filters;
@@ -18,7 +19,8 @@ pub use images::{npy, uniform_edf};
 pub use python::{python, python_with, run_python};
 pub use raw_data::{RawData, find, find_in};
 pub use run::{
-    NO_ARGUMENTS, Outcome, capture, capture_within_a_minute, exit_status, feed, program, run, wait_for_exit,
+    NO_ARGUMENTS, Outcome, capture, capture_within_a_minute, exit_status, feed, program, run,
+    wait_for_exit,
 };
 pub use workspace::{Workspace, small_options, with_counter, without_counter};
 

@@ -1,5 +1,6 @@
-//! The Python of the peers: a virtual environment with pyFAI, silx, h5py, dask-jobqueue and Ray, at `AZPIPE_PEERS`, or
-//! `.venv` in the root. Tests that need it are skipped on a machine without it, but fail in CI.
+//! The Python of the peers: a virtual environment with pyFAI, silx, h5py, dask-jobqueue and Ray, at
+//! `AZPIPE_PEERS`, or `.venv` in the root. Tests that need it are skipped on a machine without it,
+//! but fail in CI.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,11 @@ pub fn python() -> Option<PathBuf> {
     if python.exists() {
         return Some(python);
     }
-    assert!(std::env::var_os("CI").is_none(), "{} does not exist: scripts/setup tests installs it", python.display());
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{} does not exist: scripts/setup tests installs it",
+        python.display()
+    );
     eprintln!("skipped: {} does not exist", python.display());
     None
 }
@@ -31,17 +36,29 @@ pub fn python_with(module: &str) -> Option<String> {
     if import.is_ok_and(|output| output.status.success()) {
         return Some(python.to_str().expect("a path in UTF-8").to_owned());
     }
-    assert!(std::env::var_os("CI").is_none(), "{} has no {module}: scripts/setup tests installs it", python.display());
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{} has no {module}: scripts/setup tests installs it",
+        python.display()
+    );
     eprintln!("skipped: {} has no {module}", python.display());
     None
 }
 
-/// Runs Python source code with arguments, and returns what it prints; `None` if the interpreter is not installed.
+/// Runs Python source code with arguments, and returns what it prints; `None` if the interpreter is
+/// not installed.
 ///
 /// # Panics
 /// If the program fails.
-pub fn run_python<S: AsRef<OsStr>>(source: &str, arguments: impl IntoIterator<Item = S>) -> Option<Vec<u8>> {
-    let output = Command::new(python()?).args(["-c", source]).args(arguments).output().expect("Python starts");
+pub fn run_python<S: AsRef<OsStr>>(
+    source: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Option<Vec<u8>> {
+    let output = Command::new(python()?)
+        .args(["-c", source])
+        .args(arguments)
+        .output()
+        .expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
 }

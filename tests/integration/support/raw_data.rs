@@ -32,7 +32,8 @@ impl RawData {
         let (frames, frames_per_file, distinct) = (12, 5, 1);
         let defects = defects.to_vec();
         let (dtype, rest) = (detector.dtype, Options::default());
-        let options = Options { scans, defects, frames, frames_per_file, distinct, detector, dtype, ..rest };
+        let options =
+            Options { scans, defects, frames, frames_per_file, distinct, detector, dtype, ..rest };
         sample::write(&self.path(name), &options).unwrap()
     }
 
@@ -42,8 +43,10 @@ impl RawData {
         let group = nexus_group(&file, entry, "NXentry");
         write_text(&group, "start_time", "2026-03-04T10:20:30+01:00");
         write_text(&group, "end_time", "2026-03-04T10:30:30+01:00");
-        let member = nexus_group(&nexus_group(&group, "instrument", "NXinstrument"), detector, "NXdetector");
-        let data = member.new_dataset::<u16>().shape((frames, 3, 4)).no_chunk().create("data").unwrap();
+        let member =
+            nexus_group(&nexus_group(&group, "instrument", "NXinstrument"), detector, "NXdetector");
+        let data =
+            member.new_dataset::<u16>().shape((frames, 3, 4)).no_chunk().create("data").unwrap();
         data.write_raw(&vec![0_u16; frames * 12]).unwrap();
         self.path(name)
     }

@@ -13,7 +13,8 @@ use super::messages::assert_no_repeated_path;
 /// An empty list of arguments.
 pub const NO_ARGUMENTS: &[&str] = &[];
 
-/// Time after which a process that should have ended is taken to hang: long enough for a machine with much else to do.
+/// Time after which a process that should have ended is taken to hang: long enough for a machine
+/// with much else to do.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The exit status and output of a process.
@@ -30,14 +31,19 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the records of a type.
     pub fn records(&self, kind: &str) -> Vec<Value> {
-        let all = self.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("a JSON line"));
+        let all = self
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("a JSON line"));
         all.filter(|record| record["type"] == kind).collect()
     }
 
     /// Returns fields of each scan record, as text with spaces between them.
     pub fn scan_fields(&self, names: &[&str]) -> Vec<String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let line = |scan: &Value| names.iter().map(|name| text(&scan[*name])).collect::<Vec<_>>().join(" ");
+        let line = |scan: &Value| {
+            names.iter().map(|name| text(&scan[*name])).collect::<Vec<_>>().join(" ")
+        };
         self.records("scan").iter().map(line).collect()
     }
 
@@ -56,11 +62,16 @@ impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
         assert_no_repeated_path(&String::from_utf8_lossy(&output.stderr));
-        Self { status: exit_status(output.status), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            status: exit_status(output.status),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
-/// Returns the exit status as shells report it: 128 and the signal's number if a signal ended the process.
+/// Returns the exit status as shells report it: 128 and the signal's number if a signal ended the
+/// process.
 pub fn exit_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
@@ -108,10 +119,12 @@ pub fn feed(mut command: Command, input: impl AsRef<[u8]>) -> Output {
 /// # Panics
 /// If it has not ended after a minute.
 pub fn capture_within_a_minute(mut command: Command, input: &str) -> Outcome {
-    let [mut stdin, mut stdout, mut stderr] = [(); 3].map(|()| tempfile::tempfile().expect("a temporary file"));
+    let [mut stdin, mut stdout, mut stderr] =
+        [(); 3].map(|()| tempfile::tempfile().expect("a temporary file"));
     stdin.write_all(input.as_bytes()).expect("the input is written");
     stdin.rewind().expect("a file");
-    let duplicate = |file: &std::fs::File| Stdio::from(file.try_clone().expect("a file descriptor"));
+    let duplicate =
+        |file: &std::fs::File| Stdio::from(file.try_clone().expect("a file descriptor"));
     command.stdin(stdin).stdout(duplicate(&stdout)).stderr(duplicate(&stderr));
     let status = wait_for_exit(&mut command.spawn().expect("the program starts"));
     let read = |file: &mut std::fs::File| {
@@ -120,7 +133,11 @@ pub fn capture_within_a_minute(mut command: Command, input: &str) -> Outcome {
         file.read_to_string(&mut text).expect("output in UTF-8");
         text
     };
-    let ended = Outcome { status: exit_status(status), stdout: read(&mut stdout), stderr: read(&mut stderr) };
+    let ended = Outcome {
+        status: exit_status(status),
+        stdout: read(&mut stdout),
+        stderr: read(&mut stderr),
+    };
     assert_no_repeated_path(&ended.stderr);
     ended
 }

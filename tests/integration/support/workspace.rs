@@ -21,7 +21,14 @@ pub struct Workspace {
 /// Returns options of a dataset of 24 frames of a small detector, so that a test takes a second.
 pub fn small_options() -> Options {
     let detector = sample::Detector::named("pilatus-100k").expect("a detector of the sample");
-    Options { scans: 1, frames: 24, frames_per_file: 7, detector, dtype: detector.dtype, ..Options::default() }
+    Options {
+        scans: 1,
+        frames: 24,
+        frames_per_file: 7,
+        detector,
+        dtype: detector.dtype,
+        ..Options::default()
+    }
 }
 
 impl Workspace {
@@ -38,7 +45,8 @@ impl Workspace {
         self.directory.path().join(name)
     }
 
-    /// Plans tasks with results below `out`, 300 bins and more flags of plan-split, and returns their records.
+    /// Plans tasks with results below `out`, 300 bins and more flags of plan-split, and returns
+    /// their records.
     pub fn plan(&self, out: &str, flags: &[&str]) -> String {
         self.plan_without_bins(out, &[&["--npt", "300"], flags].concat())
     }
@@ -46,18 +54,27 @@ impl Workspace {
     /// Plans tasks as `plan` does, with bins by the flags alone.
     pub fn plan_without_bins(&self, out: &str, flags: &[&str]) -> String {
         let out = self.path(out);
-        let mut all = vec![OsStr::new("--poni"), self.data.poni.as_os_str(), OsStr::new("--out"), out.as_os_str()];
+        let mut all = vec![
+            OsStr::new("--poni"),
+            self.data.poni.as_os_str(),
+            OsStr::new("--out"),
+            out.as_os_str(),
+        ];
         all.extend(flags.iter().map(OsStr::new));
         run("plan-split", &all, &self.scans).assert_success().stdout
     }
 
-    /// Plans tasks whose monitor is a counter that the scans don't have. plan-split itself refuses that, so the counter is in the
-    /// scan records for as long as it runs.
+    /// Plans tasks whose monitor is a counter that the scans don't have. plan-split itself refuses
+    /// that, so the counter is in the scan records for as long as it runs.
     pub fn plan_without_counter(&self, out: &str, name: &str) -> String {
         let out = self.path(out);
-        let plan = ["--poni".as_ref(), self.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+        let plan =
+            ["--poni".as_ref(), self.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
         let plan = [&plan[..], &["--monitor".as_ref(), OsStr::new(name)]].concat();
-        without_counter(&run("plan-split", &plan, &with_counter(&self.scans, name)).assert_success().stdout, name)
+        without_counter(
+            &run("plan-split", &plan, &with_counter(&self.scans, name)).assert_success().stdout,
+            name,
+        )
     }
 
     /// Plans, integrates and gathers below `out`, and returns the outcome of gather.
@@ -68,7 +85,10 @@ impl Workspace {
 
     /// Returns the paths of the parts below `out`.
     pub fn parts(&self, out: &str) -> Vec<PathBuf> {
-        self.working_files(out).into_iter().filter(|path| path.extension().is_some_and(|end| end == "h5")).collect()
+        self.working_files(out)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "h5"))
+            .collect()
     }
 
     /// Returns all files in the directories of parts below `out`.

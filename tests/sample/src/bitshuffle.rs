@@ -1,9 +1,9 @@
 //! Bitshuffle with LZ4, as Lima stores a frame.
 //!
-//! A chunk is 8 bytes with its decoded length and 4 with the block's, big-endian, and for each block of 8
-//! KiB 4 bytes with its compressed length and an LZ4 block. In a block all lowest bits stand
-//! first, then all second ones, and so on. Of the last block up to seven elements are left; they
-//! follow as they are. Source: `bitshuffle_core.c`, `bshuf_h5filter.c`.
+//! A chunk is 8 bytes with its decoded length and 4 with the block's, big-endian, and for each
+//! block of 8 KiB 4 bytes with its compressed length and an LZ4 block. In a block all lowest bits
+//! stand first, then all second ones, and so on. Of the last block up to seven elements are left;
+//! they follow as they are. Source: `bitshuffle_core.c`, `bshuf_h5filter.c`.
 
 /// Bytes of a block.
 const BLOCK: usize = 8192;
@@ -45,7 +45,9 @@ pub fn shuffle(block: &[u8], size: usize) -> Vec<u8> {
 /// The transpose of an 8 x 8 bit matrix, rows from the lowest byte, columns from the lowest bit
 /// (Warren, Hacker's Delight, 7-3).
 fn transpose(mut bits: u64) -> u64 {
-    for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
+    for (shift, mask) in
+        [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
+    {
         let swapped = (bits ^ (bits >> shift)) & mask;
         bits ^= swapped ^ (swapped << shift);
     }

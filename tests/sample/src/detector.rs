@@ -42,7 +42,12 @@ pub(crate) static DETECTORS: [Detector; 8] = [
     eiger("eiger2-cdte-4m", "Eiger2CdTe_4M", [2162, 2068], [512, 1028], [38, 12], Some([513, 515])),
 ];
 
-const fn pilatus(name: &'static str, class: &'static str, shape: [usize; 2], distance: f64) -> Detector {
+const fn pilatus(
+    name: &'static str,
+    class: &'static str,
+    shape: [usize; 2],
+    distance: f64,
+) -> Detector {
     Detector {
         name,
         class,
@@ -67,7 +72,18 @@ const fn eiger(
 ) -> Detector {
     // As far as the detector is high, and a half more.
     let distance = shape[0] as f64 * 1.5 * 75e-6;
-    Detector { name, class, device: "eiger", shape, pixel: 75e-6, module, gap, seam, dtype: Dtype::U32, distance }
+    Detector {
+        name,
+        class,
+        device: "eiger",
+        shape,
+        pixel: 75e-6,
+        module,
+        gap,
+        seam,
+        dtype: Dtype::U32,
+        distance,
+    }
 }
 
 impl Detector {

@@ -53,7 +53,9 @@ impl Dtype {
         macro_rules! integer {
             ($type:ty) => {{
                 let number = match value {
-                    Value::Count(count) => <$type>::try_from(count).unwrap_or(<$type>::MAX).min(<$type>::MAX - 2),
+                    Value::Count(count) => {
+                        <$type>::try_from(count).unwrap_or(<$type>::MAX).min(<$type>::MAX - 2)
+                    }
                     Value::Gap => !0,
                     Value::Dead => !1,
                 };

@@ -15,7 +15,12 @@ use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Zregister};
 /// # Panics
 /// If `origin` does not have one index per dimension.
 #[allow(unsafe_code)]
-pub fn write_chunk(dataset: &Dataset, origin: &[u64], filter_mask: u32, bytes: &[u8]) -> hdf5::Result<()> {
+pub fn write_chunk(
+    dataset: &Dataset,
+    origin: &[u64],
+    filter_mask: u32,
+    bytes: &[u8],
+) -> hdf5::Result<()> {
     assert_eq!(origin.len(), dataset.ndim(), "one index a dimension");
     // SAFETY: the dataset is open for as long as it is borrowed, `origin` has its rank, and
     // the length is that of `bytes`. The library is not reentrant: `sync` takes its lock.
@@ -30,7 +35,9 @@ pub fn write_chunk(dataset: &Dataset, origin: &[u64], filter_mask: u32, bytes: &
         )
     });
     if status < 0 {
-        return Err(format!("chunk at {origin:?} of {}: HDF5 did not write it", dataset.name()).into());
+        return Err(
+            format!("chunk at {origin:?} of {}: HDF5 did not write it", dataset.name()).into()
+        );
     }
     Ok(())
 }

@@ -42,7 +42,10 @@ impl Scene {
             .into_par_iter()
             .map(|pixel| {
                 let (row, column) = (pixel / columns, pixel % columns);
-                match (gaps && detector.is_gap(row, column), Random::new(&[pixel as u64]).below(ONE_IN)) {
+                match (
+                    gaps && detector.is_gap(row, column),
+                    Random::new(&[pixel as u64]).below(ONE_IN),
+                ) {
                     (true, _) => Pixel::Gap,
                     (_, 0) => Pixel::Dead,
                     (_, 1) => Pixel::Hot,
@@ -54,7 +57,9 @@ impl Scene {
                 }
             })
             .collect();
-        let lit = |pixel: &Pixel| if let Pixel::Lit(expected) = pixel { Some(f64::from(*expected)) } else { None };
+        let lit = |pixel: &Pixel| {
+            if let Pixel::Lit(expected) = pixel { Some(f64::from(*expected)) } else { None }
+        };
         let count = pixels.iter().filter_map(lit).count();
         let scale = mean * count as f64 / pixels.iter().filter_map(lit).sum::<f64>();
         for pixel in &mut pixels {
@@ -75,7 +80,9 @@ impl Scene {
         let frames = options.distinct.min(options.frames);
         (0..frames)
             .into_par_iter()
-            .map(|frame| bitshuffle::encode(&self.frame(options, scan, frame), options.dtype.size(), 0))
+            .map(|frame| {
+                bitshuffle::encode(&self.frame(options, scan, frame), options.dtype.size(), 0)
+            })
             .collect()
     }
 
@@ -116,6 +123,7 @@ fn angles(powder: Powder) -> Vec<(f64, f64)> {
 fn profile(rings: &[(f64, f64)], width: f64, angle: f64) -> f64 {
     let from = rings.partition_point(|(ring, _)| *ring < angle - 6.0 * width);
     let near = rings[from..].iter().take_while(|(ring, _)| *ring < angle + 6.0 * width);
-    let peaks: f64 = near.map(|(ring, height)| height * (-0.5 * ((angle - ring) / width).powi(2)).exp()).sum();
+    let peaks: f64 =
+        near.map(|(ring, height)| height * (-0.5 * ((angle - ring) / width).powi(2)).exp()).sum();
     peaks + BACKGROUND * (1.0 + 2.0 * (-angle / 0.1).exp())
 }

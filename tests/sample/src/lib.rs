@@ -9,8 +9,9 @@
 //! | `<sample>.poni` | the geometry that the rings were drawn with |
 //! | `mask.edf` | hot pixels that the detector does not flag itself |
 //!
-//! The pixels are Poisson noise over the rings of a powder, so that patterns integrated from them can be
-//! checked against d spacings that nobody here computed. Equal [`Options`] give equal pixels.
+//! The pixels are Poisson noise over the rings of a powder, so that patterns integrated from them
+//! can be checked against d spacings that nobody here computed. Equal [`Options`] give equal
+//! pixels.
 //!
 //! This crate is for tests, the demo and the benchmarks. It is a package of its own, and not a
 //! module that each test includes, so that it is compiled once and lists what it needs (HDF5, LZ4)
@@ -60,7 +61,8 @@ pub struct Options {
     pub dtype: Dtype,
     /// The powder in the beam.
     pub powder: Powder,
-    /// `true` if pixels in the gaps between modules have the value for "no sensor", `false` if they count photons.
+    /// `true` if pixels in the gaps between modules have the value for "no sensor", `false` if they
+    /// count photons.
     pub gaps: bool,
     /// Mean counts a pixel.
     pub mean: f64,
@@ -182,7 +184,8 @@ pub fn write(root: &Path, options: &Options) -> Result<Dataset, Error> {
         let path = path.to_owned();
         move |why| Error::Hdf5 { path, why }
     };
-    let mut master = master::Master::create(&dataset.master, sample).map_err(hdf5(&dataset.master))?;
+    let mut master =
+        master::Master::create(&dataset.master, sample).map_err(hdf5(&dataset.master))?;
     let defects = (0..options.scans).map(|_| None).chain(options.defects.iter().copied().map(Some));
     let mut lima = Vec::new();
     for (number, defect) in (1..).zip(defects) {

@@ -1,4 +1,5 @@
-//! `sample-dataset` writes a synthetic dataset to try azpipe on, and prints where its parts are, one `name path` per line.
+//! `sample-dataset` writes a synthetic dataset to try azpipe on, and prints where its parts are,
+//! one `name path` per line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use sample::{Defect, Detector, Dtype, Options, Powder};
 
 /// Write a small, realistic Bliss dataset to try azpipe on: powder rings on a detector with gaps.
 ///
-/// DIRECTORY gets RAW_DATA (a Bliss master and its Lima files), a PONI file named after the powder, and mask.edf.
-/// It is created if needed. Nothing that exists is overwritten.
+/// DIRECTORY gets RAW_DATA (a Bliss master and its Lima files), a PONI file named after the powder,
+/// and mask.edf. It is created if needed. Nothing that exists is overwritten.
 #[derive(Parser)]
 #[command(name = "sample-dataset", version)]
 struct Args {
@@ -31,7 +32,8 @@ struct Args {
     /// Different frames per scan; a longer scan repeats them
     #[arg(long, value_name = "N", default_value_t = 16)]
     distinct: usize,
-    /// Detector: pilatus-1m, pilatus-2m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m, eiger2-cdte-1m or eiger2-cdte-4m
+    /// Detector: pilatus-1m, pilatus-2m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m,
+    /// eiger2-cdte-1m or eiger2-cdte-4m
     #[arg(long, value_name = "NAME", default_value = "pilatus-1m", value_parser = detector)]
     detector: &'static Detector,
     /// Pixel type [default: the type that the detector writes]
@@ -40,7 +42,8 @@ struct Args {
     /// Sample in the beam
     #[arg(long, default_value = "lab6")]
     powder: Powder,
-    /// Mark the pixels in the gaps between modules as invalid, as detectors do; with off they count photons
+    /// Mark the pixels in the gaps between modules as invalid, as detectors do; with off they count
+    /// photons
     #[arg(long, default_value = "on")]
     gaps: Switch,
     /// Mean counts per pixel
@@ -77,12 +80,21 @@ fn main() -> ExitCode {
         seed: args.seed,
     };
     let poni = format!("{}.poni", args.powder.name().to_lowercase());
-    let free =
-        ["RAW_DATA", &poni, "mask.edf"].iter().map(|name| args.directory.join(name)).try_for_each(refuse_existing);
-    let written = free.and_then(|()| sample::write(&args.directory, &options).map_err(|why| why.to_string()));
+    let free = ["RAW_DATA", &poni, "mask.edf"]
+        .iter()
+        .map(|name| args.directory.join(name))
+        .try_for_each(refuse_existing);
+    let written =
+        free.and_then(|()| sample::write(&args.directory, &options).map_err(|why| why.to_string()));
     let printed = written.and_then(|dataset| {
-        let parts = [("raw", dataset.raw), ("master", dataset.master), ("poni", dataset.poni), ("mask", dataset.mask)];
-        let lines: String = parts.iter().map(|(name, path)| format!("{name} {}\n", path.display())).collect();
+        let parts = [
+            ("raw", dataset.raw),
+            ("master", dataset.master),
+            ("poni", dataset.poni),
+            ("mask", dataset.mask),
+        ];
+        let lines: String =
+            parts.iter().map(|(name, path)| format!("{name} {}\n", path.display())).collect();
         io::stdout().write_all(lines.as_bytes()).map_err(|why| format!("stdout: {why}"))
     });
     match printed {

@@ -52,7 +52,8 @@ impl Master {
         }
 
         let slow = self.entry(scan, 2)?;
-        let current: Vec<f64> = (0..=points / 10).map(|point| 195.3 - 0.01 * point as f64).collect();
+        let current: Vec<f64> =
+            (0..=points / 10).map(|point| 195.3 - 0.01 * point as f64).collect();
         counter(&slow, "machine_current", &current, "mA")
     }
 
@@ -60,7 +61,11 @@ impl Master {
         let name = format!("{}.{chain}", scan.number);
         let entry = group(&self.file, &name, "NXentry")?;
         let points = scan.options.frames;
-        string(&entry, "title", &format!("ascan rot {} {} {} {EXPOSURE}", TURN[0], TURN[1], points.saturating_sub(1)))?;
+        string(
+            &entry,
+            "title",
+            &format!("ascan rot {} {} {} {EXPOSURE}", TURN[0], TURN[1], points.saturating_sub(1)),
+        )?;
         string(&entry, "start_time", &time(scan.number, 30))?;
         let status = match scan.defect {
             Some(Defect::Running) => "RUNNING",
@@ -69,7 +74,8 @@ impl Master {
         };
         if scan.defect != Some(Defect::Running) {
             string(&entry, "end_time", &time(scan.number, 55))?;
-            let reason = if scan.defect == Some(Defect::Aborted) { "USER_ABORT" } else { "SUCCESS" };
+            let reason =
+                if scan.defect == Some(Defect::Aborted) { "USER_ABORT" } else { "SUCCESS" };
             string(&entry, "end_reason", reason)?;
         }
         let writer = group(&entry, "writer", "NXnote")?;
@@ -85,28 +91,44 @@ impl Master {
     }
 
     fn counters(&self, entry: &Group, scan: &Scan<'_>) -> Result<()> {
-        let points = |value: &dyn Fn(usize) -> f64| (0..scan.points()).map(value).collect::<Vec<_>>();
+        let points =
+            |value: &dyn Fn(usize) -> f64| (0..scan.points()).map(value).collect::<Vec<_>>();
         counter(entry, "elapsed_time", &points(&|point| point as f64 * PERIOD), "s")?;
-        counter(entry, "epoch", &points(&|point| START + 60.0 * scan.number as f64 + point as f64 * PERIOD), "s")?;
-        counter(entry, "monitor", &points(&|point| (MONITOR * beam(scan.options, point)).round()), "")
+        counter(
+            entry,
+            "epoch",
+            &points(&|point| START + 60.0 * scan.number as f64 + point as f64 * PERIOD),
+            "s",
+        )?;
+        counter(
+            entry,
+            "monitor",
+            &points(&|point| (MONITOR * beam(scan.options, point)).round()),
+            "",
+        )
     }
 
     fn positioners(&self, entry: &Group, scan: &Scan<'_>) -> Result<()> {
         let instrument = entry.group("instrument")?;
         let rot = group(&instrument, "rot", "NXpositioner")?;
         let step = (TURN[1] - TURN[0]) / (scan.options.frames.max(2) - 1) as f64;
-        let values: Vec<f64> = (0..scan.points()).map(|point| TURN[0] + step * point as f64).collect();
+        let values: Vec<f64> =
+            (0..scan.points()).map(|point| TURN[0] + step * point as f64).collect();
         numbers(&rot, "value", &values, "deg")?;
         link(entry, "rot", "rot/value")?;
-        for (name, rot) in
-            [("positioners", None), ("positioners_start", Some(TURN[0])), ("positioners_end", Some(TURN[1]))]
-        {
+        for (name, rot) in [
+            ("positioners", None),
+            ("positioners_start", Some(TURN[0])),
+            ("positioners_end", Some(TURN[1])),
+        ] {
             let all = group(&instrument, name, "NXcollection")?;
             match rot {
                 Some(position) => quantity(&all, "rot", position, "deg")?,
                 None => all.link_soft(&format!("{}/instrument/rot/value", entry.name()), "rot")?,
             }
-            for (motor, position, unit) in [("samy", 0.5, "mm"), ("samz", 12.25, "mm"), ("energy", 37.1, "keV")] {
+            for (motor, position, unit) in
+                [("samy", 0.5, "mm"), ("samz", 12.25, "mm"), ("energy", 37.1, "keV")]
+            {
                 quantity(&all, motor, position, unit)?;
             }
         }
@@ -151,12 +173,20 @@ fn images(detector: &Group, scan: &Scan<'_>) -> Result<()> {
     let [rows, columns] = options.detector.shape;
     let source = dataset_path(scan);
     let whole = (options.frames, rows, columns);
-    let mut builder = detector.new_dataset_builder().empty_as(descriptor(options.dtype)).shape(whole);
+    let mut builder =
+        detector.new_dataset_builder().empty_as(descriptor(options.dtype)).shape(whole);
     for file in 0..scan.files() {
         let range = scan.frames_of(file);
         let all = SliceOrIndex::from(..);
         let target = Hyperslab::from(vec![SliceOrIndex::from(range.clone()), all, all]);
-        builder = builder.virtual_map(scan.file(file), &source, (range.len(), rows, columns), .., whole, target);
+        builder = builder.virtual_map(
+            scan.file(file),
+            &source,
+            (range.len(), rows, columns),
+            ..,
+            whole,
+            target,
+        );
     }
     let image = builder.create("image")?;
     attribute(&image, "interpretation", "image")?;

@@ -5,8 +5,8 @@ use std::path::Path;
 use hdf5::types::VarLenUnicode;
 use hdf5::{File, Group, H5Type, Location, Result};
 
-/// Makes a file, and takes no lock on it: a program that another thread starts meanwhile would inherit
-/// the lock, and keep it for as long as it runs.
+/// Makes a file, and takes no lock on it: a program that another thread starts meanwhile would
+/// inherit the lock, and keep it for as long as it runs.
 pub fn create(path: &Path) -> Result<File> {
     File::with_options().with_fapl(|access| access.file_locking(false)).create(path)
 }

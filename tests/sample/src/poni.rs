@@ -24,8 +24,8 @@ pub(crate) fn text(detector: &Detector) -> String {
     )
 }
 
-/// The scattering angle 2θ in rad at a pixel's centre, and the solid angle of the pixel beside that of
-/// one at the point of normal incidence.
+/// The scattering angle 2θ in rad at a pixel's centre, and the solid angle of the pixel beside that
+/// of one at the point of normal incidence.
 pub(crate) fn view(detector: &Detector, row: usize, column: usize) -> (f64, f64) {
     let centre = detector.centre();
     let offset = |index: usize, axis: usize| (index as f64 + 0.5 - centre[axis]) * detector.pixel;

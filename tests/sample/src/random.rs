@@ -42,7 +42,8 @@ impl Random {
     /// distribution of the same mean and variance, rounded.
     pub(crate) fn poisson(&mut self, mean: f64) -> u32 {
         if mean > 50.0 {
-            let (radius, angle) = ((-2.0 * (1.0 - self.even()).ln()).sqrt(), std::f64::consts::TAU * self.even());
+            let (radius, angle) =
+                ((-2.0 * (1.0 - self.even()).ln()).sqrt(), std::f64::consts::TAU * self.even());
             return (mean + mean.sqrt() * radius * angle.cos()).round().max(0.0) as u32;
         }
         let (mut left, mut chance, mut count) = (self.even(), (-mean).exp(), 0);
@@ -65,9 +66,13 @@ mod tests {
             let mut random = Random::new(&[1, 2]);
             let counts: Vec<f64> = (0..40_000).map(|_| random.poisson(mean).into()).collect();
             let average = counts.iter().sum::<f64>() / 40_000.0;
-            let variance = counts.iter().map(|count| (count - average).powi(2)).sum::<f64>() / 40_000.0;
+            let variance =
+                counts.iter().map(|count| (count - average).powi(2)).sum::<f64>() / 40_000.0;
             // Five standard errors.
-            assert!((average - mean).abs() < 5.0 * (mean / 40_000.0).sqrt(), "{average} for {mean}");
+            assert!(
+                (average - mean).abs() < 5.0 * (mean / 40_000.0).sqrt(),
+                "{average} for {mean}"
+            );
             let spread = ((mean + 2.0 * mean * mean) / 40_000.0).sqrt();
             assert!((variance - mean).abs() < 5.0 * spread, "{variance} for {mean}");
         }

@@ -26,17 +26,25 @@ struct DeviceSlot {
 }
 
 impl DevicePool {
-    /// Selects the devices that the arguments ask for: none with `--engine cpu`. If no argument asks for one, warns of
-    /// those that the machine has and that can't be listed or used; having none is no reason to warn.
+    /// Selects the devices that the arguments ask for: none with `--engine cpu`. If no argument
+    /// asks for one, warns of those that the machine has and that can't be listed or used; having
+    /// none is no reason to warn.
     ///
     /// # Errors
     /// Fails if the arguments ask for devices and there are none.
-    pub fn new(args: &Args, environment: select::EnvLookup<'_>, filter: &Filter) -> Result<Self, Stop> {
+    pub fn new(
+        args: &Args,
+        environment: select::EnvLookup<'_>,
+        filter: &Filter,
+    ) -> Result<Self, Stop> {
         let no_device = |why: select::DeviceSelectionError| Stop::fatal("OpenCL", why);
         let found = match (args.engine, &args.device[..]) {
             (EngineKind::Cpu, []) => Vec::new(),
             (EngineKind::Cpu, _) => {
-                return Err(Stop::fatal("--device", "--engine cpu uses no device: pass one of the two"));
+                return Err(Stop::fatal(
+                    "--device",
+                    "--engine cpu uses no device: pass one of the two",
+                ));
             }
             // An OpenCL driver for the processor is slower than the kernels written for it.
             (EngineKind::Auto, []) => {
@@ -44,8 +52,13 @@ impl DevicePool {
                     warn_of_unusable_devices(&all, filter);
                     select::select_devices(&all, &[], environment)
                 });
-                if let Err(why @ select::DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_))) = &found {
-                    filter.warn(&format!("{why}: the CPU integrates instead; --engine cpu looks for no device"));
+                if let Err(
+                    why @ select::DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_)),
+                ) = &found
+                {
+                    filter.warn(&format!(
+                        "{why}: the CPU integrates instead; --engine cpu looks for no device"
+                    ));
                 }
                 let mut found = found.unwrap_or_default();
                 found.retain(|(_, device)| device.is_not_cpu());
@@ -64,9 +77,9 @@ impl DevicePool {
         self.slots.len()
     }
 
-    /// Returns the device of an engine and its name; engines are assigned to devices in turn. Compiled kernels are
-    /// kept in `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single
-    /// warning.
+    /// Returns the device of an engine and its name; engines are assigned to devices in turn.
+    /// Compiled kernels are kept in `cache`. Returns `None` without devices, and for a device that
+    /// can't be used any more, with a single warning.
     pub fn device(
         &self,
         engine_number: usize,
@@ -107,8 +120,8 @@ fn warn_of_unusable_devices(visible: &[select::NumberedDevice], filter: &Filter)
     }
 }
 
-/// Creates a slot for each device. The label holds the PCI address, or the device's number where addresses are not
-/// unique.
+/// Creates a slot for each device. The label holds the PCI address, or the device's number where
+/// addresses are not unique.
 fn make_slots(devices: Vec<select::NumberedDevice>) -> Vec<DeviceSlot> {
     let labels: Vec<String> = devices.iter().map(|(_, device)| device.label()).collect();
     let of_name = |label: &String| labels.iter().filter(|other| *other == label).count();

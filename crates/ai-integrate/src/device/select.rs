@@ -5,13 +5,18 @@ use integrator::opencl::{self, DeviceDescription, DeviceKind, OpenClUnavailable}
 /// A device, with its number in the order in which OpenCL lists the devices.
 pub type NumberedDevice = (usize, DeviceDescription);
 
-/// Environment variables that restrict a job to some GPUs, each with the vendor whose driver reads it.
-const VISIBILITY_VARIABLES: [(&str, &str); 3] =
-    [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
+/// Environment variables that restrict a job to some GPUs, each with the vendor whose driver reads
+/// it.
+const VISIBILITY_VARIABLES: [(&str, &str); 3] = [
+    ("CUDA_VISIBLE_DEVICES", "nvidia"),
+    ("ROCR_VISIBLE_DEVICES", "amd"),
+    ("GPU_DEVICE_ORDINAL", "amd"),
+];
 
-/// Environment variables that number the jobs which share a machine, each with its first number: variables of GNU
-/// parallel, `xargs --process-slot-var=SLOT` and srun.
-const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
+/// Environment variables that number the jobs which share a machine, each with its first number:
+/// variables of GNU parallel, `xargs --process-slot-var=SLOT` and srun.
+const JOB_SLOT_VARIABLES: [(&str, usize); 3] =
+    [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
 
 /// The reasons why no device can be selected.
 #[derive(Debug, thiserror::Error)]
@@ -63,15 +68,19 @@ pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// # Errors
 /// Fails without OpenCL, and if no device is visible.
-pub fn visible_devices(environment: EnvLookup<'_>) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
+pub fn visible_devices(
+    environment: EnvLookup<'_>,
+) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
     let mut all = opencl::all_devices()?;
-    all.retain(|device| device.kind != DeviceKind::Gpu || !is_hidden_by_environment(device, environment));
+    all.retain(|device| {
+        device.kind != DeviceKind::Gpu || !is_hidden_by_environment(device, environment)
+    });
     Ok(all.into_iter().enumerate().collect())
 }
 
-/// Selects the devices that `words` name, each once. Without words it selects all GPUs and accelerators, or, where
-/// there are none, all processors that have an OpenCL driver; processors are good for tests, and slower than
-/// `--engine cpu`.
+/// Selects the devices that `words` name, each once. Without words it selects all GPUs and
+/// accelerators, or, where there are none, all processors that have an OpenCL driver; processors
+/// are good for tests, and slower than `--engine cpu`.
 ///
 /// # Errors
 /// Fails if a word matches no device, and if no device is usable.
@@ -80,7 +89,8 @@ pub fn select_devices(
     words: &[String],
     environment: EnvLookup<'_>,
 ) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
-    let usable: Vec<&NumberedDevice> = visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
+    let usable: Vec<&NumberedDevice> =
+        visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
     let accelerators: Vec<&NumberedDevice> =
         usable.iter().filter(|(_, device)| device.kind != DeviceKind::Cpu).copied().collect();
     if words.is_empty() {
@@ -118,7 +128,10 @@ pub fn select_devices(
 }
 
 /// Finds the devices that a word names by index, by PCI address, or by a part of their names.
-fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'a NumberedDevice>, DeviceWordError> {
+fn devices_named<'a>(
+    visible: &'a [NumberedDevice],
+    word: &str,
+) -> Result<Vec<&'a NumberedDevice>, DeviceWordError> {
     let is_meant: Box<dyn Fn(&NumberedDevice) -> bool> = if let Ok(index) = word.parse::<usize>() {
         Box::new(move |(number, _)| *number == index)
     } else if let Ok(place) = word.parse() {
@@ -130,25 +143,29 @@ fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'
     let found: Vec<&NumberedDevice> = visible.iter().filter(|device| is_meant(device)).collect();
     match found[..] {
         [] => Err(DeviceWordError::Unknown),
-        _ if found.iter().any(|(_, device)| device.unusable.is_some()) => Err(DeviceWordError::Unusable),
+        _ if found.iter().any(|(_, device)| device.unusable.is_some()) => {
+            Err(DeviceWordError::Unusable)
+        }
         _ => Ok(found),
     }
 }
 
 /// Returns this job's number among the jobs on the machine, counted from 0.
 fn job_slot(environment: EnvLookup<'_>) -> Result<usize, DeviceWordError> {
-    let number = |&(name, first): &(&str, usize)| environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first);
+    let number = |&(name, first): &(&str, usize)| {
+        environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first)
+    };
     JOB_SLOT_VARIABLES.iter().find_map(number).ok_or(DeviceWordError::NoSlot)
 }
 
-/// Returns whether the environment hides all GPUs of the device's vendor. A driver that is given a list of GPUs hides
-/// the others itself and numbers the listed ones from 0. Whether an empty list hides all
-/// is not left to the driver, but decided here.
+/// Returns whether the environment hides all GPUs of the device's vendor. A driver that is given a
+/// list of GPUs hides the others itself and numbers the listed ones from 0. Whether an empty list
+/// hides all is not left to the driver, but decided here.
 fn is_hidden_by_environment(device: &DeviceDescription, environment: EnvLookup<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
-    VISIBILITY_VARIABLES
-        .iter()
-        .any(|(name, whose)| *whose == vendor && environment(name).is_some_and(|list| is_empty_device_list(&list)))
+    VISIBILITY_VARIABLES.iter().any(|(name, whose)| {
+        *whose == vendor && environment(name).is_some_and(|list| is_empty_device_list(&list))
+    })
 }
 
 /// Returns the name of a variable that leaves no GPU visible.
@@ -159,7 +176,8 @@ fn variable_hiding_all(environment: EnvLookup<'_>) -> Option<&'static str> {
         .find(|name| environment(name).is_some_and(|list| is_empty_device_list(&list)))
 }
 
-/// Returns whether a list names no device. As in CUDA, the list ends before the first entry that is not a device.
+/// Returns whether a list names no device. As in CUDA, the list ends before the first entry that is
+/// not a device.
 fn is_empty_device_list(list: &str) -> bool {
     let first = list.split(',').next().unwrap_or("").trim();
     first.is_empty() || first == "NoDevFiles" || first.starts_with('-')
@@ -188,7 +206,8 @@ pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
     });
     let heads = ["device", "name", "kind", "memory", "sums in", "PCI", "driver"].map(str::to_owned);
     let rows: Vec<[String; 7]> = std::iter::once(heads).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 7] = std::array::from_fn(width);
     let line = |row: &[String; 7]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -201,7 +220,8 @@ pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Returns devices as a driver lists them: two GPUs that differ in PCI address and name, and the processor.
+    /// Returns devices as a driver lists them: two GPUs that differ in PCI address and name, and
+    /// the processor.
     fn listed() -> Vec<NumberedDevice> {
         let device = |name: &str, kind, pci: Option<&str>| {
             let pci = pci.map(|place| place.parse().expect("a place"));
@@ -217,10 +237,15 @@ mod tests {
         all.into_iter().enumerate().collect()
     }
 
-    fn numbers(visible: &[NumberedDevice], words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<usize>, String> {
+    fn numbers(
+        visible: &[NumberedDevice],
+        words: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Vec<usize>, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let value =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let value = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
         let chosen = select_devices(visible, &words, &value).map_err(|why| why.to_string())?;
         Ok(chosen.into_iter().map(|(number, _)| number).collect())
     }
@@ -228,7 +253,11 @@ mod tests {
     #[test]
     fn devices_go_by_index_name_place_and_slot() {
         let all = listed();
-        assert_eq!(numbers(&all, &[], &[]), Ok(vec![0, 1]), "a processor is not chosen beside a GPU");
+        assert_eq!(
+            numbers(&all, &[], &[]),
+            Ok(vec![0, 1]),
+            "a processor is not chosen beside a GPU"
+        );
         assert_eq!(numbers(&all, &["1", "0", "1"], &[]), Ok(vec![0, 1]));
         assert_eq!(numbers(&all, &["nvidia"], &[]), Ok(vec![0, 1]));
         assert_eq!(numbers(&all, &["h100"], &[]), Ok(vec![1]));
@@ -242,7 +271,11 @@ mod tests {
     fn words_that_name_nothing_are_refused_with_what_there_is() {
         let all = listed();
         let why = numbers(&all, &["7"], &[]).expect_err("there is no eighth");
-        assert!(why.contains("--device 7: no such device") && why.contains("0 NVIDIA A100, 1 NVIDIA H100"), "{why}");
+        assert!(
+            why.contains("--device 7: no such device")
+                && why.contains("0 NVIDIA A100, 1 NVIDIA H100"),
+            "{why}"
+        );
         assert!(numbers(&all, &["slot"], &[]).expect_err("no slot").contains("PARALLEL_JOBSLOT"));
     }
 
@@ -251,22 +284,29 @@ mod tests {
         let hidden = |platform: &str, variable: &'static str, list: &'static str| {
             let mut device = DeviceDescription::default();
             platform.clone_into(&mut device.platform);
-            is_hidden_by_environment(&device, &|name: &str| (name == variable).then(|| list.to_owned()))
+            is_hidden_by_environment(&device, &|name: &str| {
+                (name == variable).then(|| list.to_owned())
+            })
         };
         let [nvidia, amd] = ["NVIDIA CUDA", "AMD Accelerated Parallel Processing"];
-        assert!(hidden(nvidia, "CUDA_VISIBLE_DEVICES", "") && !hidden(amd, "CUDA_VISIBLE_DEVICES", ""));
+        assert!(
+            hidden(nvidia, "CUDA_VISIBLE_DEVICES", "") && !hidden(amd, "CUDA_VISIBLE_DEVICES", "")
+        );
         for variable in ["ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"] {
             assert!(hidden(amd, variable, "NoDevFiles") && !hidden(nvidia, variable, "NoDevFiles"));
         }
-        assert!(!hidden(nvidia, "CUDA_VISIBLE_DEVICES", "2"), "its driver knows which, and calls it 0");
+        assert!(
+            !hidden(nvidia, "CUDA_VISIBLE_DEVICES", "2"),
+            "its driver knows which, and calls it 0"
+        );
     }
 
     #[test]
     fn an_empty_list_of_gpus_means_none() {
         let processor = &listed()[2..];
         for list in ["", "NoDevFiles", "-1"] {
-            let why =
-                numbers(processor, &[], &[("CUDA_VISIBLE_DEVICES", list)]).expect_err("not the processor instead");
+            let why = numbers(processor, &[], &[("CUDA_VISIBLE_DEVICES", list)])
+                .expect_err("not the processor instead");
             assert!(why.contains("CUDA_VISIBLE_DEVICES"), "{why}");
         }
         assert_eq!(
@@ -274,7 +314,15 @@ mod tests {
             Err(()),
             "numbered 2 here"
         );
-        assert_eq!(numbers(processor, &["2"], &[("CUDA_VISIBLE_DEVICES", "")]), Ok(vec![2]), "asked for by name");
-        assert!(!is_empty_device_list("0,1") && is_empty_device_list("-1,0") && !is_empty_device_list("GPU-8932f937"));
+        assert_eq!(
+            numbers(processor, &["2"], &[("CUDA_VISIBLE_DEVICES", "")]),
+            Ok(vec![2]),
+            "asked for by name"
+        );
+        assert!(
+            !is_empty_device_list("0,1")
+                && is_empty_device_list("-1,0")
+                && !is_empty_device_list("GPU-8932f937")
+        );
     }
 }

@@ -23,7 +23,8 @@ pub struct SharedDevice {
 }
 
 impl SharedDevice {
-    /// Selects `count` of the `frames` by their hashes: spread over the scan, and the same on every run.
+    /// Selects `count` of the `frames` by their hashes: spread over the scan, and the same on every
+    /// run.
     pub fn sample_frames(frames: impl Iterator<Item = u64>, count: usize) -> BTreeSet<u64> {
         let mut frames: Vec<u64> = frames.collect();
         frames.sort_unstable_by_key(|frame| xxh3_64(&frame.to_le_bytes()));
@@ -42,9 +43,11 @@ pub struct DeviceWorker<'a> {
 pub enum DeviceOutcome {
     /// The device integrated the batch.
     Done(DeviceBatch),
-    /// There is no device, it supports none of the recipes, or it failed before: the processor integrates the batch.
+    /// There is no device, it supports none of the recipes, or it failed before: the processor
+    /// integrates the batch.
     UseCpu,
-    /// The device failed now, or returned wrong sums: no frame is integrated, and the device is not used again.
+    /// The device failed now, or returned wrong sums: no frame is integrated, and the device is not
+    /// used again.
     Failed(DeviceError),
 }
 
@@ -64,7 +67,8 @@ struct EncodedBatch<'a> {
 pub struct DeviceBatch {
     /// For each frame, its sums by each recipe.
     pub sums: Vec<SumsByRecipe>,
-    /// The recipes that the device integrated, each with its share of the bytes sent; the shares are even and add up.
+    /// The recipes that the device integrated, each with its share of the bytes sent; the shares
+    /// are even and add up.
     pub sent_bytes: Vec<(usize, u64)>,
 }
 
@@ -74,9 +78,9 @@ impl<'a> DeviceWorker<'a> {
         Self { shared_device, queues: None }
     }
 
-    /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor integrates recipes that the
-    /// device does not support. The sums of some frames are compared with the processor's, and a device whose sums
-    /// differ is disabled.
+    /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor
+    /// integrates recipes that the device does not support. The sums of some frames are compared
+    /// with the processor's, and a device whose sums differ is disabled.
     pub fn integrate(
         &mut self,
         integrators: &MultiIntegrator<'_>,
@@ -88,15 +92,20 @@ impl<'a> DeviceWorker<'a> {
         let Some(shared_device) = self.shared_device.filter(|_| !frames.is_empty()) else {
             return DeviceOutcome::UseCpu;
         };
-        let left_out: Vec<usize> =
-            integrators.unsupported_on_device(&shared_device.device).map(|(recipe, _)| recipe).collect();
-        let recipes: Vec<usize> = (0..integrators.integrators().len()).filter(|at| !left_out.contains(at)).collect();
+        let left_out: Vec<usize> = integrators
+            .unsupported_on_device(&shared_device.device)
+            .map(|(recipe, _)| recipe)
+            .collect();
+        let recipes: Vec<usize> =
+            (0..integrators.integrators().len()).filter(|at| !left_out.contains(at)).collect();
         if recipes.is_empty() {
             return DeviceOutcome::UseCpu;
         }
         let batch = EncodedBatch { integrators, decoder, frames, numbers };
         match self.integrate_and_verify(shared_device, &batch, scratch) {
-            Ok((sums, sent)) => DeviceOutcome::Done(DeviceBatch { sums, sent_bytes: share_evenly(sent, &recipes) }),
+            Ok((sums, sent)) => {
+                DeviceOutcome::Done(DeviceBatch { sums, sent_bytes: share_evenly(sent, &recipes) })
+            }
             Err(why) => {
                 (self.shared_device, self.queues) = (None, None);
                 DeviceOutcome::Failed(why)
@@ -116,10 +125,14 @@ impl<'a> DeviceWorker<'a> {
     ) -> Result<(Vec<SumsByRecipe>, u64), DeviceError> {
         let queues = match &mut self.queues {
             Some(queues) => queues,
-            none => none.insert(DeviceQueues::new(shared_device.device.clone(), shared_device.queues_per_thread)?),
+            none => none.insert(DeviceQueues::new(
+                shared_device.device.clone(),
+                shared_device.queues_per_thread,
+            )?),
         };
         let before = queues.sent_bytes();
-        let sums = batch.integrators.integrate_on_device(queues, batch.decoder, batch.frames, scratch)?;
+        let sums =
+            batch.integrators.integrate_on_device(queues, batch.decoder, batch.frames, scratch)?;
         let sent = queues.sent_bytes() - before;
         match shared_device.first_mismatch(batch, &sums, scratch) {
             None => Ok((sums, sent)),
@@ -140,14 +153,24 @@ fn share_evenly(bytes: u64, recipes: &[usize]) -> Vec<(usize, u64)> {
 
 impl SharedDevice {
     /// Returns the first frame to be verified whose sums differ from the processor's.
-    fn first_mismatch(&self, batch: &EncodedBatch<'_>, sums: &[SumsByRecipe], scratch: &mut Scratch) -> Option<u64> {
+    fn first_mismatch(
+        &self,
+        batch: &EncodedBatch<'_>,
+        sums: &[SumsByRecipe],
+        scratch: &mut Scratch,
+    ) -> Option<u64> {
         for ((found, frame), number) in sums.iter().zip(batch.frames).zip(batch.numbers) {
             if !self.verified_frames.contains(number) {
                 continue;
             }
-            let expected = batch.integrators.integrate(batch.decoder, std::slice::from_ref(frame), scratch).remove(0);
+            let expected = batch
+                .integrators
+                .integrate(batch.decoder, std::slice::from_ref(frame), scratch)
+                .remove(0);
             let agree = match (found, &expected) {
-                (Ok(found), Ok(expected)) => found.iter().zip(expected).all(|(one, other)| sums_agree(one, other)),
+                (Ok(found), Ok(expected)) => {
+                    found.iter().zip(expected).all(|(one, other)| sums_agree(one, other))
+                }
                 (Err(_), Err(_)) => true,
                 (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
             };
@@ -182,13 +205,18 @@ mod tests {
         let sample = SharedDevice::sample_frames(0..1000, 10);
         assert_eq!(sample, SharedDevice::sample_frames((0..1000).rev().chain(0..1000), 10));
         assert_eq!(sample.len(), 10);
-        assert!(sample.iter().any(|frame| *frame < 500) && sample.iter().any(|frame| *frame >= 500), "{sample:?}");
+        assert!(
+            sample.iter().any(|frame| *frame < 500) && sample.iter().any(|frame| *frame >= 500),
+            "{sample:?}"
+        );
     }
 
     #[test]
     fn what_is_off_by_more_than_rounding_is_seen() {
         let sums = |signal: f64| Sums { signal: vec![signal, 1e3], ..Sums::default() };
-        assert!(sums_agree(&sums(10.0), &sums(10.0 + 1e-6)) && !sums_agree(&sums(10.0), &sums(10.0001)));
+        assert!(
+            sums_agree(&sums(10.0), &sums(10.0 + 1e-6)) && !sums_agree(&sums(10.0), &sums(10.0001))
+        );
         assert!(!sums_agree(&sums(f64::NAN), &sums(1.0)));
     }
 }

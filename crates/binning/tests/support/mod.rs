@@ -31,7 +31,8 @@ impl TestRandom {
     }
 }
 
-/// The placement of a test detector: point of normal incidence in pixels, distance in m, rotations in rad, orientation.
+/// The placement of a test detector: point of normal incidence in pixels, distance in m, rotations
+/// in rad, orientation.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPlacement {
     pub shape: [usize; 2],
@@ -44,7 +45,8 @@ pub struct TestPlacement {
 pub const PIXEL: f64 = 1e-4;
 
 impl TestPlacement {
-    /// Makes a detector perpendicular to the beam, which hits it at `poni` = (row, column) in pixels.
+    /// Makes a detector perpendicular to the beam, which hits it at `poni` = (row, column) in
+    /// pixels.
     pub fn flat(shape: [usize; 2], poni: [f64; 2]) -> Self {
         Self { shape, poni, dist: 0.05, rot: [0.0; 3], orientation: 3 }
     }
@@ -56,7 +58,13 @@ impl TestPlacement {
         let (low, high) = if on { (0.0, 1.0) } else { (-2.0, 3.0) };
         let poni = shape.map(|pixels| pixels as f64 * random.between(low, high));
         let rot = [random.between(-0.4, 0.4), random.between(-0.4, 0.4), random.between(-3.0, 3.0)];
-        Self { shape, poni, dist: random.between(0.003, 0.03), rot, orientation: random.whole(1, 5) }
+        Self {
+            shape,
+            poni,
+            dist: random.between(0.003, 0.03),
+            rot,
+            orientation: random.whole(1, 5),
+        }
     }
 
     pub fn pixels(&self) -> usize {
@@ -89,7 +97,8 @@ impl TestPlacement {
     }
 }
 
-/// Returns the corners of a pixel as a polygon with continuous chi; `None` for a pixel that contains the beam centre.
+/// Returns the corners of a pixel as a polygon with continuous chi; `None` for a pixel that
+/// contains the beam centre.
 pub fn polygon(corners: &[[f32; 2]; 4]) -> Option<[[f64; 2]; 4]> {
     let mut polygon = corners.map(|corner| corner.map(f64::from));
     let first = polygon[0][1];
@@ -97,18 +106,25 @@ pub fn polygon(corners: &[[f32; 2]; 4]) -> Option<[[f64; 2]; 4]> {
         corner[1] -= TAU * ((corner[1] - first) / TAU).round();
     }
     let chi = polygon.map(|corner| corner[1]);
-    let span = chi.iter().copied().fold(f64::MIN, f64::max) - chi.iter().copied().fold(f64::MAX, f64::min);
+    let span =
+        chi.iter().copied().fold(f64::MIN, f64::max) - chi.iter().copied().fold(f64::MAX, f64::min);
     (span < 2.0).then_some(polygon)
 }
 
-/// Returns the exact signed area of the part of a polygon in a rectangle, by Green's theorem: the integral along the
-/// polygon's edges of the height above the rectangle's bottom, limited to its top. Unlike the crate, it clips no polygon.
+/// Returns the exact signed area of the part of a polygon in a rectangle, by Green's theorem: the
+/// integral along the polygon's edges of the height above the rectangle's bottom, limited to its
+/// top. Unlike the crate, it clips no polygon.
 pub fn area_within(polygon: &[[f64; 2]], [left, right]: [f64; 2], [bottom, top]: [f64; 2]) -> f64 {
     let edges = polygon.iter().zip(polygon.iter().cycle().skip(1));
     -edges.map(|(from, to)| height_integral(*from, *to, [left, right], [bottom, top])).sum::<f64>()
 }
 
-fn height_integral(from: [f64; 2], to: [f64; 2], [left, right]: [f64; 2], [bottom, top]: [f64; 2]) -> f64 {
+fn height_integral(
+    from: [f64; 2],
+    to: [f64; 2],
+    [left, right]: [f64; 2],
+    [bottom, top]: [f64; 2],
+) -> f64 {
     if from[0] == to[0] {
         return 0.0;
     }
@@ -125,7 +141,9 @@ fn height_integral(from: [f64; 2], to: [f64; 2], [left, right]: [f64; 2], [botto
     let mut cuts = vec![start, end];
     cuts.extend([crossing(bottom), crossing(top)].into_iter().filter(|x| *x > start && *x < end));
     cuts.sort_by(f64::total_cmp);
-    cuts.windows(2).map(|pair| 0.5 * (pair[1] - pair[0]) * (height(pair[0]) + height(pair[1]))).sum()
+    cuts.windows(2)
+        .map(|pair| 0.5 * (pair[1] - pair[0]) * (height(pair[0]) + height(pair[1])))
+        .sum()
 }
 
 /// Bottom and top of a rectangle that is high enough for any polygon in chi.

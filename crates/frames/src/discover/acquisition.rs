@@ -45,13 +45,19 @@ pub(super) fn build_acquisition(
             "not taken yet: the scan is still running",
         );
     } else if let (false, Some(reason)) = (entry.is_successful(), &entry.end_reason) {
-        let taken = last_known_frame(frame_map).max(frames_by_counters(entry, files, &scan.counters)?);
-        never_taken::mark_never_taken(&mut scan.absent, taken, &format!("never taken: the scan ended by {reason}"));
+        let taken =
+            last_known_frame(frame_map).max(frames_by_counters(entry, files, &scan.counters)?);
+        never_taken::mark_never_taken(
+            &mut scan.absent,
+            taken,
+            &format!("never taken: the scan ended by {reason}"),
+        );
     }
     Ok(scan)
 }
 
-/// Returns the number of frames that the counters prove: Bliss starts a point before it takes the frame.
+/// Returns the number of frames that the counters prove: Bliss starts a point before it takes the
+/// frame.
 fn frames_by_counters(
     entry: &NexusEntry,
     files: &mut OpenFiles,
@@ -59,19 +65,32 @@ fn frames_by_counters(
 ) -> Result<u64, DiscoverError> {
     let mut fewest = None;
     for name in counters.keys() {
-        let Some(counter) = files.try_resolve(&entry.group, &format!("measurement/{name}"))? else { continue };
-        let extents = counter.object.shape().map_err(|err| DiscoverError::from_library(&counter.file, &err))?;
+        let Some(counter) = files.try_resolve(&entry.group, &format!("measurement/{name}"))? else {
+            continue;
+        };
+        let extents = counter
+            .object
+            .shape()
+            .map_err(|err| DiscoverError::from_library(&counter.file, &err))?;
         let points = extents.first().copied().unwrap_or(0);
         fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
     }
     Ok(fewest.unwrap_or(0).saturating_sub(1))
 }
 
-/// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with Lima 1 or
-/// Lima 2, Lima 1, Dectris.
-fn read_exposure_time(entry: &NexusEntry, files: &mut OpenFiles, detector: &str) -> Result<Option<f64>, DiscoverError> {
-    let candidates =
-        ["acq_parameters/acq_expo_time", "acq_params/acq/expo_time", "acquisition/exposure_time", "count_time"];
+/// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with
+/// Lima 1 or Lima 2, Lima 1, Dectris.
+fn read_exposure_time(
+    entry: &NexusEntry,
+    files: &mut OpenFiles,
+    detector: &str,
+) -> Result<Option<f64>, DiscoverError> {
+    let candidates = [
+        "acq_parameters/acq_expo_time",
+        "acq_params/acq/expo_time",
+        "acquisition/exposure_time",
+        "count_time",
+    ];
     let paths = candidates.map(|suffix| format!("{detector}/{suffix}"));
     for suffix in paths.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
         if let Some(seconds) = entry.read_number(files, suffix)? {
@@ -81,11 +100,17 @@ fn read_exposure_time(entry: &NexusEntry, files: &mut OpenFiles, detector: &str)
     Ok(None)
 }
 
-/// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one number per
-/// frame.
-fn read_counters(entry: &NexusEntry, files: &mut OpenFiles) -> Result<BTreeMap<String, String>, DiscoverError> {
-    // A processed file links to the measurement of the raw file; those counters belong to the raw file.
-    let Some(measurement) = entry.own_group(files, "measurement")? else { return Ok(BTreeMap::new()) };
+/// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one
+/// number per frame.
+fn read_counters(
+    entry: &NexusEntry,
+    files: &mut OpenFiles,
+) -> Result<BTreeMap<String, String>, DiscoverError> {
+    // A processed file links to the measurement of the raw file; those counters belong to the raw
+    // file.
+    let Some(measurement) = entry.own_group(files, "measurement")? else {
+        return Ok(BTreeMap::new());
+    };
     let mut counters = BTreeMap::new();
     for link in measurement.read_links()? {
         if is_counter(files, &measurement, &link)? {
@@ -96,23 +121,30 @@ fn read_counters(entry: &NexusEntry, files: &mut OpenFiles) -> Result<BTreeMap<S
     Ok(counters)
 }
 
-/// Returns the number of frames up to the last one that a source holds or may hold in a file that can't be read.
+/// Returns the number of frames up to the last one that a source holds or may hold in a file that
+/// can't be read.
 fn last_known_frame(frame_map: &FrameMap) -> u64 {
-    let is_trace = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let is_trace =
+        |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
     let unreadable = frame_map.absent.iter().filter(is_trace).map(|absent| &absent.range);
     let held = frame_map.sources.iter().map(|source| &source.frames).chain(unreadable);
     held.flat_map(|frames| frames.as_slice()).map(Span::stop).max().unwrap_or(0)
 }
 
-/// Returns whether a member of `measurement` is a dataset with one number per frame: a list, or a column of a
-/// table.
-fn is_counter(files: &mut OpenFiles, measurement: &ResolvedObject, link: &Hdf5Link) -> Result<bool, DiscoverError> {
+/// Returns whether a member of `measurement` is a dataset with one number per frame: a list, or a
+/// column of a table.
+fn is_counter(
+    files: &mut OpenFiles,
+    measurement: &ResolvedObject,
+    link: &Hdf5Link,
+) -> Result<bool, DiscoverError> {
     let Some(found) = files.try_resolve(measurement, &link.name)? else { return Ok(false) };
     if found.object.object_type() != ObjectType::Dataset {
         return Ok(false);
     }
     let to_error = |err| DiscoverError::from_library(&found.file, &err);
     let extents = found.object.shape().map_err(to_error)?;
-    let is_list = extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
+    let is_list =
+        extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
     Ok(is_list && found.object.element_type().map_err(to_error)?.is_number())
 }

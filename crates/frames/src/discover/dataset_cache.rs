@@ -1,5 +1,5 @@
-//! Maps datasets to the files that hold their frames, through links and virtual datasets. Each dataset is opened
-//! only once, however many mappings refer to it.
+//! Maps datasets to the files that hold their frames, through links and virtual datasets. Each
+//! dataset is opened only once, however many mappings refer to it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::chunk::NOT_WRITTEN;
 use crate::coding::PixelCoding;
 use crate::ffi::{LibraryError, ObjectType, StorageLayout, VirtualMapping};
 
-/// Maximum nesting of virtual datasets. A Bliss master over a Lima 2 master over the receivers' files has a
-/// depth of two.
+/// Maximum nesting of virtual datasets. A Bliss master over a Lima 2 master over the receivers'
+/// files has a depth of two.
 const MAX_VIRTUAL_DEPTH: usize = 64;
 
 /// The frame map of a dataset, or the reason why it has none.
@@ -31,7 +31,8 @@ pub(super) type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
 #[derive(Default)]
 pub(crate) struct DatasetCache {
     frame_maps: HashMap<(PathBuf, String), SharedFrameMap>,
-    /// Datasets that are being mapped, from the requested one down to the current one: a cycle is an error.
+    /// Datasets that are being mapped, from the requested one down to the current one: a cycle is
+    /// an error.
     in_progress: Vec<(PathBuf, String)>,
     pub(super) files: OpenFiles,
 }
@@ -54,8 +55,8 @@ impl DatasetCache {
         frame_map
     }
 
-    /// Returns the frame map of a source file like [`DatasetCache::frame_map`], but without opening a file that
-    /// has not changed since the last search.
+    /// Returns the frame map of a source file like [`DatasetCache::frame_map`], but without opening
+    /// a file that has not changed since the last search.
     pub(super) fn trace_source(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
         if let Some(known) = file_content_cache::dataset(file, dataset) {
             return known;
@@ -71,23 +72,34 @@ impl DatasetCache {
         frame_map
     }
 
-    /// Returns the files that a dataset refers to, and those passed on the way to it, without mapping its
-    /// frames.
+    /// Returns the files that a dataset refers to, and those passed on the way to it, without
+    /// mapping its frames.
     ///
     /// # Errors
     /// The dataset can't be read. A dataset that doesn't exist refers to no files.
-    pub(crate) fn referenced_files(&mut self, file: &Path, dataset: &str) -> Result<Vec<PathBuf>, DiscoverError> {
+    pub(crate) fn referenced_files(
+        &mut self,
+        file: &Path,
+        dataset: &str,
+    ) -> Result<Vec<PathBuf>, DiscoverError> {
         let root = self.files.root(file)?;
         let Some(found) = self.files.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
         if found.object.object_type() != ObjectType::Dataset {
             return Ok(Vec::new());
         }
-        let names: Vec<PathBuf> =
-            match found.object.storage_layout().map_err(|err| DiscoverError::from_library(&found.file, &err))? {
-                StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
-                StorageLayout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
-                _ => Vec::new(),
-            };
+        let names: Vec<PathBuf> = match found
+            .object
+            .storage_layout()
+            .map_err(|err| DiscoverError::from_library(&found.file, &err))?
+        {
+            StorageLayout::Virtual(mappings) => {
+                mappings.into_iter().map(|mapping| mapping.file).collect()
+            }
+            StorageLayout::External(segments) => {
+                segments.into_iter().map(|segment| segment.file).collect()
+            }
+            _ => Vec::new(),
+        };
         let distinct: BTreeSet<PathBuf> = names.into_iter().collect();
         let mut files = found.files_passed;
         for name in distinct {
@@ -120,7 +132,9 @@ impl DatasetCache {
         let coding = PixelCoding::new(object.element_type().map_err(to_error)?, Vec::new())?;
         let mut frame_map = FrameMap::new(file, object.shape().map_err(to_error)?, coding)?;
         match object.storage_layout().map_err(to_error)? {
-            StorageLayout::Virtual(mappings) => self.add_mapped_frames(&mut frame_map, file, mappings)?,
+            StorageLayout::Virtual(mappings) => {
+                self.add_mapped_frames(&mut frame_map, file, mappings)?
+            }
             StorageLayout::External(segments) => {
                 stored_dataset::add_external_segments(&mut frame_map, file, &segments)?
             }
@@ -143,7 +157,9 @@ impl DatasetCache {
         let beside = holder.parent().unwrap_or(Path::new("/"));
         self.files.prefetch(groups.iter().map(|group| beside.join(&group[0].file)));
         for group in groups {
-            let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &frame_map.extents);
+            let here = |mapping: &VirtualMapping| {
+                selected_frames(&mapping.virtual_selection, &frame_map.extents)
+            };
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>()?;
             let VirtualMapping { file: name, dataset, .. } = &group[0];
             let found = find_linked_file(holder, name)
@@ -154,7 +170,9 @@ impl DatasetCache {
             };
             match other {
                 Ok(other) => {
-                    let there = |mapping: &VirtualMapping| selected_frames(&mapping.source_selection, &other.extents);
+                    let there = |mapping: &VirtualMapping| {
+                        selected_frames(&mapping.source_selection, &other.extents)
+                    };
                     match group.iter().map(there).collect::<Result<Vec<Spans>, _>>() {
                         Ok(there) => {
                             let (here, there, short) = pair_selections(here, there);
@@ -163,14 +181,21 @@ impl DatasetCache {
                         }
                         Err(why) => {
                             let why = frame_map.find_mismatch(other).unwrap_or_else(|| why.into());
-                            frame_map.add_absent_for_error(&concat_spans(here), &why.into(), file, name)?;
+                            frame_map.add_absent_for_error(
+                                &concat_spans(here),
+                                &why.into(),
+                                file,
+                                name,
+                            )?;
                         }
                     }
                     frame_map.files.extend(other.files.iter().cloned());
                 }
-                // The HDF5 library derives the extent of such a dataset from the sources that it can read.
+                // The HDF5 library derives the extent of such a dataset from the sources that it
+                // can read.
                 Err(why)
-                    if why.is_unreadable() && group.iter().any(|mapping| mapping.virtual_selection.is_unlimited()) =>
+                    if why.is_unreadable()
+                        && group.iter().any(|mapping| mapping.virtual_selection.is_unlimited()) =>
                 {
                     return Err(why.clone());
                 }
@@ -191,7 +216,8 @@ impl DatasetCache {
     }
 }
 
-/// Returns the path of a dataset in a mapping with exactly one leading slash. Mappings may have none, or two.
+/// Returns the path of a dataset in a mapping with exactly one leading slash. Mappings may have
+/// none, or two.
 pub(super) fn absolute_dataset_path(path: &str) -> String {
     format!("/{}", path.trim_start_matches('/'))
 }
@@ -210,10 +236,11 @@ fn group_by_source(mappings: Vec<VirtualMapping>) -> Vec<Vec<VirtualMapping>> {
     groups
 }
 
-/// Pairs the selections of all mappings of a source frame by frame. The third result holds the frames whose
-/// mapping selects more frames in the virtual dataset than in the source.
+/// Pairs the selections of all mappings of a source frame by frame. The third result holds the
+/// frames whose mapping selects more frames in the virtual dataset than in the source.
 fn pair_selections(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans) {
-    let counts: Vec<_> = here.iter().zip(&there).map(|(here, there)| (here.count(), there.count())).collect();
+    let counts: Vec<_> =
+        here.iter().zip(&there).map(|(here, there)| (here.count(), there.count())).collect();
     if counts.iter().all(|(here, there)| here == there) {
         return (concat_spans(here), concat_spans(there), Spans::default());
     }
@@ -227,8 +254,8 @@ fn pair_selections(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans)
     (concat_spans(ours), concat_spans(theirs), concat_spans(short))
 }
 
-/// Concatenates lists of spans. Several lists are joined frame by frame, so that single frames merge into
-/// ranges.
+/// Concatenates lists of spans. Several lists are joined frame by frame, so that single frames
+/// merge into ranges.
 fn concat_spans(mut lists: Vec<Spans>) -> Spans {
     match lists.len() {
         1 => lists.swap_remove(0),

@@ -1,5 +1,5 @@
-//! Discovers Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other entries with frames
-//! in their `data` group.
+//! Discovers Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other
+//! entries with frames in their `data` group.
 
 use std::path::Path;
 
@@ -15,22 +15,36 @@ use super::unusable::UnusableError;
 use crate::ffi::{LinkTarget, ObjectType};
 
 /// Finds the detector whose frames are in the entry's `data` group, if any.
-pub(super) fn find_detector(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
+pub(super) fn find_detector(
+    files: &mut OpenFiles,
+    entry: &NexusEntry,
+) -> Result<Vec<ScanDetector>, DiscoverError> {
     let Some(data) = entry.own_group(files, "data")? else { return Ok(Vec::new()) };
-    let whole = files.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
+    let whole = files
+        .try_resolve(&data, "data")?
+        .filter(|whole| whole.object.object_type() == ObjectType::Dataset);
     let rank = match &whole {
-        Some(whole) => whole.object.shape().map_err(|err| DiscoverError::from_library(&whole.file, &err))?.len(),
+        Some(whole) => whole
+            .object
+            .shape()
+            .map_err(|err| DiscoverError::from_library(&whole.file, &err))?
+            .len(),
         None => 0,
     };
     let images = match rank {
         3.. => ImageLocation::Dataset(format!("/{}/data/data", entry.name)),
         _ => {
             let links = data.read_links()?;
-            let mut numbered: Vec<(u64, &str)> =
-                links.iter().filter_map(|link| Some((data_file_number(&link.name)?, link.name.as_str()))).collect();
+            let mut numbered: Vec<(u64, &str)> = links
+                .iter()
+                .filter_map(|link| Some((data_file_number(&link.name)?, link.name.as_str())))
+                .collect();
             numbered.sort_by_key(|(number, _)| *number);
             ImageLocation::Stack(
-                with_gaps(&numbered)?.iter().map(|name| format!("/{}/data/{name}", entry.name)).collect(),
+                with_gaps(&numbered)?
+                    .iter()
+                    .map(|name| format!("/{}/data/{name}", entry.name))
+                    .collect(),
             )
         }
     };
@@ -42,8 +56,9 @@ pub(super) fn find_detector(files: &mut OpenFiles, entry: &NexusEntry) -> Result
     Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
 }
 
-/// Returns the names of all datasets in sequence, including the numbers that the master doesn't link to. A
-/// missing dataset counts as many frames as the others, so that later frames keep their positions.
+/// Returns the names of all datasets in sequence, including the numbers that the master doesn't
+/// link to. A missing dataset counts as many frames as the others, so that later frames keep their
+/// positions.
 ///
 /// # Errors
 /// A number is too large for any detector.
@@ -64,9 +79,13 @@ fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
 }
 
 /// Returns the name of the NXdetector in the entry's instrument, if there is exactly one.
-fn detector_name(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
+fn detector_name(
+    files: &mut OpenFiles,
+    entry: &NexusEntry,
+) -> Result<Option<String>, DiscoverError> {
     let Some(instrument) = entry.own_group(files, "instrument")? else { return Ok(None) };
-    for link in instrument.read_links()?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
+    for link in instrument.read_links()?.into_iter().filter(|link| link.target == LinkTarget::Hard)
+    {
         if instrument.is_member_class(&link.name, "NXdetector")? {
             return Ok(Some(link.name));
         }
@@ -78,8 +97,9 @@ fn data_file_number(name: &str) -> Option<u64> {
     name.strip_prefix("data_")?.parse().ok()
 }
 
-/// Concatenates the frames of the datasets. All datasets but the last have the same number of frames. A dataset
-/// whose file is missing counts as many, up to the number of images that the detector was configured to take.
+/// Concatenates the frames of the datasets. All datasets but the last have the same number of
+/// frames. A dataset whose file is missing counts as many, up to the number of images that the
+/// detector was configured to take.
 ///
 /// # Errors
 /// No dataset can be read that tells how many frames the others have.
@@ -89,12 +109,14 @@ pub(super) fn build_frame_map(
     paths: &[String],
 ) -> Result<FrameMap, DiscoverError> {
     let each: Vec<_> = paths.iter().map(|path| cache.frame_map(&entry.file, path)).collect();
-    let Some((index, first)) = each.iter().enumerate().find_map(|(at, map)| Some((at, map.as_ref().as_ref().ok()?)))
+    let Some((index, first)) =
+        each.iter().enumerate().find_map(|(at, map)| Some((at, map.as_ref().as_ref().ok()?)))
     else {
         return Err(first_failure(&each).unwrap_or_else(|| UnusableError::NoDataFiles.into()));
     };
     let planned = planned_images(&mut cache.files, entry)?;
-    // The last dataset may be shorter than the others, unless it takes all images that were planned for it.
+    // The last dataset may be shorter than the others, unless it takes all images that were planned
+    // for it.
     let is_last = index.checked_add(1) == Some(each.len());
     let is_full = || planned == first.frames.checked_mul(each.len() as u64);
     if let Some(why) = first_failure(&each[..index]).filter(|_| is_last && !is_full()) {
@@ -105,7 +127,8 @@ pub(super) fn build_frame_map(
     for frame_map in &each {
         let count = match &**frame_map {
             Ok(frame_map) => frame_map.frames,
-            Err(_) => planned.map_or(first.frames, |planned| first.frames.min(planned.saturating_sub(total))),
+            Err(_) => planned
+                .map_or(first.frames, |planned| first.frames.min(planned.saturating_sub(total))),
         };
         counts.push(count);
         total = total.saturating_add(count);
@@ -133,12 +156,17 @@ pub(super) fn build_frame_map(
 }
 
 fn first_failure(each: &[SharedFrameMap]) -> Option<DiscoverError> {
-    DiscoverError::choose_retryable(each.iter().filter_map(|frame_map| frame_map.as_ref().as_ref().err())).cloned()
+    DiscoverError::choose_retryable(
+        each.iter().filter_map(|frame_map| frame_map.as_ref().as_ref().err()),
+    )
+    .cloned()
 }
 
 /// Returns the number of images that the detector was configured to take.
 fn planned_images(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
-    let mut number = |name: &str| entry.read_number(files, &format!("instrument/detector/detectorSpecific/{name}"));
+    let mut number = |name: &str| {
+        entry.read_number(files, &format!("instrument/detector/detectorSpecific/{name}"))
+    };
     let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));
     Ok(images.map(|images| (images * triggers) as u64).filter(|&planned| planned > 0))
 }

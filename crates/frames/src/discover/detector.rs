@@ -36,7 +36,12 @@ pub(super) enum ImageLocation {
 }
 
 impl ScanDetector {
-    pub(super) fn new(entry: &NexusEntry, group: String, name: &str, images: ImageLocation) -> Self {
+    pub(super) fn new(
+        entry: &NexusEntry,
+        group: String,
+        name: &str,
+        images: ImageLocation,
+    ) -> Self {
         Self { name: name.to_owned(), group, entry: format!("/{}", entry.name), images }
     }
 
@@ -44,7 +49,9 @@ impl ScanDetector {
     pub(super) fn dataset_path(&self) -> String {
         match &self.images {
             ImageLocation::Dataset(path) => path.clone(),
-            ImageLocation::Stack(paths) => paths.first().map_or_else(String::new, |path| parent(path).to_owned()),
+            ImageLocation::Stack(paths) => {
+                paths.first().map_or_else(String::new, |path| parent(path).to_owned())
+            }
             _ => format!("{}/{}/data", self.entry, self.group),
         }
     }
@@ -54,9 +61,12 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// Finds the detectors of the entry's instruments. Instruments behind external links are ignored: processed
-/// files link to the instrument of their raw scan.
-pub(super) fn find_detectors(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
+/// Finds the detectors of the entry's instruments. Instruments behind external links are ignored:
+/// processed files link to the instrument of their raw scan.
+pub(super) fn find_detectors(
+    files: &mut OpenFiles,
+    entry: &NexusEntry,
+) -> Result<Vec<ScanDetector>, DiscoverError> {
     let mut found = Vec::new();
     for instrument in instrument_names(entry)? {
         let Some(group) = entry.own_group(files, &instrument)? else { continue };
@@ -66,7 +76,8 @@ pub(super) fn find_detectors(files: &mut OpenFiles, entry: &NexusEntry) -> Resul
             }
             let member = files.resolve(&group, &name)?;
             if member.object.object_type() == ObjectType::Group
-                && let Some(images) = image_location(files, entry, &member, &format!("{instrument}/{name}"))?
+                && let Some(images) =
+                    image_location(files, entry, &member, &format!("{instrument}/{name}"))?
             {
                 found.push(ScanDetector::new(entry, format!("{instrument}/{name}"), &name, images));
             }
@@ -75,8 +86,8 @@ pub(super) fn find_detectors(files: &mut OpenFiles, entry: &NexusEntry) -> Resul
     Ok(found)
 }
 
-/// Returns the names of the entry's instruments: `instrument`, as in NeXus, or else every NXinstrument, because
-/// Lima names it after the beamline.
+/// Returns the names of the entry's instruments: `instrument`, as in NeXus, or else every
+/// NXinstrument, because Lima names it after the beamline.
 fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
     let links = entry.group.read_links()?;
     if links.iter().any(|link| link.name == "instrument") {
@@ -91,8 +102,8 @@ fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
     Ok(found)
 }
 
-/// Returns the location of the images of an instrument's member, or `None` if the member is not an area
-/// detector.
+/// Returns the location of the images of an instrument's member, or `None` if the member is not an
+/// area detector.
 fn image_location(
     files: &mut OpenFiles,
     entry: &NexusEntry,
@@ -107,7 +118,8 @@ fn image_location(
             Ok(found) => found,
             // For a dangling link, `frame_map` reports the file that it refers to.
             Err(why) if why.is_missing() => {
-                let dangling = leads_to_other_file(files, member, &target)? || is_lima(files, member)?;
+                let dangling =
+                    leads_to_other_file(files, member, &target)? || is_lima(files, member)?;
                 return Ok(dangling.then_some(ImageLocation::Dataset(dataset)));
             }
             Err(why) => return Ok(Some(ImageLocation::Failed(why))),
@@ -128,12 +140,16 @@ fn leads_to_other_file(
         let LinkTarget::Soft(path) = &target else { break };
         let (parent, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
         let parent = if path.starts_with('/') && parent.is_empty() { "/" } else { parent };
-        let Some(group) =
-            files.try_resolve(member, parent)?.filter(|group| group.object.object_type() == ObjectType::Group)
+        let Some(group) = files
+            .try_resolve(member, parent)?
+            .filter(|group| group.object.object_type() == ObjectType::Group)
         else {
             break;
         };
-        let next = group.object.read_link(name).map_err(|err| DiscoverError::from_library(&group.file, &err))?;
+        let next = group
+            .object
+            .read_link(name)
+            .map_err(|err| DiscoverError::from_library(&group.file, &err))?;
         let Some(next) = next else { break };
         target = next;
     }
@@ -148,18 +164,23 @@ fn dataset_images(
     dataset: String,
 ) -> Result<Option<ImageLocation>, DiscoverError> {
     if found.object.object_type() != ObjectType::Dataset {
-        let is_sparse =
-            found.object.object_type() == ObjectType::Group && files.try_resolve(found, "frame_ptr")?.is_some();
+        let is_sparse = found.object.object_type() == ObjectType::Group
+            && files.try_resolve(found, "frame_ptr")?.is_some();
         return Ok(is_sparse.then_some(ImageLocation::Unsupported(UnusableError::Sparse)));
     }
     let to_error = |err| DiscoverError::from_library(&found.file, &err);
     let rank = found.object.shape().map_err(to_error)?.len();
-    let is_image =
-        || found.object.read_text_attribute("interpretation").map(|what| what.is_some_and(|what| what == "image"));
+    let is_image = || {
+        found
+            .object
+            .read_text_attribute("interpretation")
+            .map(|what| what.is_some_and(|what| what == "image"))
+    };
     if rank > 2 || (rank == 2 && is_image().map_err(to_error)?) {
         return Ok(Some(ImageLocation::Dataset(dataset)));
     }
-    if rank == 1 && is_lima(files, member)? && found.object.read_text().map_err(to_error)?.is_some() {
+    if rank == 1 && is_lima(files, member)? && found.object.read_text().map_err(to_error)?.is_some()
+    {
         return Ok(Some(ImageLocation::Unsupported(UnusableError::FileNames)));
     }
     Ok(None)

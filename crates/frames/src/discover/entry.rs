@@ -41,7 +41,8 @@ impl NexusEntry {
             None => text("instrument/detector/detectorSpecific/data_collection_date")?,
             start_time => start_time,
         };
-        let (title, end_time, end_reason) = (text("title")?, text("end_time")?, text("end_reason")?);
+        let (title, end_time, end_reason) =
+            (text("title")?, text("end_time")?, text("end_reason")?);
         let mut by_lima = || -> Result<bool, DiscoverError> {
             let root = files.root(&group.file)?;
             let creator = root.object.read_text_attribute("creator");
@@ -50,11 +51,24 @@ impl NexusEntry {
         };
         let tells_end = is_bliss_name(name) || by_lima()?;
         let (file, name) = (file.to_owned(), name.to_owned());
-        Ok(Self { file, name, group, title, start_time, end_time, end_reason, reports_end: tells_end })
+        Ok(Self {
+            file,
+            name,
+            group,
+            title,
+            start_time,
+            end_time,
+            end_reason,
+            reports_end: tells_end,
+        })
     }
 
     /// Reads the first element of a dataset of this entry as a number.
-    pub(super) fn read_number(&self, files: &mut OpenFiles, path: &str) -> Result<Option<f64>, DiscoverError> {
+    pub(super) fn read_number(
+        &self,
+        files: &mut OpenFiles,
+        path: &str,
+    ) -> Result<Option<f64>, DiscoverError> {
         files.read_number(&self.group, path)
     }
 
@@ -72,24 +86,34 @@ impl NexusEntry {
         }
     }
 
-    /// Returns whether the scan has ended according to its writer. If the writer died, this stays `false`.
+    /// Returns whether the scan has ended according to its writer. If the writer died, this stays
+    /// `false`.
     pub(super) fn has_ended(&self) -> bool {
         !self.reports_end || self.end_time.is_some() || self.end_reason.is_some()
     }
 
     /// Returns whether the scan took all its frames.
     pub(super) fn is_successful(&self) -> bool {
-        self.has_ended() && self.end_reason.as_deref().is_none_or(|reason| reason.eq_ignore_ascii_case("SUCCESS"))
+        self.has_ended()
+            && self
+                .end_reason
+                .as_deref()
+                .is_none_or(|reason| reason.eq_ignore_ascii_case("SUCCESS"))
     }
 
     /// Opens a group of this entry, if it is stored in the entry's own file.
-    pub(super) fn own_group(&self, files: &mut OpenFiles, name: &str) -> Result<Option<ResolvedObject>, DiscoverError> {
+    pub(super) fn own_group(
+        &self,
+        files: &mut OpenFiles,
+        name: &str,
+    ) -> Result<Option<ResolvedObject>, DiscoverError> {
         let to_error = |err| DiscoverError::from_library(&self.group.file, &err);
         match self.group.object.read_link(name).map_err(to_error)? {
             Some(LinkTarget::Hard | LinkTarget::Soft(_)) => {
                 let found = files.try_resolve(&self.group, name)?;
-                Ok(found
-                    .filter(|found| found.file == self.group.file && found.object.object_type() == ObjectType::Group))
+                Ok(found.filter(|found| {
+                    found.file == self.group.file && found.object.object_type() == ObjectType::Group
+                }))
             }
             _ => Ok(None),
         }

@@ -12,15 +12,17 @@ use crate::ffi::LibraryError;
 use crate::frame_shape::FrameShapeError;
 use crate::image::ImageError;
 
-/// Explains why a file, an object in it, or its frames can't be used. The variants keep three cases apart:
-/// missing, unreadable, and invalid.
+/// Explains why a file, an object in it, or its frames can't be used. The variants keep three cases
+/// apart: missing, unreadable, and invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoverError {
-    /// A file that a link, a mapping or a series refers to doesn't exist. Holds its name as written there.
+    /// A file that a link, a mapping or a series refers to doesn't exist. Holds its name as written
+    /// there.
     FileMissing(PathBuf),
     /// The file has no object at this path.
     NoObject(PathBuf, String),
-    /// The system failed, so nothing is known about the contents of the file. A later attempt may succeed.
+    /// The system failed, so nothing is known about the contents of the file. A later attempt may
+    /// succeed.
     Unreadable(PathBuf, String),
     /// The file violates its format: it is truncated, damaged, or being written.
     Damaged(PathBuf, String),
@@ -64,7 +66,9 @@ impl DiscoverError {
     /// Returns the error for a failed call of the HDF5 library on an object of a file.
     pub(crate) fn from_library(file: &Path, err: &LibraryError) -> Self {
         match err.errno.map(io::Error::from_raw_os_error) {
-            Some(why) if why.kind() == io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
+            Some(why) if why.kind() == io::ErrorKind::NotFound => {
+                Self::FileMissing(file.to_owned())
+            }
             Some(_) => Self::Unreadable(file.to_owned(), err.why.clone()),
             None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", err.why)),
         }
@@ -75,7 +79,9 @@ impl DiscoverError {
         match error {
             ImageError::Io { why, .. } if why.raw_os_error().is_some() => Self::from_io(file, why),
             ImageError::Io { why, .. } => Self::Damaged(file.to_owned(), why.to_string()),
-            ImageError::Invalid { format, why, .. } => Self::Damaged(file.to_owned(), format!("{format}: {why}")),
+            ImageError::Invalid { format, why, .. } => {
+                Self::Damaged(file.to_owned(), format!("{format}: {why}"))
+            }
             ImageError::Unknown { found, .. } => {
                 let why = format!("expected HDF5 or an image (TIFF, CBF, EDF, NPY), found {found}");
                 Self::Damaged(file.to_owned(), why)
@@ -87,7 +93,9 @@ impl DiscoverError {
     /// Returns the file that exists but is invalid or unreadable, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Self::NoObject(file, _) | Self::Unreadable(file, _) | Self::Damaged(file, _) => Some(file),
+            Self::NoObject(file, _) | Self::Unreadable(file, _) | Self::Damaged(file, _) => {
+                Some(file)
+            }
             Self::FileMissing(_) | Self::Unusable(_) => None,
         }
     }
@@ -103,7 +111,9 @@ impl DiscoverError {
     }
 
     /// Returns the first error of the system, since it may pass, or else the first error.
-    pub(crate) fn choose_retryable<'a>(errors: impl Iterator<Item = &'a Self> + Clone) -> Option<&'a Self> {
+    pub(crate) fn choose_retryable<'a>(
+        errors: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<&'a Self> {
         errors.clone().find(|why| why.is_unreadable()).or_else(|| errors.clone().next())
     }
 
@@ -117,8 +127,8 @@ impl DiscoverError {
         }
     }
 
-    /// Returns the message for a reader who already knows that it concerns `file`, so that the path is not
-    /// repeated.
+    /// Returns the message for a reader who already knows that it concerns `file`, so that the path
+    /// is not repeated.
     pub(crate) fn message(&self, file: &Path) -> String {
         let at = |other: &Path, why: &str| match other == file {
             true => why.to_owned(),
@@ -136,7 +146,9 @@ impl DiscoverError {
     /// Returns the reason for absent frames of `file`. The reason calls the file `name`.
     pub(crate) fn reason(&self, file: &Path, name: &Path) -> String {
         match self {
-            Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),
+            Self::FileMissing(missing) if missing == file => {
+                format!("file missing: {}", name.display())
+            }
             Self::FileMissing(_) => self.message(file),
             // The master file, which whoever reads this knows by its path.
             Self::Unreadable(other, why) if other != file && !other.ends_with(name) => {
@@ -171,17 +183,32 @@ mod tests {
             assert_eq!((error.is_missing(), error.is_unreadable()), (missing, !missing));
         }
         let truncated = DiscoverError::from_library(file, &LibraryError::new("truncated file"));
-        assert_eq!((truncated.absent_kind(), truncated.is_unreadable()), (AbsentKind::Corrupt, false));
+        assert_eq!(
+            (truncated.absent_kind(), truncated.is_unreadable()),
+            (AbsentKind::Corrupt, false)
+        );
     }
 
     #[test]
     fn a_path_stands_once_in_a_message() {
         let file = Path::new("/data/p3_0000.h5");
-        let unreadable = DiscoverError::Unreadable(file.to_owned(), "Stale file handle (os error 116)".to_owned());
+        let unreadable = DiscoverError::Unreadable(
+            file.to_owned(),
+            "Stale file handle (os error 116)".to_owned(),
+        );
         assert_eq!(unreadable.message(file), "Stale file handle (os error 116)");
-        assert_eq!(unreadable.message(Path::new("/m.h5")), "/data/p3_0000.h5: Stale file handle (os error 116)");
+        assert_eq!(
+            unreadable.message(Path::new("/m.h5")),
+            "/data/p3_0000.h5: Stale file handle (os error 116)"
+        );
         let name = Path::new("p3_0000.h5");
-        assert_eq!(unreadable.reason(file, name), "file unreadable: p3_0000.h5: Stale file handle (os error 116)");
-        assert_eq!(DiscoverError::FileMissing(file.to_owned()).reason(file, name), "file missing: p3_0000.h5");
+        assert_eq!(
+            unreadable.reason(file, name),
+            "file unreadable: p3_0000.h5: Stale file handle (os error 116)"
+        );
+        assert_eq!(
+            DiscoverError::FileMissing(file.to_owned()).reason(file, name),
+            "file missing: p3_0000.h5"
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Remembers the contents of files for a repeated search, so that only changed files are opened again.
+//! Remembers the contents of files for a repeated search, so that only changed files are opened
+//! again.
 //!
-//! A file counts as unchanged while its device, inode, size and modification time stay the same. A file that was
-//! read less than [`MTIME_RESOLUTION`] after its last change is not remembered: it may change again without a
-//! new modification time.
+//! A file counts as unchanged while its device, inode, size and modification time stay the same. A
+//! file that was read less than [`MTIME_RESOLUTION`] after its last change is not remembered: it
+//! may change again without a new modification time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,8 +22,8 @@ use crate::image::ImageHeader;
 /// Maximum number of remembered files, each of about 2 KiB.
 const MAX_FILES: usize = 1 << 15;
 
-/// Upper limit of the resolution of modification times. Most file systems update them some hundred times per
-/// second, others once per second.
+/// Upper limit of the resolution of modification times. Most file systems update them some hundred
+/// times per second, others once per second.
 const MTIME_RESOLUTION: Duration = Duration::from_secs(2);
 
 thread_local! {
@@ -104,7 +105,10 @@ pub(super) fn dataset(file: &Path, dataset: &str) -> Option<Rc<Result<FrameMap, 
 
 /// Returns whether an unchanged file is known to be closed.
 pub(super) fn is_closed(file: &Path) -> bool {
-    with_content(file, |content| matches!(content, Content::Dataset { is_closed: true, .. }).then_some(())).is_some()
+    with_content(file, |content| {
+        matches!(content, Content::Dataset { is_closed: true, .. }).then_some(())
+    })
+    .is_some()
 }
 
 /// Remembers that the file is closed, if its dataset is remembered.
@@ -117,14 +121,20 @@ pub(super) fn set_closed(file: &Path) {
     });
 }
 
-/// Remembers the header of an image file. `before` is the file's metadata from before it was opened.
+/// Remembers the header of an image file. `before` is the file's metadata from before it was
+/// opened.
 pub(super) fn put_header(file: &Path, before: &Metadata, header: ImageHeader) {
     put(file, before, || Content::Image(header));
 }
 
-/// Remembers the frame map of a dataset, unless it involves other files. `before` is the file's metadata from
-/// before it was opened.
-pub(super) fn put_dataset(file: &Path, before: &Metadata, dataset: &str, shared: &Rc<Result<FrameMap, DiscoverError>>) {
+/// Remembers the frame map of a dataset, unless it involves other files. `before` is the file's
+/// metadata from before it was opened.
+pub(super) fn put_dataset(
+    file: &Path,
+    before: &Metadata,
+    dataset: &str,
+    shared: &Rc<Result<FrameMap, DiscoverError>>,
+) {
     let Ok(frame_map) = &**shared else { return };
     let needs_others = |kind| matches!(kind, AbsentKind::Missing | AbsentKind::Unreadable);
     let is_alone = frame_map.files.iter().all(|other| other == file)
@@ -140,9 +150,9 @@ pub(super) fn put_dataset(file: &Path, before: &Metadata, dataset: &str, shared:
 
 fn put(file: &Path, before: &Metadata, content: impl FnOnce() -> Content) {
     let is_settled = || {
-        before
-            .modified()
-            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= MTIME_RESOLUTION))
+        before.modified().is_ok_and(|changed| {
+            SystemTime::now().duration_since(changed).is_ok_and(|age| age >= MTIME_RESOLUTION)
+        })
     };
     FILES.with_borrow_mut(|files| {
         if let Some(files) = files.as_mut().filter(|_| is_settled()) {
@@ -151,7 +161,10 @@ fn put(file: &Path, before: &Metadata, content: impl FnOnce() -> Content) {
     });
 }
 
-fn with_content<T>(file: &Path, take: impl FnOnce(&mut Content) -> Option<T>) -> Option<(T, Metadata)> {
+fn with_content<T>(
+    file: &Path,
+    take: impl FnOnce(&mut Content) -> Option<T>,
+) -> Option<(T, Metadata)> {
     FILES.with_borrow_mut(|files| {
         let files = files.as_mut().filter(|files| files.known.contains_key(file))?;
         let metadata = file.metadata().ok()?;
@@ -166,8 +179,13 @@ mod tests {
     use super::*;
     use crate::coding::Dtype;
 
-    const ANY: ImageHeader =
-        ImageHeader { format: "npy", shape: [3, 4], kind: Dtype::U16, frames: 1, is_unverified: false };
+    const ANY: ImageHeader = ImageHeader {
+        format: "npy",
+        shape: [3, 4],
+        kind: Dtype::U16,
+        frames: 1,
+        is_unverified: false,
+    };
 
     #[test]
     fn as_many_files_are_remembered_as_there_is_room_for() {
@@ -179,7 +197,10 @@ mod tests {
             files.put(&path(number), version, Content::Image(header));
         }
         assert!(files.known.len() <= MAX_FILES / 2 + 1 && files.get(&path(0), version).is_some());
-        assert!(files.get(&path(MAX_FILES), version).is_some() && files.get(&path(1), version).is_none());
+        assert!(
+            files.get(&path(MAX_FILES), version).is_some()
+                && files.get(&path(1), version).is_none()
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Maps each frame of a dataset to the file, dataset and row that holds it, or to the reason why none does.
+//! Maps each frame of a dataset to the file, dataset and row that holds it, or to the reason why
+//! none does.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,11 @@ impl FrameMap {
     ///
     /// # Errors
     /// Fails if the extents don't fit a stack of frames, or exceed the size of any detector.
-    pub(crate) fn new(file: &Path, extents: Vec<u64>, coding: PixelCoding) -> Result<Self, DiscoverError> {
+    pub(crate) fn new(
+        file: &Path,
+        extents: Vec<u64>,
+        coding: PixelCoding,
+    ) -> Result<Self, DiscoverError> {
         let [frames, rows, columns] = frame_dimensions(&extents)?;
         if frames > Spans::MAX_FRAMES {
             return Err(UnusableError::TooManyFrames(frames).into());
@@ -81,7 +86,12 @@ impl FrameMap {
     ///
     /// # Errors
     /// A frame is assigned already.
-    pub(crate) fn add_absent(&mut self, range: &Spans, kind: AbsentKind, reason: &str) -> Result<(), DiscoverError> {
+    pub(crate) fn add_absent(
+        &mut self,
+        range: &Spans,
+        kind: AbsentKind,
+        reason: &str,
+    ) -> Result<(), DiscoverError> {
         self.assign(range)?;
         if range.count() > 0 {
             self.absent.push(Absent { range: range.clone(), kind, reason: reason.to_owned() });
@@ -109,28 +119,46 @@ impl FrameMap {
     ///
     /// # Errors
     /// A frame is assigned already.
-    pub(crate) fn add_mapped_frames(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
+    pub(crate) fn add_mapped_frames(
+        &mut self,
+        here: &Spans,
+        other: &Self,
+        there: &Spans,
+    ) -> Result<(), DiscoverError> {
         if let Some(why) = self.find_mismatch(other) {
             return self.add_absent(here, AbsentKind::Corrupt, &why.to_string());
         }
         if self.sources.is_empty() {
-            (self.coding, self.codec, self.chunk) = (other.coding.clone(), other.codec.clone(), other.chunk.clone());
+            (self.coding, self.codec, self.chunk) =
+                (other.coding.clone(), other.codec.clone(), other.chunk.clone());
         }
         match &other.sources[..] {
-            [only] if other.absent.is_empty() && only.frames == *there && here.count() == there.count() => {
+            [only]
+                if other.absent.is_empty()
+                    && only.frames == *there
+                    && here.count() == there.count() =>
+            {
                 self.add_source(Source { frames: here.clone(), ..only.clone() })
             }
             _ => self.add_frames_singly(here, other, there),
         }
     }
 
-    /// Completes the map: frames without a source or reason become absent as not written. Sources are sorted by
-    /// their first frame; absent frames with the same reason are merged, and sorted, too.
+    /// Completes the map: frames without a source or reason become absent as not written. Sources
+    /// are sorted by their first frame; absent frames with the same reason are merged, and sorted,
+    /// too.
     pub(crate) fn complete(mut self) -> Self {
-        let left: Spans =
-            (0..).zip(&self.assigned).filter(|(_, is_assigned)| !**is_assigned).map(|(frame, _)| frame).collect();
+        let left: Spans = (0..)
+            .zip(&self.assigned)
+            .filter(|(_, is_assigned)| !**is_assigned)
+            .map(|(frame, _)| frame)
+            .collect();
         if left.count() > 0 {
-            self.absent.push(Absent { range: left, kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned() });
+            self.absent.push(Absent {
+                range: left,
+                kind: AbsentKind::NotWritten,
+                reason: NOT_WRITTEN.to_owned(),
+            });
         }
         self.assigned = Vec::new();
         self.sources.sort_by_key(|source| first_frame(&source.frames));
@@ -167,7 +195,8 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Returns why the frames of another dataset can't be combined with the frames of this one, if so.
+    /// Returns why the frames of another dataset can't be combined with the frames of this one, if
+    /// so.
     pub(crate) fn find_mismatch(&self, other: &Self) -> Option<UnusableError> {
         if other.shape != self.shape {
             return Some(UnusableError::OtherShape { found: other.shape, expected: self.shape });
@@ -177,17 +206,30 @@ impl FrameMap {
         differs.then_some(UnusableError::OtherPixelType { found, expected })
     }
 
-    fn add_frames_singly(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
-        let not_written = Absent { kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned(), ..Absent::default() };
+    fn add_frames_singly(
+        &mut self,
+        here: &Spans,
+        other: &Self,
+        there: &Spans,
+    ) -> Result<(), DiscoverError> {
+        let not_written = Absent {
+            kind: AbsentKind::NotWritten,
+            reason: NOT_WRITTEN.to_owned(),
+            ..Absent::default()
+        };
         let reasons: Vec<&Absent> = other.absent.iter().chain([&not_written]).collect();
-        let mut origins: Vec<FrameOrigin> = vec![FrameOrigin::Lost(other.absent.len()); other.frames as usize];
+        let mut origins: Vec<FrameOrigin> =
+            vec![FrameOrigin::Lost(other.absent.len()); other.frames as usize];
         for (index, source) in other.sources.iter().enumerate() {
             for (frame, row) in source.frames.iter().zip(source.rows.iter()) {
                 origins[frame as usize] = FrameOrigin::Row(index, row);
             }
         }
         for (index, absent) in other.absent.iter().enumerate() {
-            absent.range.iter().for_each(|frame| origins[frame as usize] = FrameOrigin::Lost(index));
+            absent
+                .range
+                .iter()
+                .for_each(|frame| origins[frame as usize] = FrameOrigin::Lost(index));
         }
         let mut found: Vec<(Vec<u64>, Vec<u64>)> = vec![Default::default(); other.sources.len()];
         let mut lost: Vec<Vec<u64>> = vec![Vec::new(); reasons.len()];
@@ -205,13 +247,15 @@ impl FrameMap {
         for ((frames, rows), source) in found.into_iter().zip(&other.sources) {
             // Both factors are u64, so the product fits in u128.
             let weighted_bytes = u128::from(source.bytes).saturating_mul(frames.len() as u128);
-            let share = weighted_bytes.checked_div(u128::from(source.frames.count())).unwrap_or_default();
+            let share =
+                weighted_bytes.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
             self.add_source(Source { frames, rows, bytes: share as u64, ..source.clone() })?;
         }
         let lost = lost.into_iter().zip(reasons);
-        lost.into_iter()
-            .try_for_each(|(frames, why)| self.add_absent(&frames.into_iter().collect(), why.kind, &why.reason))
+        lost.into_iter().try_for_each(|(frames, why)| {
+            self.add_absent(&frames.into_iter().collect(), why.kind, &why.reason)
+        })
     }
 }
 
@@ -235,8 +279,11 @@ fn merge_reasons(absent: Vec<Absent>) -> Vec<Absent> {
             index => merged[index].2.push(range),
         }
     }
-    let joined =
-        merged.into_iter().map(|(kind, reason, ranges)| Absent { range: Spans::union_all(&ranges), kind, reason });
+    let joined = merged.into_iter().map(|(kind, reason, ranges)| Absent {
+        range: Spans::union_all(&ranges),
+        kind,
+        reason,
+    });
     let mut joined: Vec<Absent> = joined.collect();
     joined.sort_by_key(|absent| first_frame(&absent.range));
     joined

@@ -18,12 +18,16 @@ pub(crate) enum SelectionError {
     PartsOfFrames(Vec<u64>),
 }
 
-/// Returns the selected frames of a dataset with the given extents, in ascending order. Selections are in
-/// row-major order, so the k-th frame selected in the virtual dataset is the k-th one selected in the source.
+/// Returns the selected frames of a dataset with the given extents, in ascending order. Selections
+/// are in row-major order, so the k-th frame selected in the virtual dataset is the k-th one
+/// selected in the source.
 ///
 /// # Errors
 /// The selection contains parts of frames.
-pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> Result<Spans, SelectionError> {
+pub(crate) fn selected_frames(
+    selected: &ElementSelection,
+    extents: &[u64],
+) -> Result<Spans, SelectionError> {
     let [frames, _, _] = frame_dimensions(extents)?;
     let in_parts = || SelectionError::PartsOfFrames(extents.to_vec());
     match selected {
@@ -31,7 +35,10 @@ pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> R
         ElementSelection::Regular(hyperslabs) if hyperslabs.len() == extents.len() => {
             let (first, rest) = split_frame_dimension(hyperslabs);
             let (_, extents) = split_frame_dimension(extents);
-            let whole = rest.iter().zip(extents).all(|(hyperslab, &extent)| covers_dimension(hyperslab, extent));
+            let whole = rest
+                .iter()
+                .zip(extents)
+                .all(|(hyperslab, &extent)| covers_dimension(hyperslab, extent));
             if whole {
                 Ok(first.map_or(Spans::first_n(1), |hyperslab| hyperslab_frames(hyperslab, frames)))
             } else {
@@ -40,12 +47,17 @@ pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> R
         }
         ElementSelection::Boxes(boxes) => {
             let mut out = Vec::with_capacity(boxes.len());
-            for (from, to) in boxes.iter().filter(|(from, to)| from.len() == extents.len() && to.len() == extents.len())
+            for (from, to) in boxes
+                .iter()
+                .filter(|(from, to)| from.len() == extents.len() && to.len() == extents.len())
             {
-                let ((first, from), (last, to)) = (split_frame_dimension(from), split_frame_dimension(to));
+                let ((first, from), (last, to)) =
+                    (split_frame_dimension(from), split_frame_dimension(to));
                 let (_, extents) = split_frame_dimension(extents);
                 let mut sides = from.iter().zip(to).zip(extents);
-                if !sides.all(|((&from, &to), &extent)| from == 0 && to.checked_add(1) == Some(extent)) {
+                if !sides
+                    .all(|((&from, &to), &extent)| from == 0 && to.checked_add(1) == Some(extent))
+                {
                     return Err(in_parts());
                 }
                 let (first, last) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
@@ -70,7 +82,8 @@ fn split_frame_dimension<T>(dimensions: &[T]) -> (Option<&T>, &[T]) {
 fn covers_dimension(hyperslab: &Hyperslab, extent: u64) -> bool {
     let block = hyperslab.block.unwrap_or(extent);
     let count = hyperslab.count.unwrap_or(u64::MAX);
-    hyperslab.start == 0 && (block >= extent || (hyperslab.stride == block && count.saturating_mul(block) >= extent))
+    hyperslab.start == 0
+        && (block >= extent || (hyperslab.stride == block && count.saturating_mul(block) >= extent))
 }
 
 /// Returns the frames below `frames` that a hyperslab selects.
@@ -82,7 +95,8 @@ fn hyperslab_frames(hyperslab: &Hyperslab, frames: u64) -> Spans {
     if block == 1 {
         return Spans::from(Span::strided(start, count, stride));
     }
-    // `index` is below the number of strides that fit into `frames`, so the product does not saturate.
+    // `index` is below the number of strides that fit into `frames`, so the product does not
+    // saturate.
     let block_at = |index: u64| {
         let first = start.saturating_add(index.saturating_mul(stride));
         Span::new(first, first.saturating_add(block).min(frames))
@@ -94,7 +108,12 @@ fn hyperslab_frames(hyperslab: &Hyperslab, frames: u64) -> Spans {
 mod tests {
     use super::*;
 
-    fn hyperslab(start: u64, stride: u64, count: impl Into<Option<u64>>, block: impl Into<Option<u64>>) -> Hyperslab {
+    fn hyperslab(
+        start: u64,
+        stride: u64,
+        count: impl Into<Option<u64>>,
+        block: impl Into<Option<u64>>,
+    ) -> Hyperslab {
         Hyperslab { start, stride, count: count.into(), block: block.into() }
     }
 
@@ -118,15 +137,21 @@ mod tests {
 
     #[test]
     fn parts_of_frames_are_refused() {
-        let hyperslabs = vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
-        let why = selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap_err();
+        let hyperslabs =
+            vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
+        let why =
+            selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap_err();
         assert_eq!(why, SelectionError::PartsOfFrames(vec![10, 20, 30]));
     }
 
     #[test]
     fn rows_selected_one_by_one_are_whole_frames_all_the_same() {
-        let hyperslabs = vec![hyperslab(0, 1, 4, 1), hyperslab(0, 1, 20, 1), hyperslab(0, 30, 1, 30)];
-        assert_eq!(selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap(), Spans::first_n(4));
+        let hyperslabs =
+            vec![hyperslab(0, 1, 4, 1), hyperslab(0, 1, 20, 1), hyperslab(0, 30, 1, 30)];
+        assert_eq!(
+            selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap(),
+            Spans::first_n(4)
+        );
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct NumberedFileName {
     pub suffix: OsString,
     /// The number: 12.
     pub number: u64,
-    /// Number of digits as written: 4. A number that has outgrown its leading zeros (`_10000` after `_9999`) still
-    /// belongs to the series.
+    /// Number of digits as written: 4. A number that has outgrown its leading zeros (`_10000` after
+    /// `_9999`) still belongs to the series.
     digits: usize,
 }
 
@@ -41,7 +41,12 @@ impl NumberedFileName {
         let (before, suffix) = whole.split_at(whole.len().checked_sub(suffix_len)?);
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         let number = std::str::from_utf8(number).ok()?.parse().ok()?;
-        Some(Self { prefix: text(&before[..before.len().checked_sub(digits)?]), suffix: text(suffix), number, digits })
+        Some(Self {
+            prefix: text(&before[..before.len().checked_sub(digits)?]),
+            suffix: text(suffix),
+            number,
+            digits,
+        })
     }
 
     /// Returns whether two files belong to the same series.
@@ -57,8 +62,9 @@ impl NumberedFileName {
     }
 }
 
-/// Groups image files into series: files of one directory whose names differ only in their last number, sorted
-/// by it. A file without such neighbours is a series of one. Series are sorted by the name of their first file.
+/// Groups image files into series: files of one directory whose names differ only in their last
+/// number, sorted by it. A file without such neighbours is a series of one. Series are sorted by
+/// the name of their first file.
 pub fn group_series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for file in files {
@@ -84,7 +90,10 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
         return Discovery::failed(Path::new(""), "", &UnusableError::NoImages.into(), None);
     };
     let detector = detector_name(files);
-    if !(select.includes_entry("1.1") && select.includes_detector(&detector) && select.includes_scan(None, None)) {
+    if !(select.includes_entry("1.1")
+        && select.includes_detector(&detector)
+        && select.includes_scan(None, None))
+    {
         let what = DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector };
         return Discovery { files: files.to_vec(), ..Discovery::new(first, "", what) };
     }
@@ -99,18 +108,23 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
                 complete: frame_map.absent.is_empty(),
                 ..frame_map.to_acquisition()
             };
-            Discovery { files: files.to_vec(), ..Discovery::new(first, "", DiscoveryKind::Scan(Box::new(acquisition))) }
+            Discovery {
+                files: files.to_vec(),
+                ..Discovery::new(first, "", DiscoveryKind::Scan(Box::new(acquisition)))
+            }
         }
     }
 }
 
-/// Returns the name that a series shares, without the number and its separator; for a single file, its own name.
+/// Returns the name that a series shares, without the number and its separator; for a single file,
+/// its own name.
 fn detector_name(files: &[PathBuf]) -> String {
     let stem = files[0].file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if files.len() == 1 {
         return stem;
     }
-    let name = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
+    let name =
+        stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
     if name.is_empty() { stem } else { name.to_owned() }
 }
 
@@ -121,13 +135,15 @@ fn detector_name(files: &[PathBuf]) -> String {
 fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
     open_files_ahead(files.iter().filter(|file| !file_content_cache::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
-    let Some((index, first)) = headers.iter().enumerate().find_map(|(at, header)| Some((at, &header.as_ref().ok()?.0)))
+    let Some((index, first)) =
+        headers.iter().enumerate().find_map(|(at, header)| Some((at, &header.as_ref().ok()?.0)))
     else {
         let none = || UnusableError::NoImages.into();
         return Err(headers.into_iter().find_map(Result::err).unwrap_or_else(none));
     };
-    // The last file may hold fewer images than the others. If it is the only one that can be read, how many the others
-    // hold is unknown, except that damaged files before a single image are taken for single images.
+    // The last file may hold fewer images than the others. If it is the only one that can be read,
+    // how many the others hold is unknown, except that damaged files before a single image are
+    // taken for single images.
     let before = headers[..index].iter().filter_map(|header| header.as_ref().err());
     if index.checked_add(1) == Some(files.len())
         && let Some(why) = DiscoverError::choose_retryable(before)
@@ -157,9 +173,13 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
                 let reason = format!("file missing: {}", missing_file_name(steps.as_ref(), nth));
                 frame_map.add_absent(&frames, AbsentKind::Missing, &reason)?;
             }
-            Some((file, Err(why))) => frame_map.add_absent_for_error(&frames, why, file, &file_name(file))?,
+            Some((file, Err(why))) => {
+                frame_map.add_absent_for_error(&frames, why, file, &file_name(file))?
+            }
             Some((file, Ok((header, metadata)))) => match find_mismatch(header, first) {
-                Some(why) => frame_map.add_absent_for_error(&frames, &why.into(), file, &file_name(file))?,
+                Some(why) => {
+                    frame_map.add_absent_for_error(&frames, &why.into(), file, &file_name(file))?
+                }
                 None => frame_map.add_source(image_source(file, metadata, frames))?,
             },
         }
@@ -189,7 +209,9 @@ fn file_name(file: &Path) -> PathBuf {
 /// Returns the first name and the step of a series' numbers: 10 for 10, 20, 40.
 fn number_step(files: &[PathBuf]) -> Option<(NumberedFileName, u64)> {
     let first = NumberedFileName::parse(&files[0])?;
-    let mut ahead = files[1..].iter().map(|file| Some(NumberedFileName::parse(file)?.number.abs_diff(first.number)));
+    let mut ahead = files[1..]
+        .iter()
+        .map(|file| Some(NumberedFileName::parse(file)?.number.abs_diff(first.number)));
     let step = ahead.try_fold(0, |step, ahead| Some(greatest_common_divisor(step, ahead?)))?;
     (step > 0).then_some((first, step))
 }
@@ -201,26 +223,38 @@ fn greatest_common_divisor(one: u64, two: u64) -> u64 {
     }
 }
 
-/// Returns the files by position in the series, with `None` for a gap. If most numbers are gaps, they are no
-/// frame numbers (dates, for example), and the files are taken without gaps.
-fn files_by_position(files: &[PathBuf], steps: Option<&(NumberedFileName, u64)>) -> Vec<Option<usize>> {
+/// Returns the files by position in the series, with `None` for a gap. If most numbers are gaps,
+/// they are no frame numbers (dates, for example), and the files are taken without gaps.
+fn files_by_position(
+    files: &[PathBuf],
+    steps: Option<&(NumberedFileName, u64)>,
+) -> Vec<Option<usize>> {
     let in_a_row = || (0..files.len()).map(Some).collect();
     let Some((first, step)) = steps else { return in_a_row() };
     // Numbers are in ascending order, and the step is not zero.
-    let position = |file: &PathBuf| NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step);
+    let position = |file: &PathBuf| {
+        NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step)
+    };
     let positions: Vec<u64> = files.iter().map(|file| position(file).unwrap_or_default()).collect();
     let last = positions.last().map_or(0, |&last| last);
     if last >= (files.len() as u64).saturating_mul(2) {
         return in_a_row();
     }
     let mut slots: Vec<_> = (0..=last).map(|_| None).collect();
-    positions.iter().enumerate().for_each(|(index, &position)| slots[position as usize] = Some(index));
+    positions
+        .iter()
+        .enumerate()
+        .for_each(|(index, &position)| slots[position as usize] = Some(index));
     slots
 }
 
 fn missing_file_name(steps: Option<&(NumberedFileName, u64)>, nth: usize) -> String {
     // No number exceeds that of the last file, which is a u64.
-    let number = |first: &NumberedFileName, step: u64| first.number.saturating_add(step.saturating_mul(nth as u64));
-    let name = |(first, step): &(NumberedFileName, u64)| file_name(&first.file_name_for(number(first, *step)));
+    let number = |first: &NumberedFileName, step: u64| {
+        first.number.saturating_add(step.saturating_mul(nth as u64))
+    };
+    let name = |(first, step): &(NumberedFileName, u64)| {
+        file_name(&first.file_name_for(number(first, *step)))
+    };
     steps.map_or_else(String::new, |steps| name(steps).display().to_string())
 }

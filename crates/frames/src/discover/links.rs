@@ -1,7 +1,8 @@
 //! Follows paths through hard, soft and external links to the objects that they lead to.
 //!
-//! The HDF5 library could follow links by itself, but it doesn't report which link failed. After a soft link to
-//! an external link, it also names the object by the requested path, in a file that has no such path.
+//! The HDF5 library could follow links by itself, but it doesn't report which link failed. After a
+//! soft link to an external link, it also names the object by the requested path, in a file that
+//! has no such path.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -98,7 +99,11 @@ impl OpenFiles {
     ///
     /// # Errors
     /// The path doesn't exist, or a part of it can't be read.
-    pub(super) fn resolve(&mut self, from: &ResolvedObject, path: &str) -> Result<ResolvedObject, DiscoverError> {
+    pub(super) fn resolve(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+    ) -> Result<ResolvedObject, DiscoverError> {
         let mut at = from.clone();
         let mut ahead = reversed_names(path);
         let mut links = 0_usize;
@@ -107,17 +112,27 @@ impl OpenFiles {
         }
         while let Some(name) = ahead.pop() {
             let no_object = |at: &ResolvedObject| {
-                let names: Vec<&str> =
-                    at.names.iter().chain([&name]).chain(ahead.iter().rev()).map(String::as_str).collect();
+                let names: Vec<&str> = at
+                    .names
+                    .iter()
+                    .chain([&name])
+                    .chain(ahead.iter().rev())
+                    .map(String::as_str)
+                    .collect();
                 DiscoverError::NoObject(at.file.clone(), format!("/{}", names.join("/")))
             };
             if at.object.object_type() != ObjectType::Group {
                 return Err(no_object(&at));
             }
-            let target = at.object.read_link(&name).map_err(|err| DiscoverError::from_library(&at.file, &err))?;
+            let target = at
+                .object
+                .read_link(&name)
+                .map_err(|err| DiscoverError::from_library(&at.file, &err))?;
             links = links.saturating_add(usize::from(!matches!(target, Some(LinkTarget::Hard))));
             if links > MAX_LINKS {
-                return Err(UnusableError::TooManyLinks { path: path.to_owned(), most: MAX_LINKS }.into());
+                return Err(
+                    UnusableError::TooManyLinks { path: path.to_owned(), most: MAX_LINKS }.into()
+                );
             }
             match target {
                 None | Some(LinkTarget::Other) => return Err(no_object(&at)),
@@ -135,7 +150,10 @@ impl OpenFiles {
                     let file = find_linked_file(&at.file, &file)?;
                     let mut via = std::mem::take(&mut at.files_passed);
                     via.push(std::mem::take(&mut at.file));
-                    at = ResolvedObject { files_passed: via, ..ResolvedObject::root(file.clone(), self.open(&file)?) };
+                    at = ResolvedObject {
+                        files_passed: via,
+                        ..ResolvedObject::root(file.clone(), self.open(&file)?)
+                    };
                     ahead.extend(reversed_names(&path));
                 }
             }
@@ -159,11 +177,16 @@ impl OpenFiles {
         }
     }
 
-    /// Reads the first element of a dataset as text, or returns `None` if there is no dataset or text.
+    /// Reads the first element of a dataset as text, or returns `None` if there is no dataset or
+    /// text.
     ///
     /// # Errors
     /// The dataset can't be read.
-    pub(super) fn read_text(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<String>, DiscoverError> {
+    pub(super) fn read_text(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+    ) -> Result<Option<String>, DiscoverError> {
         let text = self.read_value(from, path, Hdf5Object::read_text)?;
         match text.as_ref().map_or(0, String::len) {
             0..=MAX_RECORD_TEXT_BYTES => Ok(text),
@@ -174,11 +197,16 @@ impl OpenFiles {
         }
     }
 
-    /// Reads the first element of a dataset as a number, or returns `None` if there is no dataset or number.
+    /// Reads the first element of a dataset as a number, or returns `None` if there is no dataset
+    /// or number.
     ///
     /// # Errors
     /// The dataset can't be read.
-    pub(super) fn read_number(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<f64>, DiscoverError> {
+    pub(super) fn read_number(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+    ) -> Result<Option<f64>, DiscoverError> {
         self.read_value(from, path, Hdf5Object::read_first_number)
     }
 
@@ -188,13 +216,16 @@ impl OpenFiles {
         path: &str,
         read: impl FnOnce(&Hdf5Object) -> Result<Option<T>, LibraryError>,
     ) -> Result<Option<T>, DiscoverError> {
-        let Some(found) =
-            self.try_resolve(from, path)?.filter(|found| found.object.object_type() == ObjectType::Dataset)
+        let Some(found) = self
+            .try_resolve(from, path)?
+            .filter(|found| found.object.object_type() == ObjectType::Dataset)
         else {
             return Ok(None);
         };
         read(&found.object).map_err(|err| match DiscoverError::from_library(&found.file, &err) {
-            DiscoverError::Damaged(file, why) => DiscoverError::Damaged(file, format!("{}: {why}", found.path())),
+            DiscoverError::Damaged(file, why) => {
+                DiscoverError::Damaged(file, format!("{}: {why}", found.path()))
+            }
             other => other,
         })
     }
@@ -202,10 +233,16 @@ impl OpenFiles {
 
 /// Splits a path into names, in reverse order.
 fn reversed_names(path: &str) -> Vec<String> {
-    path.split('/').filter(|name| !name.is_empty() && *name != ".").rev().map(str::to_owned).collect()
+    path.split('/')
+        .filter(|name| !name.is_empty() && *name != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_class(file: &Path, object: &Hdf5Object, class: &str) -> Result<bool, DiscoverError> {
-    let value = object.read_text_attribute("NX_class").map_err(|err| DiscoverError::from_library(file, &err))?;
+    let value = object
+        .read_text_attribute("NX_class")
+        .map_err(|err| DiscoverError::from_library(file, &err))?;
     Ok(value.is_some_and(|value| value == class))
 }

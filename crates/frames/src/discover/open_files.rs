@@ -13,7 +13,8 @@ use crate::open_ahead;
 pub(super) struct OpenFiles {
     /// The file that was opened last, since the next dataset is often in the same file.
     last_opened: Option<(PathBuf, Rc<Hdf5Object>)>,
-    /// The first of the prefetched files. It is kept open because it is used again after all others.
+    /// The first of the prefetched files. It is kept open because it is used again after all
+    /// others.
     first_prefetched: Option<(PathBuf, Rc<Hdf5Object>)>,
 }
 
@@ -26,7 +27,9 @@ impl OpenFiles {
         if let Some((_, object)) = self.find(path) {
             return Ok(Rc::clone(object));
         }
-        let object = Rc::new(Hdf5Object::open_file(path).map_err(|err| DiscoverError::from_library(path, &err))?);
+        let object = Rc::new(
+            Hdf5Object::open_file(path).map_err(|err| DiscoverError::from_library(path, &err))?,
+        );
         self.last_opened = Some((path.to_owned(), Rc::clone(&object)));
         Ok(object)
     }
@@ -37,7 +40,10 @@ impl OpenFiles {
     }
 
     fn find(&self, path: &Path) -> Option<&(PathBuf, Rc<Hdf5Object>)> {
-        [&self.last_opened, &self.first_prefetched].into_iter().flatten().find(|(open, _)| open == path)
+        [&self.last_opened, &self.first_prefetched]
+            .into_iter()
+            .flatten()
+            .find(|(open, _)| open == path)
     }
 
     /// Starts opening files in the background that will be used in this order.

@@ -14,8 +14,12 @@ pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilt
         return Discovery::failed(file, "", &why, None);
     }
     let detector = dataset.rsplit('/').find(|part| !part.is_empty()).unwrap_or("data");
-    if !(select.includes_entry("1.1") && select.includes_detector(detector) && select.includes_scan(None, None)) {
-        let what = DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector: detector.to_owned() };
+    if !(select.includes_entry("1.1")
+        && select.includes_detector(detector)
+        && select.includes_scan(None, None))
+    {
+        let what =
+            DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector: detector.to_owned() };
         return Discovery { files: vec![file.to_owned()], ..Discovery::new(file, dataset, what) };
     }
     match &*cache.frame_map(file, dataset) {

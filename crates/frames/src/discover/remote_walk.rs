@@ -1,4 +1,5 @@
-//! Has the worker process walk through a file: it reports what it finds, and asks the filter what is selected.
+//! Has the worker process walk through a file: it reports what it finds, and asks the filter what
+//! is selected.
 
 use std::cell::RefCell;
 use std::io;
@@ -49,7 +50,12 @@ pub(crate) struct DiscoveryMessage {
 
 impl From<Discovery> for DiscoveryMessage {
     fn from(Discovery { file, dataset, files, kind: what }: Discovery) -> Self {
-        Self { file: file.into(), dataset, files: files.into_iter().map(RawPath::from).collect(), what }
+        Self {
+            file: file.into(),
+            dataset,
+            files: files.into_iter().map(RawPath::from).collect(),
+            what,
+        }
     }
 }
 
@@ -76,15 +82,19 @@ pub(super) fn walk_in_worker<E>(
         WalkMessage::Question(question) => Ok(Some(match question {
             SelectionQuestion::Entry(name) => select.includes_entry(&name),
             SelectionQuestion::Detector(name) => select.includes_detector(&name),
-            SelectionQuestion::Scan(title, start) => select.includes_scan(title.as_deref(), start.as_deref()),
+            SelectionQuestion::Scan(title, start) => {
+                select.includes_scan(title.as_deref(), start.as_deref())
+            }
             SelectionQuestion::Linked(file) => select.includes_linked_file(file.as_ref()),
         })),
     })?;
     match answer {
         Ok(_) => Ok(()),
-        Err(WorkerFailure::Hdf5(why) | WorkerFailure::Io { why, .. } | WorkerFailure::Dataset { why, .. }) => {
-            Err(ConversationError::Worker(WorkerError::Ended(why)))
-        }
+        Err(
+            WorkerFailure::Hdf5(why)
+            | WorkerFailure::Io { why, .. }
+            | WorkerFailure::Dataset { why, .. },
+        ) => Err(ConversationError::Worker(WorkerError::Ended(why))),
     }
 }
 
@@ -94,7 +104,8 @@ impl WorkerRequest for DiscoverRequest {
     type Answer = ();
 
     fn answer(self, filter: &FilterConnection<'_>) -> Result<((), Vec<u8>), WorkerFailure> {
-        let select = RemoteScanFilter { filter, looks_again: self.looks_again, error: RefCell::new(None) };
+        let select =
+            RemoteScanFilter { filter, looks_again: self.looks_again, error: RefCell::new(None) };
         let mut report = |found: Discovery| -> io::Result<()> {
             select.error.take().map_or(Ok(()), Err)?;
             filter.send(&WalkMessage::Found(Box::new(found.into())))

@@ -36,10 +36,12 @@ pub(super) fn add_dataset(
             frame_map.coding = PixelCoding::new(object.element_type().map_err(to_error)?, filters)?;
             frame_map.chunk = to_three_dimensions(&chunk, chunk.len(), 1).to_vec();
             let grid = ChunkGrid::read(object, &frame_map.extents, &chunk).map_err(to_error)?;
-            let damaged: Spans = (0..frame_map.frames).filter(|&frame| grid.is_damaged(frame)).collect();
+            let damaged: Spans =
+                (0..frame_map.frames).filter(|&frame| grid.is_damaged(frame)).collect();
             all = all.difference(&damaged);
             frame_map.add_absent(&damaged, AbsentKind::Corrupt, DAMAGED_INDEX)?;
-            let written: Spans = (0..frame_map.frames).filter(|&frame| grid.is_written(frame)).collect();
+            let written: Spans =
+                (0..frame_map.frames).filter(|&frame| grid.is_written(frame)).collect();
             (written, grid.bytes())
         }
         _ => (all.clone(), frame_map.frames.saturating_mul(frame_map.frame_bytes())),
@@ -47,11 +49,17 @@ pub(super) fn add_dataset(
     frame_map.codec = frame_map.coding.name();
     frame_map.add_absent(&all.difference(&rows), AbsentKind::NotWritten, NOT_WRITTEN)?;
     let source = source_of_file(&file, metadata);
-    frame_map.add_source(Source { dataset: dataset.to_owned(), frames: rows.clone(), rows, bytes, ..source })
+    frame_map.add_source(Source {
+        dataset: dataset.to_owned(),
+        frames: rows.clone(),
+        rows,
+        bytes,
+        ..source
+    })
 }
 
-/// Adds the frames of an external dataset, whose bytes are segments of other files. Early Bliss writers listed
-/// EDF files this way; they are read as EDF images.
+/// Adds the frames of an external dataset, whose bytes are segments of other files. Early Bliss
+/// writers listed EDF files this way; they are read as EDF images.
 pub(super) fn add_external_segments(
     frame_map: &mut FrameMap,
     holder: &Path,
@@ -64,14 +72,20 @@ pub(super) fn add_external_segments(
     for segment in segments {
         let count = match segment.size.checked_rem(size) {
             Some(0) => segment.size.checked_div(size).unwrap_or_default(),
-            _ => return Err(UnusableError::SegmentSize { segment: segment.size, frame: size }.into()),
+            _ => {
+                return Err(
+                    UnusableError::SegmentSize { segment: segment.size, frame: size }.into()
+                );
+            }
         };
         let frames = by_file.entry(segment.file.clone()).or_insert_with(|| {
             order.push(segment.file.clone());
             Vec::new()
         });
         let next = frame.saturating_add(count);
-        let Some(end) = segment.offset.checked_add(segment.size).filter(|_| next <= frame_map.frames) else {
+        let Some(end) =
+            segment.offset.checked_add(segment.size).filter(|_| next <= frame_map.frames)
+        else {
             return Err(UnusableError::SegmentsTooLong(frame_map.frames).into());
         };
         frames.extend((segment.offset..end).step_by(size as usize).zip(frame..next));
@@ -81,14 +95,21 @@ pub(super) fn add_external_segments(
         let mut frames = by_file.remove(&name).unwrap_or_default();
         frames.sort_unstable();
         let frames: Spans = frames.into_iter().map(|(_, frame)| frame).collect();
-        let found = find_linked_file(holder, &name).and_then(|file| Ok((probe_image(&file)?, file)));
+        let found =
+            find_linked_file(holder, &name).and_then(|file| Ok((probe_image(&file)?, file)));
         match found {
             Ok(((image, metadata), file)) => {
                 frame_map.codec = image.format.to_owned();
                 frame_map.coding = PixelCoding::native_dtype(image.kind)?;
-                let (rows, bytes) = (Spans::first_n(frames.count()), frames.count().saturating_mul(size));
+                let (rows, bytes) =
+                    (Spans::first_n(frames.count()), frames.count().saturating_mul(size));
                 frame_map.files.push(file.clone());
-                frame_map.add_source(Source { frames, rows, bytes, ..source_of_file(&file, &metadata) })?;
+                frame_map.add_source(Source {
+                    frames,
+                    rows,
+                    bytes,
+                    ..source_of_file(&file, &metadata)
+                })?;
             }
             Err(why) => frame_map.add_absent_for_error(&frames, &why, &name, &name)?,
         }

@@ -1,5 +1,6 @@
-//! Finds the Lima files of a scan that is still being written, or whose acquisition was killed. Bliss creates
-//! the virtual dataset only at the end of a scan, so the master doesn't refer to the files.
+//! Finds the Lima files of a scan that is still being written, or whose acquisition was killed.
+//! Bliss creates the virtual dataset only at the end of a scan, so the master doesn't refer to the
+//! files.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,8 +17,8 @@ use super::frame_map::FrameMap;
 use super::open_files::OpenFiles;
 use super::unusable::UnusableError;
 
-/// Reason of a frame whose file is not closed: size and time of the file will still change, which would
-/// invalidate the record.
+/// Reason of a frame whose file is not closed: size and time of the file will still change, which
+/// would invalidate the record.
 const FILE_OPEN_REASON: &str = "being written";
 
 /// Path of the frames in a Lima file, which is often a link.
@@ -36,15 +37,17 @@ pub(super) struct LimaFrames {
     pub stray_files: Vec<(PathBuf, DiscoverError)>,
 }
 
-/// Finds the Lima files of a detector by number: `scan0012/p3_0003.h5`, or the place that the master names.
+/// Finds the Lima files of a detector by number: `scan0012/p3_0003.h5`, or the place that the
+/// master names.
 fn find_files(
     files: &mut OpenFiles,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Vec<LimaFile>, DiscoverError> {
     let Some(directory) = entry.file.parent() else { return Ok(Vec::new()) };
-    let mut parameter =
-        |name: &str| files.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
+    let mut parameter = |name: &str| {
+        files.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group))
+    };
     let saved = parameter("saving_directory")?.map(PathBuf::from);
     let beside = saved.as_ref().and_then(|saved| Some(directory.join(saved.file_name()?)));
     let by_number = entry.scan_number().map(|number| directory.join(format!("scan{number:04}")));
@@ -93,8 +96,9 @@ pub(super) fn file_paths(
 
 /// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
 ///
-/// Lima numbers a scan's files from 0, and each but the last holds as many frames as the first one that can be read. The scan
-/// has as many frames as were requested or, if that is unknown, as the files have room for.
+/// Lima numbers a scan's files from 0, and each but the last holds as many frames as the first one
+/// that can be read. The scan has as many frames as were requested or, if that is unknown, as the
+/// files have room for.
 ///
 /// # Errors
 /// The metadata in the master can't be read, or give no valid number of frames.
@@ -111,20 +115,24 @@ pub(super) fn build_frame_map(
     let requested = requested_frames(&mut cache.files, entry, detector)?;
     let mut look = |numbered: &LimaFile| {
         let frame_map = cache.trace_source(&numbered.file, LIMA_DATASET);
-        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(&mut cache.files, &numbered.file) };
+        let is_closed =
+            if entry.has_ended() { Ok(true) } else { is_closed(&mut cache.files, &numbered.file) };
         (frame_map, is_closed)
     };
     let each: Vec<_> = files.iter().map(&mut look).collect();
     let failed = |why| Ok(Some(LimaFrames { frame_map: Err(why), stray_files: Vec::new() }));
     let is_readable = |(frame_map, _): &(SharedFrameMap, _)| frame_map.is_ok();
-    let Some((index, Ok(first))) = each.iter().position(is_readable).map(|index| (index, &*each[index].0)) else {
+    let Some((index, Ok(first))) =
+        each.iter().position(is_readable).map(|index| (index, &*each[index].0))
+    else {
         return failed(first_failure(&each).unwrap_or_else(|| UnusableError::NoLimaFiles.into()));
     };
     let mut frames_per_file = first.frames;
     if index.checked_add(1) == Some(files.len())
         && let Some(why) = first_failure(&each[..index])
     {
-        // The last file may hold fewer frames than the others, unless it takes all frames that were requested for it.
+        // The last file may hold fewer frames than the others, unless it takes all frames that were
+        // requested for it.
         let count = files[index].number.saturating_add(1);
         if requested.is_none() || requested != first.frames.checked_mul(count) {
             match saved_frames_per_file(&mut cache.files, entry, detector)? {
@@ -135,8 +143,8 @@ pub(super) fn build_frame_map(
     }
     // No scan has more frames than a record may hold.
     let most = Spans::MAX_FRAMES.checked_div(frames_per_file).unwrap_or(Spans::MAX_FRAMES).max(1);
-    // First frame of a file. File numbers are below `most`, so that the product is at most `MAX_FRAMES`, or the
-    // frames of one file.
+    // First frame of a file. File numbers are below `most`, so that the product is at most
+    // `MAX_FRAMES`, or the frames of one file.
     let start = |number: u64| number.saturating_mul(frames_per_file);
     let stray = |numbered: &LimaFile| {
         let (file, number) = (numbered.file.clone(), number_in_name(numbered));
@@ -149,34 +157,54 @@ pub(super) fn build_frame_map(
         .filter(|&requested| requested > start_of_last)
         .unwrap_or(start_of_last.saturating_add(frames_per_file));
     let fill = || {
-        let mut all = FrameMap::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
+        let mut all = FrameMap::new(
+            &entry.file,
+            vec![total, first.shape[0], first.shape[1]],
+            first.coding.clone(),
+        )?;
         let start = |number: u64| start(number).min(total);
         let mut expected = 0;
         for (numbered, (frame_map, is_closed)) in files.iter().zip(&each) {
             let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
-            all.add_absent(&missing, AbsentKind::Missing, &describe_missing(&files, expected, numbered.number))?;
+            all.add_absent(
+                &missing,
+                AbsentKind::Missing,
+                &describe_missing(&files, expected, numbered.number),
+            )?;
             expected = numbered.number.saturating_add(1);
             let here = Spans::from(Span::new(start(numbered.number), start(expected)));
             all.files.push(numbered.file.clone());
             match (is_closed, &**frame_map) {
-                (Ok(false), _) => all.add_absent(&here, AbsentKind::NeverTaken, FILE_OPEN_REASON)?,
-                (Ok(true), Ok(frame_map)) => all.add_mapped_frames(&here, frame_map, &Spans::first_n(here.count()))?,
-                (Ok(true), Err(why)) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
-                (Err(why), _) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
+                (Ok(false), _) => {
+                    all.add_absent(&here, AbsentKind::NeverTaken, FILE_OPEN_REASON)?
+                }
+                (Ok(true), Ok(frame_map)) => {
+                    all.add_mapped_frames(&here, frame_map, &Spans::first_n(here.count()))?
+                }
+                (Ok(true), Err(why)) => {
+                    all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?
+                }
+                (Err(why), _) => {
+                    all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?
+                }
             }
         }
         if entry.has_ended() {
             let behind = Spans::from(Span::new(start(expected), total));
             let last = expected.saturating_add(behind.count().div_ceil(frames_per_file.max(1)));
-            all.add_absent(&behind, AbsentKind::Missing, &describe_missing(&files, expected, last))?;
+            all.add_absent(
+                &behind,
+                AbsentKind::Missing,
+                &describe_missing(&files, expected, last),
+            )?;
         }
         Ok(all.complete())
     };
     Ok(Some(LimaFrames { frame_map: fill(), stray_files: strays }))
 }
 
-/// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima was to run
-/// until stopped.
+/// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima
+/// was to run until stopped.
 fn requested_frames(
     files: &mut OpenFiles,
     entry: &NexusEntry,
@@ -185,24 +213,33 @@ fn requested_frames(
     let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
     match entry.read_number(files, &place)? {
         // The conversion saturates.
-        Some(count) if count > Spans::MAX_FRAMES as f64 => Err(UnusableError::RequestedFrames(count as u64).into()),
+        Some(count) if count > Spans::MAX_FRAMES as f64 => {
+            Err(UnusableError::RequestedFrames(count as u64).into())
+        }
         Some(count) if count >= 1.0 => Ok(Some(count as u64)),
         _ => Ok(None),
     }
 }
 
-/// Returns the number of frames that Lima was to save in each file, or `None` if the master doesn't say.
+/// Returns the number of frames that Lima was to save in each file, or `None` if the master doesn't
+/// say.
 fn saved_frames_per_file(
     files: &mut OpenFiles,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<u64>, DiscoverError> {
-    let count = entry.read_number(files, &format!("{}/ctrl_parameters/saving_frame_per_file", detector.group))?;
-    Ok(count.filter(|count| (1.0..=Spans::MAX_FRAMES as f64).contains(count)).map(|count| count as u64))
+    let count = entry
+        .read_number(files, &format!("{}/ctrl_parameters/saving_frame_per_file", detector.group))?;
+    Ok(count
+        .filter(|count| (1.0..=Spans::MAX_FRAMES as f64).contains(count))
+        .map(|count| count as u64))
 }
 
 fn first_failure<T>(each: &[(SharedFrameMap, T)]) -> Option<DiscoverError> {
-    DiscoverError::choose_retryable(each.iter().filter_map(|(frame_map, _)| frame_map.as_ref().as_ref().err())).cloned()
+    DiscoverError::choose_retryable(
+        each.iter().filter_map(|(frame_map, _)| frame_map.as_ref().as_ref().err()),
+    )
+    .cloned()
 }
 
 /// Returns the number of a file as it is written in its name.
@@ -224,8 +261,8 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
     }
 }
 
-/// Returns whether a Lima file is complete: Lima writes `end_time` when it closes a file. A file that the HDF5
-/// library can't parse is not complete.
+/// Returns whether a Lima file is complete: Lima writes `end_time` when it closes a file. A file
+/// that the HDF5 library can't parse is not complete.
 ///
 /// # Errors
 /// The file can't be read.

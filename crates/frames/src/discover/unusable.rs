@@ -60,7 +60,9 @@ pub(crate) enum UnusableError {
     /// Lima's description of what it did to the images can't be understood.
     #[error("image_operation: {path} is {found}: expected {expected}")]
     ImageOperation { path: String, found: String, expected: &'static str },
-    #[error("external storage with a segment of {segment} bytes: expected a multiple of the {frame} bytes of a frame")]
+    #[error(
+        "external storage with a segment of {segment} bytes: expected a multiple of the {frame} bytes of a frame"
+    )]
     SegmentSize { segment: u64, frame: u64 },
     #[error("external storage with more bytes than its {} take", format_count(*.0, "frame"))]
     SegmentsTooLong(u64),

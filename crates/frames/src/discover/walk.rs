@@ -11,7 +11,9 @@ use super::entry::{NexusEntry, is_bliss_name};
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
 use super::unusable::UnusableError;
-use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, unfinished_lima};
+use super::{
+    Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, unfinished_lima,
+};
 use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
 /// Maximum depth of collections that link to collections.
@@ -41,7 +43,13 @@ impl<'a, E> FileWalk<'a, E> {
         select: &'a dyn ScanFilter,
         each: &'a mut dyn FnMut(Discovery) -> Result<(), E>,
     ) -> Self {
-        Self { file: file.to_owned(), select, each, cache: DatasetCache::default(), seen: WalkState::default() }
+        Self {
+            file: file.to_owned(),
+            select,
+            each,
+            cache: DatasetCache::default(),
+            seen: WalkState::default(),
+        }
     }
 
     /// Visits all entries of the file, and reports a file without any.
@@ -55,10 +63,15 @@ impl<'a, E> FileWalk<'a, E> {
         if self.seen.found > 0 {
             return Ok(());
         }
-        (self.each)(Discovery::new(&file, "", DiscoveryKind::NoDetectors { entries: self.seen.entries }))
+        (self.each)(Discovery::new(
+            &file,
+            "",
+            DiscoveryKind::NoDetectors { entries: self.seen.entries },
+        ))
     }
 
-    /// Visits the entries of a file in natural order, including the entries of files that it links to.
+    /// Visits the entries of a file in natural order, including the entries of files that it links
+    /// to.
     fn walk_links(&mut self, root: &ResolvedObject, depth: usize) -> Result<(), E> {
         if !self.seen.files.insert(root.file.clone()) {
             return Ok(());
@@ -75,7 +88,9 @@ impl<'a, E> FileWalk<'a, E> {
                     Ok(false) => (),
                     Err(why) => self.report_failure(&root.file, &name, &why)?,
                 },
-                LinkTarget::Soft(_) | LinkTarget::External(..) => self.walk_linked(root, &name, depth)?,
+                LinkTarget::Soft(_) | LinkTarget::External(..) => {
+                    self.walk_linked(root, &name, depth)?
+                }
                 LinkTarget::Other => (),
             }
         }
@@ -111,8 +126,8 @@ impl<'a, E> FileWalk<'a, E> {
                 Ok(false) => Ok(()),
                 Err(why) => self.report_failure(&found.file, name, &why),
             },
-            // The target is not at the top level of its file, where a walk would find it: report it as an entry
-            // of the linking file.
+            // The target is not at the top level of its file, where a walk would find it: report it
+            // as an entry of the linking file.
             None => match found.is_class("NXentry") {
                 Ok(true) => self.walk_entry(&holder.file, label, label, holder),
                 Ok(false) => Ok(()),
@@ -129,21 +144,36 @@ impl<'a, E> FileWalk<'a, E> {
     }
 
     /// Visits the detectors of an entry. `label` is the name of the entry in the collection.
-    fn walk_entry(&mut self, file: &Path, name: &str, label: &str, root: &ResolvedObject) -> Result<(), E> {
+    fn walk_entry(
+        &mut self,
+        file: &Path,
+        name: &str,
+        label: &str,
+        root: &ResolvedObject,
+    ) -> Result<(), E> {
         self.seen.entries = self.seen.entries.saturating_add(1);
         let (entry, detectors) = match self.read_entry_and_detectors(file, name, root) {
             Ok(found) => found,
             Err(why) => return self.report_failure(file, name, &why),
         };
-        let wanted = self.select.includes_entry(name) || (label != name && self.select.includes_entry(label));
-        let wanted = wanted && self.select.includes_scan(entry.title.as_deref(), entry.start_time.as_deref());
+        let wanted = self.select.includes_entry(name)
+            || (label != name && self.select.includes_entry(label));
+        let wanted = wanted
+            && self.select.includes_scan(entry.title.as_deref(), entry.start_time.as_deref());
         for detector in detectors {
             self.seen.found = self.seen.found.saturating_add(1);
             let found = match wanted && self.select.includes_detector(&detector.name) {
                 true => self.discover_detector(&entry, &detector)?,
                 false => self.excluded(&entry, &detector),
             };
-            let failed = |why| Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(entry.has_ended()));
+            let failed = |why| {
+                Discovery::failed(
+                    &entry.file,
+                    &detector.dataset_path(),
+                    &why,
+                    Some(entry.has_ended()),
+                )
+            };
             (self.each)(found.unwrap_or_else(failed))?;
         }
         Ok(())
@@ -161,13 +191,16 @@ impl<'a, E> FileWalk<'a, E> {
         }
         let entry = NexusEntry::read(&mut self.cache.files, file, name, group)?;
         let detectors = detector::find_detectors(&mut self.cache.files, &entry)?;
-        let detectors =
-            if detectors.is_empty() { dectris::find_detector(&mut self.cache.files, &entry)? } else { detectors };
+        let detectors = if detectors.is_empty() {
+            dectris::find_detector(&mut self.cache.files, &entry)?
+        } else {
+            detectors
+        };
         Ok((entry, detectors))
     }
 
-    /// Maps the frames of a selected detector and reports the scan. Files with numbers that no scan can have are
-    /// reported, too.
+    /// Maps the frames of a selected detector and reports the scan. Files with numbers that no scan
+    /// can have are reported, too.
     fn discover_detector(
         &mut self,
         entry: &NexusEntry,
@@ -175,21 +208,30 @@ impl<'a, E> FileWalk<'a, E> {
     ) -> Result<Result<Discovery, DiscoverError>, E> {
         let frame_map = match &detector.images {
             ImageLocation::Dataset(path) => self.cache.frame_map(&entry.file, path),
-            ImageLocation::Stack(paths) => Rc::new(dectris::build_frame_map(&mut self.cache, entry, paths)),
-            ImageLocation::LimaFiles => match unfinished_lima::build_frame_map(&mut self.cache, entry, detector) {
-                Ok(Some(lima)) => {
-                    for (file, why) in lima.stray_files {
-                        let stray = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(true));
-                        (self.each)(Discovery { files: vec![file], ..stray })?;
+            ImageLocation::Stack(paths) => {
+                Rc::new(dectris::build_frame_map(&mut self.cache, entry, paths))
+            }
+            ImageLocation::LimaFiles => {
+                match unfinished_lima::build_frame_map(&mut self.cache, entry, detector) {
+                    Ok(Some(lima)) => {
+                        for (file, why) in lima.stray_files {
+                            let stray = Discovery::failed(
+                                &entry.file,
+                                &detector.dataset_path(),
+                                &why,
+                                Some(true),
+                            );
+                            (self.each)(Discovery { files: vec![file], ..stray })?;
+                        }
+                        Rc::new(lima.frame_map)
                     }
-                    Rc::new(lima.frame_map)
+                    Ok(None) => {
+                        let why = DiscoveryKind::NoFrames(entry.no_frames_reason());
+                        return Ok(Ok(Discovery::new(&entry.file, &detector.dataset_path(), why)));
+                    }
+                    Err(why) => return Ok(Err(why)),
                 }
-                Ok(None) => {
-                    let why = DiscoveryKind::NoFrames(entry.no_frames_reason());
-                    return Ok(Ok(Discovery::new(&entry.file, &detector.dataset_path(), why)));
-                }
-                Err(why) => return Ok(Err(why)),
-            },
+            }
             ImageLocation::Unsupported(why) => Rc::new(Err(why.clone().into())),
             ImageLocation::Failed(why) => Rc::new(Err(why.clone())),
         };
@@ -198,26 +240,40 @@ impl<'a, E> FileWalk<'a, E> {
             Err(why) => return Ok(Err(why.clone())),
         };
         let files = frame_map.files.iter().cloned().chain([entry.file.clone()]).collect();
-        let scan = build_acquisition(entry, &mut self.cache.files, detector, frame_map).and_then(|mut scan| {
-            scan.image_operation = image_operation::read_image_operation(&mut self.cache.files, &scan)?;
-            Ok(scan)
-        });
+        let scan = build_acquisition(entry, &mut self.cache.files, detector, frame_map).and_then(
+            |mut scan| {
+                scan.image_operation =
+                    image_operation::read_image_operation(&mut self.cache.files, &scan)?;
+                Ok(scan)
+            },
+        );
         Ok(Ok(match scan {
             Ok(scan) => {
                 let what = DiscoveryKind::Scan(Box::new(scan));
                 Discovery { files, ..Discovery::new(&entry.file, &detector.dataset_path(), what) }
             }
             Err(why) => {
-                let failed = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(entry.has_ended()));
+                let failed = Discovery::failed(
+                    &entry.file,
+                    &detector.dataset_path(),
+                    &why,
+                    Some(entry.has_ended()),
+                );
                 Discovery { files, ..failed }
             }
         }))
     }
 
-    fn excluded(&mut self, entry: &NexusEntry, detector: &ScanDetector) -> Result<Discovery, DiscoverError> {
+    fn excluded(
+        &mut self,
+        entry: &NexusEntry,
+        detector: &ScanDetector,
+    ) -> Result<Discovery, DiscoverError> {
         let mut files = vec![entry.file.clone()];
         match &detector.images {
-            ImageLocation::Dataset(path) => files.extend(self.cache.referenced_files(&entry.file, path)?),
+            ImageLocation::Dataset(path) => {
+                files.extend(self.cache.referenced_files(&entry.file, path)?)
+            }
             ImageLocation::Stack(paths) => {
                 for path in paths {
                     files.extend(self.cache.referenced_files(&entry.file, path)?);
@@ -229,13 +285,14 @@ impl<'a, E> FileWalk<'a, E> {
             ImageLocation::Failed(why) => return Err(why.clone()),
             ImageLocation::Unsupported(_) => (),
         }
-        let what = DiscoveryKind::Excluded { entry: entry.name.clone(), detector: detector.name.clone() };
+        let what =
+            DiscoveryKind::Excluded { entry: entry.name.clone(), detector: detector.name.clone() };
         Ok(Discovery { files, ..Discovery::new(&entry.file, &detector.dataset_path(), what) })
     }
 }
 
-/// Returns whether a member of the root is an NXentry. Bliss' entries are recognized by name, which saves
-/// opening them.
+/// Returns whether a member of the root is an NXentry. Bliss' entries are recognized by name, which
+/// saves opening them.
 fn is_entry(root: &ResolvedObject, name: &str) -> Result<bool, DiscoverError> {
     if is_bliss_name(name) { Ok(true) } else { root.is_member_class(name, "NXentry") }
 }

@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use hdf5::globals::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE};
-use hdf5_sys::h5d::{H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_type, H5Dread};
+use hdf5_sys::h5d::{
+    H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_type, H5Dread,
+};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{
-    H5P_DEFAULT, H5Pget_chunk, H5Pget_external, H5Pget_external_count, H5Pget_filter2, H5Pget_nfilters,
+    H5P_DEFAULT, H5Pget_chunk, H5Pget_external, H5Pget_external_count, H5Pget_filter2,
+    H5Pget_nfilters,
 };
 use hdf5_sys::h5s::H5S_ALL;
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
@@ -17,11 +20,12 @@ use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 use super::dataspace::{MAX_RANK, dataspace_shape};
 use super::virtual_mappings::{VirtualMapping, read_mappings};
 use super::{
-    Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call, external_link_guard, raw,
-    with_library_lock, zeroed_buffer,
+    Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call,
+    external_link_guard, raw, with_library_lock, zeroed_buffer,
 };
 
-/// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never end.
+/// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never
+/// end.
 const MAX_CHUNKS: usize = 1 << 26;
 
 /// Maximum size in bytes of a compact dataset. The format itself allows 64 KiB.
@@ -108,72 +112,93 @@ pub(crate) struct StoredChunk {
 impl Hdf5Object {
     /// Returns the dataset's extents, empty for a scalar.
     pub(crate) fn shape(&self) -> Result<Vec<u64>, LibraryError> {
-        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's
+        // handle lives.
         let space = call_for_id(|| unsafe { H5Dget_space(self.0.0) })?;
         dataspace_shape(&space)
     }
 
     /// Returns the type of the dataset's elements.
     pub(crate) fn element_type(&self) -> Result<ElementType, LibraryError> {
-        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's
+        // handle lives.
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
         let class = element_class(&kind);
-        // SAFETY: the type is open for as long as its handle lives. The functions read it and fill in nothing.
+        // SAFETY: the type is open for as long as its handle lives. The functions read it and fill
+        // in nothing.
         with_library_lock(|| unsafe {
             Ok(ElementType {
                 class,
                 bytes: H5Tget_size(kind.0) as u64,
-                signed: class == ElementClass::Integer && raw::H5Tget_sign(kind.0) == raw::SIGN_TWOS_COMPLEMENT,
+                signed: class == ElementClass::Integer
+                    && raw::H5Tget_sign(kind.0) == raw::SIGN_TWOS_COMPLEMENT,
                 big_endian: raw::H5Tget_order(kind.0) == raw::ORDER_BIG_ENDIAN,
             })
         })
     }
 
     pub(crate) fn storage_layout(&self) -> Result<StorageLayout, LibraryError> {
-        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's
+        // handle lives.
         let creation = call_for_id(|| unsafe { H5Dget_create_plist(self.0.0) })?;
-        // SAFETY: the call takes only a number; the list is open for as long as its handle lives. The result is
-        // declared as an integer.
+        // SAFETY: the call takes only a number; the list is open for as long as its handle lives.
+        // The result is declared as an integer.
         match with_library_lock(|| unsafe { raw::H5Pget_layout(creation.0) }) {
             raw::LAYOUT_COMPACT => Ok(StorageLayout::Compact),
-            raw::LAYOUT_CHUNKED => Ok(StorageLayout::Chunked(chunk_shape(&creation)?, read_filters(&creation)?)),
+            raw::LAYOUT_CHUNKED => {
+                Ok(StorageLayout::Chunked(chunk_shape(&creation)?, read_filters(&creation)?))
+            }
             raw::LAYOUT_VIRTUAL => Ok(StorageLayout::Virtual(read_mappings(&creation)?)),
             raw::LAYOUT_CONTIGUOUS => match read_segments(&creation)? {
-                // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
-                // A missing address has all bits set.
-                none if none.is_empty() => match with_library_lock(|| unsafe { H5Dget_offset(self.0.0) }) {
-                    u64::MAX => Ok(StorageLayout::Contiguous(None)),
-                    offset => Ok(StorageLayout::Contiguous(Some(offset))),
-                },
+                none if none.is_empty() => {
+                    // SAFETY: the call takes only a number; the dataset is open for as long as this
+                    // object's handle lives.
+                    let offset = with_library_lock(|| unsafe { H5Dget_offset(self.0.0) });
+                    // A missing address has all bits set.
+                    Ok(StorageLayout::Contiguous((offset != u64::MAX).then_some(offset)))
+                }
                 segments => Ok(StorageLayout::External(segments)),
             },
-            _ => Err(LibraryError::new("an unknown storage layout: expected compact, contiguous, chunked or virtual")),
+            _ => Err(LibraryError::new(
+                "an unknown storage layout: expected compact, contiguous, chunked or virtual",
+            )),
         }
     }
 
     /// Rejects a dataset for which the library would open something other than a regular file.
     pub(super) fn check_source_files(&self) -> Result<(), LibraryError> {
         let names: Vec<PathBuf> = match self.storage_layout()? {
-            StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
-            StorageLayout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
+            StorageLayout::Virtual(mappings) => {
+                mappings.into_iter().map(|mapping| mapping.file).collect()
+            }
+            StorageLayout::External(segments) => {
+                segments.into_iter().map(|segment| segment.file).collect()
+            }
             _ => return Ok(()),
         };
         let holder = self.file_name()?;
-        names.iter().flat_map(|name| external_link_guard::candidate_paths(&holder, name)).try_for_each(|path| {
-            external_link_guard::check_not_special(&path)
-                .map_err(|why| LibraryError::new(format!("{}: {why}", path.display())))
-        })
+        names
+            .iter()
+            .flat_map(|name| external_link_guard::candidate_paths(&holder, name))
+            .try_for_each(|path| {
+                external_link_guard::check_not_special(&path)
+                    .map_err(|why| LibraryError::new(format!("{}: {why}", path.display())))
+            })
     }
 
     /// Returns the written chunks in the order of the index.
     pub(crate) fn chunk_index(&self, rank: usize) -> Result<Vec<StoredChunk>, LibraryError> {
         let rank = rank.min(self.shape()?.len()).min(4);
-        let mut found = ChunkCollector { rank, chunks: Vec::new(), most: MAX_CHUNKS, refusal: None };
+        let mut found =
+            ChunkCollector { rank, chunks: Vec::new(), most: MAX_CHUNKS, refusal: None };
         let data: *mut c_void = (&raw mut found).cast();
-        // SAFETY: the dataset is open for as long as the object lives. `collect_chunk` takes `data` for a `ChunkCollector`, which it is, and
-        // which outlives the call; nothing else has access to it until the library is done. The library gives `collect_chunk` an
-        // origin of as many numbers as the dataset has dimensions, and `rank` is no more: they were asked for above.
-        let iterated = call_for_status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect_chunk), data) });
+        // SAFETY: the dataset is open for as long as the object lives. `collect_chunk` takes `data`
+        // for a `ChunkCollector`, which it is, and which outlives the call; nothing else has access
+        // to it until the library is done. The library gives `collect_chunk` an origin of as many
+        // numbers as the dataset has dimensions, and `rank` is no more: they were asked for above.
+        let iterated = call_for_status(|| unsafe {
+            H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect_chunk), data)
+        });
         if let Some(refusal) = found.refusal {
             return Err(refusal.into_error(found.chunks.len()));
         }
@@ -181,10 +206,12 @@ impl Hdf5Object {
         Ok(found.chunks)
     }
 
-    /// Returns whether the chunk index is a B-tree, which lists chunks in ascending order of position.
+    /// Returns whether the chunk index is a B-tree, which lists chunks in ascending order of
+    /// position.
     pub(crate) fn has_btree_index(&self) -> Result<bool, LibraryError> {
         let mut kind = -1;
-        // SAFETY: the dataset is open for as long as the object lives; the library fills in one enum, which is an `int`.
+        // SAFETY: the dataset is open for as long as the object lives; the library fills in one
+        // enum, which is an `int`.
         call_for_status(|| unsafe { raw::H5Dget_chunk_index_type(self.0.0, &raw mut kind) })?;
         Ok(kind == raw::INDEX_BTREE)
     }
@@ -195,16 +222,20 @@ impl Hdf5Object {
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
         let pixel = self.element_type()?;
         if !pixel.is_number() {
-            return Err(LibraryError::new("not numbers: expected integers or floating-point numbers"));
+            return Err(LibraryError::new(
+                "not numbers: expected integers or floating-point numbers",
+            ));
         }
         let product = |product: u64, extent: &u64| product.checked_mul(*extent);
         let size = self.shape()?.iter().try_fold(pixel.bytes, product);
-        let size =
-            size.ok_or_else(|| LibraryError::new("extents with more elements than a 64-bit number can count"))?;
+        let size = size.ok_or_else(|| {
+            LibraryError::new("extents with more elements than a 64-bit number can count")
+        })?;
         let mut bytes = zeroed_buffer(0_u8, size, MAX_COMPACT_BYTES)?;
-        // SAFETY: the buffer has the product of the dataset's extents and the size of an element in its own type, which is the
-        // type that the elements are read as; they are numbers, so that no pointer is written. The extents are those of the
-        // open dataset, which is read-only, and so the same in both calls.
+        // SAFETY: the buffer has the product of the dataset's extents and the size of an element in
+        // its own type, which is the type that the elements are read as; they are numbers, so that
+        // no pointer is written. The extents are those of the open dataset, which is read-only, and
+        // so the same in both calls.
         call_for_status(|| unsafe {
             H5Dread(self.0.0, kind.0, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.as_mut_ptr().cast())
         })?;
@@ -233,10 +264,12 @@ impl ChunkRefusal {
     /// Returns the error for an index of which `count` entries were read.
     fn into_error(self, count: usize) -> LibraryError {
         match self {
-            Self::TooMany => LibraryError::new(format!("damaged chunk index: more than {count} entries")),
-            Self::NoMemory => {
-                LibraryError::no_memory(format_args!("the chunk index, of which {count} entries have been read"))
+            Self::TooMany => {
+                LibraryError::new(format!("damaged chunk index: more than {count} entries"))
             }
+            Self::NoMemory => LibraryError::no_memory(format_args!(
+                "the chunk index, of which {count} entries have been read"
+            )),
         }
     }
 }
@@ -265,10 +298,11 @@ unsafe extern "C" fn collect_chunk(
     bytes: u64,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it is, and nobody else
-    // has access to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank`
-    // or more, and is valid during this call. Nothing here panics, so nothing unwinds into C: `ChunkCollector::add` requests
-    // memory in a way that can fail, and `count_call` adds to an atomic number.
+    // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it
+    // is, and nobody else has access to it while the library iterates. `origin` has as many numbers
+    // as the dataset has dimensions, `rank` or more, and is valid during this call. Nothing here
+    // panics, so nothing unwinds into C: `ChunkCollector::add` requests memory in a way that can
+    // fail, and `count_call` adds to an atomic number.
     let (origin, found) = unsafe {
         let found = &mut *data.cast::<ChunkCollector>();
         (std::slice::from_raw_parts(origin, found.rank), found)
@@ -281,8 +315,8 @@ unsafe extern "C" fn collect_chunk(
 
 /// Returns the class of a type.
 pub(super) fn element_class(kind: &Hdf5Id) -> ElementClass {
-    // SAFETY: the type is open for as long as its handle lives, the constants for as long as the library is. The functions
-    // read types and fill in nothing.
+    // SAFETY: the type is open for as long as its handle lives, the constants for as long as the
+    // library is. The functions read types and fill in nothing.
     with_library_lock(|| unsafe {
         let is = |known: hid_t| H5Tequal(kind.0, known) > 0;
         let ieee = [*H5T_IEEE_F32LE, *H5T_IEEE_F64LE, *H5T_IEEE_F32BE, *H5T_IEEE_F64BE];
@@ -301,9 +335,11 @@ pub(super) fn element_class(kind: &Hdf5Id) -> ElementClass {
 
 fn chunk_shape(creation: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
     let mut shape = vec![0; MAX_RANK];
-    // SAFETY: the list is open for as long as its handle lives; the library writes at most as many numbers as it is
-    // told, which the buffer has room for.
-    let rank = call_for_status(|| unsafe { H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr()) })?;
+    // SAFETY: the list is open for as long as its handle lives; the library writes at most as many
+    // numbers as it is told, which the buffer has room for.
+    let rank = call_for_status(|| unsafe {
+        H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr())
+    })?;
     shape.truncate(rank as usize);
     Ok(shape)
 }
@@ -319,12 +355,21 @@ fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, Library
     loop {
         let mut count = values.len();
         let mut flags = 0;
-        // SAFETY: the caller has the list open. The library writes as many values as `count` says at most, which the
-        // buffer has, then how many there are, and the flags; all three outlive the call. No name is asked for, of
-        // length 0.
+        // SAFETY: the caller has the list open. The library writes as many values as `count` says
+        // at most, which the buffer has, then how many there are, and the flags; all three outlive
+        // the call. No name is asked for, of length 0.
         let id = call_for_status(|| unsafe {
             let (flags, count) = (&raw mut flags, &raw mut count);
-            H5Pget_filter2(creation, index, flags, count, values.as_mut_ptr(), 0, null_mut(), null_mut())
+            H5Pget_filter2(
+                creation,
+                index,
+                flags,
+                count,
+                values.as_mut_ptr(),
+                0,
+                null_mut(),
+                null_mut(),
+            )
         })?;
         let room = values.len();
         if count > MAX_CD_VALUES {
@@ -349,14 +394,16 @@ fn read_segments(creation: &Hdf5Id) -> Result<Vec<ExternalSegment>, LibraryError
 fn read_segment(creation: hid_t, index: c_uint) -> Result<ExternalSegment, LibraryError> {
     let mut name = vec![0_u8; PATH_MAX];
     let (mut offset, mut size) = (0, 0);
-    // SAFETY: the caller has the list open. The library writes as many bytes of the name as the buffer has room for at most,
-    // without a NUL where there are more, and two numbers of the types that are borrowed.
+    // SAFETY: the caller has the list open. The library writes as many bytes of the name as the
+    // buffer has room for at most, without a NUL where there are more, and two numbers of the types
+    // that are borrowed.
     call_for_status(|| unsafe {
         let text = name.as_mut_ptr().cast::<c_char>();
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)
     })?;
     name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-    let offset = u64::try_from(offset).map_err(|_| LibraryError::new("external storage with a negative offset"))?;
+    let offset = u64::try_from(offset)
+        .map_err(|_| LibraryError::new("external storage with a negative offset"))?;
     Ok(ExternalSegment { file: OsString::from_vec(name).into(), offset, size })
 }
 
@@ -373,7 +420,10 @@ mod tests {
         }
         let refusal = found.add(chunk).unwrap_err();
         let error = refusal.into_error(found.chunks.len());
-        assert_eq!((error.why.as_str(), error.errno), ("damaged chunk index: more than 3 entries", None));
+        assert_eq!(
+            (error.why.as_str(), error.errno),
+            ("damaged chunk index: more than 3 entries", None)
+        );
     }
 
     #[test]

@@ -14,8 +14,11 @@ pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> 
     // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives.
     let rank = call_for_status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
     let mut extents = zeroed_buffer(0, rank, MAX_RANK as u64)?;
-    // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was read from this dataspace, which is a
-    // copy that only its handle has. NULL for the largest extents is allowed.
-    call_for_status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
+    // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was
+    // read from this dataspace, which is a copy that only its handle has. NULL for the largest
+    // extents is allowed.
+    call_for_status(|| unsafe {
+        H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut())
+    })?;
     Ok(extents)
 }

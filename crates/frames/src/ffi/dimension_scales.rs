@@ -1,7 +1,8 @@
-//! HDF5 dimension scales: attributes that name the axes of a dataset, from which h5py, netCDF4 and xarray take dimensions and
-//! coordinates.
+//! HDF5 dimension scales: attributes that name the axes of a dataset, from which h5py, netCDF4 and
+//! xarray take dimensions and coordinates.
 //!
-//! The attributes are those of the HDF5 Dimension Scale Specification, which the high-level library would write, too:
+//! The attributes are those of the HDF5 Dimension Scale Specification, which the high-level library
+//! would write, too:
 //!
 //! | attribute | of | |
 //! |---|---|---|
@@ -20,8 +21,8 @@ use hdf5_sys::h5r::H5R_type_t::H5R_OBJECT1;
 use hdf5_sys::h5r::{H5Rcreate, hobj_ref_t};
 use hdf5_sys::h5s::{H5S_class_t, H5Screate, H5Screate_simple};
 use hdf5_sys::h5t::{
-    H5T_C_S1, H5T_NATIVE_UINT, H5T_STD_REF_OBJ, H5T_class_t, H5Tcopy, H5Tcreate, H5Tinsert, H5Tset_size,
-    H5Tvlen_create, hvl_t,
+    H5T_C_S1, H5T_NATIVE_UINT, H5T_STD_REF_OBJ, H5T_class_t, H5Tcopy, H5Tcreate, H5Tinsert,
+    H5Tset_size, H5Tvlen_create, hvl_t,
 };
 
 use super::{Hdf5Id, LibraryError, c_string, call_for_id, call_for_status, with_library_lock};
@@ -43,13 +44,17 @@ struct ScaleUse {
     dimension: c_uint,
 }
 
-/// Makes datasets of a group the dimension scales of other datasets of the group. None of them may have scales, or be one,
-/// before.
+/// Makes datasets of a group the dimension scales of other datasets of the group. None of them may
+/// have scales, or be one, before.
 ///
 /// # Errors
 /// The HDF5 library fails; a dataset or scale does not exist.
-pub fn attach_dimension_scales(group: &hdf5::Group, datasets: &[ScaledDataset]) -> Result<(), LibraryError> {
-    let mut scales: Vec<&str> = datasets.iter().flat_map(|dataset| dataset.scales.iter().copied()).collect();
+pub fn attach_dimension_scales(
+    group: &hdf5::Group,
+    datasets: &[ScaledDataset],
+) -> Result<(), LibraryError> {
+    let mut scales: Vec<&str> =
+        datasets.iter().flat_map(|dataset| dataset.scales.iter().copied()).collect();
     scales.sort_unstable();
     scales.dedup();
     for scale in scales {
@@ -68,8 +73,10 @@ fn write_scale(group: &hdf5::Group, name: &str, uses: &[ScaleUse]) -> Result<(),
     let scale = open(group, name)?;
     write_text(scale.id(), "CLASS", CLASS)?;
     write_text(scale.id(), "NAME", name)?;
-    // SAFETY: a size of a type in bytes; the library's constants are initialized once a file is open.
-    let kind = call_for_id(|| unsafe { H5Tcreate(H5T_class_t::H5T_COMPOUND, size_of::<ScaleUse>()) })?;
+    // SAFETY: a size of a type in bytes; the library's constants are initialized once a file is
+    // open.
+    let kind =
+        call_for_id(|| unsafe { H5Tcreate(H5T_class_t::H5T_COMPOUND, size_of::<ScaleUse>()) })?;
     for (member, offset, kind_of_member) in [
         ("dataset", offset_of!(ScaleUse, dataset), *H5T_STD_REF_OBJ),
         ("dimension", offset_of!(ScaleUse, dimension), *H5T_NATIVE_UINT),
@@ -82,9 +89,15 @@ fn write_scale(group: &hdf5::Group, name: &str, uses: &[ScaleUse]) -> Result<(),
 }
 
 fn write_dimension_list(group: &hdf5::Group, dataset: &ScaledDataset) -> Result<(), LibraryError> {
-    let mut references = dataset.scales.iter().map(|scale| reference(group, scale)).collect::<Result<Vec<_>, _>>()?;
-    let lists: Vec<hvl_t> =
-        references.iter_mut().map(|scale| hvl_t { len: 1, p: ptr::from_mut(scale).cast() }).collect();
+    let mut references = dataset
+        .scales
+        .iter()
+        .map(|scale| reference(group, scale))
+        .collect::<Result<Vec<_>, _>>()?;
+    let lists: Vec<hvl_t> = references
+        .iter_mut()
+        .map(|scale| hvl_t { len: 1, p: ptr::from_mut(scale).cast() })
+        .collect();
     // SAFETY: the constant is a type of the library.
     let kind = call_for_id(|| unsafe { H5Tvlen_create(*H5T_STD_REF_OBJ) })?;
     write_list(open(group, dataset.name)?.id(), "DIMENSION_LIST", &kind, &lists)
@@ -98,7 +111,8 @@ fn open(group: &hdf5::Group, name: &str) -> Result<hdf5::Dataset, LibraryError> 
 fn reference(group: &hdf5::Group, name: &str) -> Result<hobj_ref_t, LibraryError> {
     let (name, mut reference): (_, hobj_ref_t) = (c_string(name)?, 0);
     let into = ptr::from_mut(&mut reference).cast::<c_void>();
-    // SAFETY: the group is open while it is borrowed, the name ends in NUL, and `reference` has room for an object reference.
+    // SAFETY: the group is open while it is borrowed, the name ends in NUL, and `reference` has
+    // room for an object reference.
     call_for_status(|| unsafe { H5Rcreate(into, group.id(), name.as_ptr(), H5R_OBJECT1, -1) })?;
     Ok(reference)
 }
@@ -118,7 +132,12 @@ fn write_text(at: hid_t, attribute: &str, text: &str) -> Result<(), LibraryError
 }
 
 /// Writes an attribute with a list of values whose type in memory is `kind`.
-fn write_list<T>(at: hid_t, attribute: &str, kind: &Hdf5Id, values: &[T]) -> Result<(), LibraryError> {
+fn write_list<T>(
+    at: hid_t,
+    attribute: &str,
+    kind: &Hdf5Id,
+    values: &[T],
+) -> Result<(), LibraryError> {
     let length = values.len() as u64;
     // SAFETY: the pointer leads to the one extent.
     let space = call_for_id(|| unsafe { H5Screate_simple(1, &raw const length, ptr::null()) })?;
@@ -138,8 +157,9 @@ unsafe fn write_attribute(
     let name = c_string(name)?;
     with_library_lock(|| {
         // SAFETY: object, type and space are open, and the name ends in NUL.
-        let attribute =
-            call_for_id(|| unsafe { H5Acreate2(at, name.as_ptr(), kind.0, space.0, H5P_DEFAULT, H5P_DEFAULT) })?;
+        let attribute = call_for_id(|| unsafe {
+            H5Acreate2(at, name.as_ptr(), kind.0, space.0, H5P_DEFAULT, H5P_DEFAULT)
+        })?;
         // SAFETY: by the contract of this function. The library reads the values and keeps none.
         call_for_status(|| unsafe { H5Awrite(attribute.0, kind.0, values) }).map(drop)
     })

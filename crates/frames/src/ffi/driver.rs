@@ -1,9 +1,9 @@
-//! A driver of the HDF5 library (H5FD) whose bytes go through a [`Storage`], which keeps I/O errors that the
-//! library would lose.
+//! A driver of the HDF5 library (H5FD) whose bytes go through a [`Storage`], which keeps I/O errors
+//! that the library would lose.
 //!
-//! The library drops errors: `H5Dclose` writes buffered data, and a program that drops a dataset never learns
-//! about a full disk. After a failed write, the library may even crash when the file is closed. A `Storage` can
-//! therefore record the error and report success to the library.
+//! The library drops errors: `H5Dclose` writes buffered data, and a program that drops a dataset
+//! never learns about a full disk. After a failed write, the library may even crash when the file
+//! is closed. A `Storage` can therefore record the error and report success to the library.
 
 mod callbacks;
 mod layout;
@@ -35,41 +35,48 @@ pub fn create_with_storage(
     access: &FileAccess,
     create: &FileCreate,
 ) -> Result<hdf5::File, LibraryError> {
-    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in; both lists are
-    // open while they are borrowed.
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that
+    // it set the driver in; both lists are open while they are borrowed.
     let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
     into_hdf5_file(with_driver(storage, name, access.id(), make))
 }
 
-/// Opens an HDF5 file in a storage for reading. Sources of virtual datasets are looked for relative to `name`.
+/// Opens an HDF5 file in a storage for reading. Sources of virtual datasets are looked for relative
+/// to `name`.
 ///
 /// # Errors
 /// The storage holds no HDF5 file, or a damaged one.
-pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, LibraryError> {
-    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
-    // open while it is borrowed.
+pub fn open_with_storage(
+    storage: SharedStorage,
+    name: &Path,
+    access: &FileAccess,
+) -> Result<hdf5::File, LibraryError> {
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that
+    // it set the driver in, which is open while it is borrowed.
     into_hdf5_file(with_driver(storage, name, access.id(), |name, access| unsafe {
         H5Fopen(name, H5F_ACC_RDONLY, access)
     }))
 }
 
-/// Opens a storage like [`open_with_storage`], with the flags of `H5Fopen` and a file access property list, in
-/// which the driver is set.
+/// Opens a storage like [`open_with_storage`], with the flags of `H5Fopen` and a file access
+/// property list, in which the driver is set.
 pub(super) fn open_handle(
     storage: SharedStorage,
     name: &Path,
     flags: c_uint,
     access: &Hdf5Id,
 ) -> Result<Hdf5Id, LibraryError> {
-    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
-    // open while it is borrowed.
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that
+    // it set the driver in, which is open while it is borrowed.
     with_driver(storage, name, access.0, |name, access| unsafe { H5Fopen(name, flags, access) })
 }
 
 fn into_hdf5_file(opened: Result<Hdf5Id, LibraryError>) -> Result<hdf5::File, LibraryError> {
     let opened = ManuallyDrop::new(opened?);
-    // SAFETY: the identifier is that of a file which was opened just now, and the handle does not release it.
-    with_library_lock(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| LibraryError::new(why.to_string()))
+    // SAFETY: the identifier is that of a file which was opened just now, and the handle does not
+    // release it.
+    with_library_lock(|| unsafe { hdf5::from_id(opened.0) })
+        .map_err(|why| LibraryError::new(why.to_string()))
 }
 
 fn with_driver(
@@ -78,11 +85,13 @@ fn with_driver(
     access: hid_t,
     open: impl FnOnce(*const c_char, hid_t) -> hid_t,
 ) -> Result<Hdf5Id, LibraryError> {
-    let name = CString::new(name.as_os_str().as_bytes()).map_err(|_| LibraryError::new("a path with a NUL byte"))?;
+    let name = CString::new(name.as_os_str().as_bytes())
+        .map_err(|_| LibraryError::new("a path with a NUL byte"))?;
     let info = Arc::new(DriverInfo { name: name.clone(), storage });
     with_library_lock(|| {
         let driver = register_driver()?;
-        // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this returns.
+        // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this
+        // returns.
         call_for_status(|| unsafe { H5Pset_driver(access, driver, Arc::as_ptr(&info).cast()) })?;
         call_for_id(|| open(name.as_ptr(), access))
     })
@@ -95,11 +104,15 @@ fn register_driver() -> Result<hid_t, LibraryError> {
         .get_or_init(|| {
             // `DriverClass` has the layout of these versions.
             if hdf5::library_version() < (1, 14, 0) {
-                return Err(LibraryError::new("the HDF5 library is too old: expected 1.14 or newer"));
+                return Err(LibraryError::new(
+                    "the HDF5 library is too old: expected 1.14 or newer",
+                ));
             }
-            // SAFETY: the class is a static. `DriverClass` has the members of `H5FD_class_t` version 1 in their order and C's layout, its
-            // functions have the signatures of that; the library checks the version's number, and its own version was
-            // checked above. Another layout would have it call what is no function: the pinned sources are what it is held to.
+            // SAFETY: the class is a static. `DriverClass` has the members of `H5FD_class_t`
+            // version 1 in their order and C's layout, its functions have the signatures of that;
+            // the library checks the version's number, and its own version was checked above.
+            // Another layout would have it call what is no function: the pinned sources are what it
+            // is held to.
             call_for_status(|| unsafe { H5FDregister(&CLASS) }).map(|id| id as hid_t)
         })
         .clone()

@@ -7,8 +7,8 @@ use hdf5_sys::h5p::H5P_DEFAULT;
 
 use super::{LibraryError, c_string, call_for_status};
 
-/// Returns whether a group has a link of this name, even a dangling one. All parts of a path but the last must
-/// exist.
+/// Returns whether a group has a link of this name, even a dangling one. All parts of a path but
+/// the last must exist.
 ///
 /// # Errors
 /// The library can't tell.

@@ -1,4 +1,5 @@
-//! Restricts external links to regular files, because opening a FIFO or a device could block forever.
+//! Restricts external links to regular files, because opening a FIFO or a device could block
+//! forever.
 
 use std::ffi::{CStr, OsStr, c_char, c_uint, c_void};
 use std::io;
@@ -18,13 +19,16 @@ use super::{Hdf5Id, LibraryError, call_for_id, call_for_status};
 pub(super) fn link_access() -> Result<hid_t, LibraryError> {
     static ACCESS: OnceLock<Result<Hdf5Id, LibraryError>> = OnceLock::new();
     let made = ACCESS.get_or_init(|| {
-        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to:
-        // `call_for_id` calls this under the lock, so that nobody writes to it meanwhile. The call takes only a
-        // number.
+        // SAFETY: the class is a static of the library that it sets when it starts, which taking
+        // the lock sees to: `call_for_id` calls this under the lock, so that nobody writes to it
+        // meanwhile. The call takes only a number.
         let access = call_for_id(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
-        // SAFETY: the list is open for as long as its handle lives. The function has the signature of H5L_elink_traverse_t, lives as
-        // long as the program, and takes no data; a panic in it aborts and does not unwind into C.
-        call_for_status(|| unsafe { H5Pset_elink_cb(access.0, Some(on_external_link), null_mut()) })?;
+        // SAFETY: the list is open for as long as its handle lives. The function has the signature
+        // of H5L_elink_traverse_t, lives as long as the program, and takes no data; a panic in it
+        // aborts and does not unwind into C.
+        call_for_status(|| unsafe {
+            H5Pset_elink_cb(access.0, Some(on_external_link), null_mut())
+        })?;
         Ok(access)
     });
     made.as_ref().map(|access| access.0).map_err(Clone::clone)
@@ -40,16 +44,21 @@ extern "C" fn on_external_link(
     _access: hid_t,
     _data: *mut c_void,
 ) -> herr_t {
-    // SAFETY: the library gives texts that end in NUL, or NULL, and keeps them for as long as this runs; they are copied.
+    // SAFETY: the library gives texts that end in NUL, or NULL, and keeps them for as long as this
+    // runs; they are copied.
     let path = |text: *const c_char| unsafe {
         (!text.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(text).to_bytes())))
     };
     let (Some(holder), Some(name)) = (path(holder), path(name)) else { return -1 };
-    if candidate_paths(&holder, &name).iter().all(|path| check_not_special(path).is_ok()) { 0 } else { -1 }
+    if candidate_paths(&holder, &name).iter().all(|path| check_not_special(path).is_ok()) {
+        0
+    } else {
+        -1
+    }
 }
 
-/// Rejects FIFOs, devices and sockets. Directories pass, because the system refuses to open them as files
-/// anyway.
+/// Rejects FIFOs, devices and sockets. Directories pass, because the system refuses to open them as
+/// files anyway.
 pub(super) fn check_not_special(path: &Path) -> io::Result<()> {
     match untrusted_file::check_not_special(path) {
         Err(why) if why.kind() != io::ErrorKind::IsADirectory => Err(why),
@@ -57,13 +66,16 @@ pub(super) fn check_not_special(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns all paths at which the library may look for `name` in the file `holder`: relative to the current
-/// directory, beside `holder`, and beside the target of `holder` if it is a symbolic link.
+/// Returns all paths at which the library may look for `name` in the file `holder`: relative to the
+/// current directory, beside `holder`, and beside the target of `holder` if it is a symbolic link.
 pub(super) fn candidate_paths(holder: &Path, name: &Path) -> Vec<PathBuf> {
     let real = holder.canonicalize().ok();
-    let directories = [Some(holder), real.as_deref()].into_iter().flatten().filter_map(Path::parent);
+    let directories =
+        [Some(holder), real.as_deref()].into_iter().flatten().filter_map(Path::parent);
     let beside = directories.flat_map(|directory| {
-        [Some(directory.join(name)), name.file_name().map(|last| directory.join(last))].into_iter().flatten()
+        [Some(directory.join(name)), name.file_name().map(|last| directory.join(last))]
+            .into_iter()
+            .flatten()
     });
     beside.chain([name.to_owned()]).collect()
 }

@@ -1,7 +1,7 @@
 //! Safe wrappers for calls of the HDF5 library: global lock, owned handles, errors as text.
 //!
-//! The library has one lock for all calls and files, so this module reads only metadata; pixels are read without
-//! the library. Files are opened read-only and without any file lock.
+//! The library has one lock for all calls and files, so this module reads only metadata; pixels are
+//! read without the library. Files are opened read-only and without any file lock.
 #![allow(unsafe_code)]
 
 mod dataset;
@@ -27,7 +27,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 use rustix::io::Errno;
 
-pub(crate) use dataset::{ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk};
+pub(crate) use dataset::{
+    ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk,
+};
 pub use dimension_scales::{ScaledDataset, attach_dimension_scales};
 pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
@@ -38,9 +40,11 @@ pub use write_chunk::write_chunk;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct LibraryError {
-    /// Reason in one line: the failed system call's, or else the first error that the library reported.
+    /// Reason in one line: the failed system call's, or else the first error that the library
+    /// reported.
     pub why: String,
-    /// The `errno` of a failed system call. The file could not be read, which says nothing about its contents.
+    /// The `errno` of a failed system call. The file could not be read, which says nothing about
+    /// its contents.
     pub errno: Option<i32>,
 }
 
@@ -52,7 +56,10 @@ impl LibraryError {
 
     /// Returns the error for memory that could not be allocated, which is no defect of the file.
     pub(crate) fn no_memory(what: impl Display) -> Self {
-        Self { why: format!("not enough memory for {what}"), errno: Some(Errno::NOMEM.raw_os_error()) }
+        Self {
+            why: format!("not enough memory for {what}"),
+            errno: Some(Errno::NOMEM.raw_os_error()),
+        }
     }
 
     /// Returns the error of the failed system call, which is no defect of the file.
@@ -76,7 +83,8 @@ struct Hdf5Id(hid_t);
 
 impl Drop for Hdf5Id {
     fn drop(&mut self) {
-        // SAFETY: the handle owns one reference to a valid identifier. A failure leaves nothing to do.
+        // SAFETY: the handle owns one reference to a valid identifier. A failure leaves nothing to
+        // do.
         with_library_lock(|| unsafe { H5Idec_ref(self.0) });
     }
 }
@@ -90,12 +98,13 @@ pub(crate) fn call_count() -> u64 {
 }
 
 thread_local! {
-    /// The `errno` of a storage that failed during the current call of the library, which doesn't keep it.
+    /// The `errno` of a storage that failed during the current call of the library, which doesn't
+    /// keep it.
     static STORAGE_ERRNO: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
-/// Records why a storage makes the current call fail. A missing file is not recorded, because the library looks
-/// for it in several places.
+/// Records why a storage makes the current call fail. A missing file is not recorded, because the
+/// library looks for it in several places.
 fn record_storage_error(why: &io::Error) {
     if why.kind() != io::ErrorKind::NotFound {
         STORAGE_ERRNO.set(why.raw_os_error());
@@ -130,8 +139,9 @@ fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Librar
     })
 }
 
-/// Makes a call that reads elements. For a source of a virtual dataset that it can't open or read, the library returns the
-/// fill value and reports no error; this function returns the error of the system.
+/// Makes a call that reads elements. For a source of a virtual dataset that it can't open or read,
+/// the library returns the fill value and reports no error; this function returns the error of the
+/// system.
 fn call_to_read<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, LibraryError> {
     with_library_lock(|| {
         let done = call_for_status(call)?;
@@ -142,33 +152,40 @@ fn call_to_read<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, LibraryEr
     })
 }
 
-/// Returns whether an error is a lasting refusal of one path, such as a directory without search permission. The library
-/// then looks for a source in another place.
+/// Returns whether an error is a lasting refusal of one path, such as a directory without search
+/// permission. The library then looks for a source in another place.
 fn is_refusal(errno: i32) -> bool {
     let refusals = [Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     refusals.contains(&Errno::from_raw_os_error(errno))
 }
 
-/// Messages of failed system calls (lstat and realpath) whose `errno` the library doesn't keep. They are
-/// reported as EIO.
-const ERRNO_LESS_MESSAGES: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
+/// Messages of failed system calls (lstat and realpath) whose `errno` the library doesn't keep.
+/// They are reported as EIO.
+const ERRNO_LESS_MESSAGES: [&str; 2] =
+    ["can't retrieve stat info for file", "can't retrieve real path for file"];
 
-/// Beginning of the library's messages for a failed `malloc`. A damaged file may request more than there is, but
-/// so may a sound one under a limit, and the library doesn't know which.
+/// Beginning of the library's messages for a failed `malloc`. A damaged file may request more than
+/// there is, but so may a sound one under a limit, and the library doesn't know which.
 const NO_MEMORY_MESSAGE: &str = "memory allocation failed";
 
-/// Reads the library's error stack. The innermost entry is the cause, the outer ones are its callers. The file
-/// driver includes `errno` in its entry, in a documented format.
+/// Reads the library's error stack. The innermost entry is the cause, the outer ones are its
+/// callers. The file driver includes `errno` in its entry, in a documented format.
 fn last_error() -> LibraryError {
     if let Some(errno) = STORAGE_ERRNO.take() {
-        return LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) };
+        return LibraryError {
+            why: io::Error::from_raw_os_error(errno).to_string(),
+            errno: Some(errno),
+        };
     }
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else {
         return LibraryError::new("the HDF5 library gives no reason");
     };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| parse_errno(entry.desc())) {
-        Some(errno) => LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
+        Some(errno) => LibraryError {
+            why: io::Error::from_raw_os_error(errno).to_string(),
+            errno: Some(errno),
+        },
         None if ERRNO_LESS_MESSAGES.contains(&inner.desc()) => {
             LibraryError { why: inner.desc().to_owned(), errno: Some(Errno::IO.raw_os_error()) }
         }
@@ -190,25 +207,31 @@ fn parse_errno(description: &str) -> Option<i32> {
 }
 
 fn c_string(text: &str) -> Result<CString, LibraryError> {
-    CString::new(text).map_err(|_| LibraryError::new("a name with a NUL byte: HDF5 has no such names"))
+    CString::new(text)
+        .map_err(|_| LibraryError::new("a name with a NUL byte: HDF5 has no such names"))
 }
 
 /// Maximum length of the name of a link, file or dataset, in bytes.
 const MAX_NAME_BYTES: usize = 1 << 20;
 
-/// Allocates a buffer of `count` elements, as requested by a file, or returns an error if it exceeds `most`.
+/// Allocates a buffer of `count` elements, as requested by a file, or returns an error if it
+/// exceeds `most`.
 fn zeroed_buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, LibraryError> {
     let refuse = || LibraryError::new(format!("{count} elements: expected at most {most}"));
     let count = usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(refuse)?;
     let mut buffer = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
-    buffer.try_reserve_exact(count).map_err(|_| LibraryError::no_memory(format_args!("{bytes} bytes")))?;
+    buffer
+        .try_reserve_exact(count)
+        .map_err(|_| LibraryError::no_memory(format_args!("{bytes} bytes")))?;
     buffer.resize(count, value);
     Ok(buffer)
 }
 
 /// Reads a text by a call that fills a buffer and returns the text's length.
-fn read_string<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u8>, LibraryError> {
+fn read_string<N: Into<i64>>(
+    call: impl Fn(*mut c_char, usize) -> N,
+) -> Result<Vec<u8>, LibraryError> {
     with_library_lock(|| {
         let length = call_for_status(|| call(std::ptr::null_mut(), 0))?;
         let mut bytes = zeroed_buffer(0_u8, length.saturating_add(1), MAX_NAME_BYTES as u64)?;

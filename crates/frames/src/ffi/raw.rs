@@ -1,14 +1,15 @@
 //! Declares functions of the library that return C enums with integer return types.
 //!
-//! The bindings declare Rust enums, for which an unlisted value is undefined behaviour. A damaged file or a
-//! newer library may produce such a value; as an integer, it is compared and rejected.
+//! The bindings declare Rust enums, for which an unlisted value is undefined behaviour. A damaged
+//! file or a newer library may produce such a value; as an integer, it is compared and rejected.
 
 use std::ffi::c_int;
 
 use hdf5_sys::h5i::hid_t;
 
-// SAFETY: each is declared as in the library's headers (H5Dpublic.h, H5Ipublic.h, H5Ppublic.h, H5Spublic.h, H5Tpublic.h), but
-// that an enum is a `c_int`, which is how C compilers of this system pass an enum with negative values.
+// SAFETY: each is declared as in the library's headers (H5Dpublic.h, H5Ipublic.h, H5Ppublic.h,
+// H5Spublic.h, H5Tpublic.h), but that an enum is a `c_int`, which is how C compilers of this system
+// pass an enum with negative values.
 unsafe extern "C" {
     /// Returns a negative value on error. See [`TYPE_INTEGER`] and the constants below it.
     pub(super) fn H5Tget_class(kind: hid_t) -> c_int;

@@ -1,19 +1,24 @@
-//! Reads the mappings of virtual datasets: which elements correspond to which elements of the sources.
+//! Reads the mappings of virtual datasets: which elements correspond to which elements of the
+//! sources.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use hdf5_sys::h5p::{
-    H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename, H5Pget_virtual_srcspace,
-    H5Pget_virtual_vspace,
+    H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename,
+    H5Pget_virtual_srcspace, H5Pget_virtual_vspace,
 };
 use hdf5_sys::h5s::{
-    H5S_UNLIMITED, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
+    H5S_UNLIMITED, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist,
+    H5Sget_select_hyper_nblocks,
 };
 
 use super::dataspace::dataspace_shape;
-use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, raw, read_string, with_library_lock, zeroed_buffer};
+use super::{
+    Hdf5Id, LibraryError, call_for_id, call_for_status, raw, read_string, with_library_lock,
+    zeroed_buffer,
+};
 
 /// Maximum number of coordinates in the boxes of a selection.
 const MAX_BOX_CORNERS: u64 = 1 << 26;
@@ -36,8 +41,8 @@ pub(crate) struct VirtualMapping {
 pub(crate) enum ElementSelection {
     /// All elements.
     All,
-    /// A regular hyperslab: in each dimension, `count` blocks of `block` elements, with starts `stride` elements
-    /// apart.
+    /// A regular hyperslab: in each dimension, `count` blocks of `block` elements, with starts
+    /// `stride` elements apart.
     Regular(Vec<Hyperslab>),
     /// A union of boxes, each given by its first and last element.
     Boxes(Vec<(Vec<u64>, Vec<u64>)>),
@@ -66,23 +71,30 @@ pub(crate) struct Hyperslab {
 /// Reads the mappings of a virtual dataset from its creation properties.
 pub(super) fn read_mappings(creation: &Hdf5Id) -> Result<Vec<VirtualMapping>, LibraryError> {
     let mut count = 0;
-    // SAFETY: the list is open for as long as its handle lives; the library writes one `size_t`, which `count` is.
+    // SAFETY: the list is open for as long as its handle lives; the library writes one `size_t`,
+    // which `count` is.
     call_for_status(|| unsafe { H5Pget_virtual_count(creation.0, &raw mut count) })?;
     (0..count).map(|index| read_mapping(creation, index)).collect()
 }
 
 fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, LibraryError> {
-    // SAFETY: the list is open for as long as its handle lives, and returns an error for a mapping that it does not
-    // have. `read_string` passes NULL with length 0, of which nothing is written, and then buffers of the length that
-    // it says. The dataspaces are new ones, which belong to their handles.
+    // SAFETY: the list is open for as long as its handle lives, and returns an error for a mapping
+    // that it does not have. `read_string` passes NULL with length 0, of which nothing is written,
+    // and then buffers of the length that it says. The dataspaces are new ones, which belong to
+    // their handles.
     unsafe {
-        let file = read_string(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
-        let dataset = read_string(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
+        let file = read_string(|buffer, length| {
+            H5Pget_virtual_filename(creation.0, index, buffer, length) as i64
+        })?;
+        let dataset = read_string(|buffer, length| {
+            H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64
+        })?;
         let here = call_for_id(|| H5Pget_virtual_vspace(creation.0, index))?;
         let there = call_for_id(|| H5Pget_virtual_srcspace(creation.0, index))?;
         Ok(VirtualMapping {
             file: OsString::from_vec(file).into(),
-            dataset: String::from_utf8(dataset).map_err(|_| LibraryError::new("a name is not UTF-8"))?,
+            dataset: String::from_utf8(dataset)
+                .map_err(|_| LibraryError::new("a name is not UTF-8"))?,
             virtual_selection: read_selection(&here)?,
             source_selection: read_selection(&there)?,
         })
@@ -90,8 +102,8 @@ fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, Libra
 }
 
 fn read_selection(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
-    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives. The result is
-    // declared as an integer.
+    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives.
+    // The result is declared as an integer.
     match with_library_lock(|| unsafe { raw::H5Sget_select_type(space.0) }) {
         raw::SELECTED_ALL => Ok(ElementSelection::All),
         raw::SELECTED_HYPERSLABS => read_hyperslab(space),
@@ -101,13 +113,14 @@ fn read_selection(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
 
 fn read_hyperslab(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
     let rank = dataspace_shape(space)?.len();
-    let [mut start, mut stride, mut count, mut block] = [const { Vec::new() }; 4].map(|mut empty: Vec<u64>| {
-        empty.resize(rank, 0);
-        empty
-    });
-    // SAFETY: the library writes a number a dimension into each buffer, and each has as many: `rank` was read from this dataspace,
-    // which is a copy that only its handle has. A selection that is not regular is an error of the call, which writes nothing
-    // then.
+    let [mut start, mut stride, mut count, mut block] =
+        [const { Vec::new() }; 4].map(|mut empty: Vec<u64>| {
+            empty.resize(rank, 0);
+            empty
+        });
+    // SAFETY: the library writes a number a dimension into each buffer, and each has as many:
+    // `rank` was read from this dataspace, which is a copy that only its handle has. A selection
+    // that is not regular is an error of the call, which writes nothing then.
     let regular = call_for_status(|| unsafe {
         let (start, stride, count, block) =
             (start.as_mut_ptr(), stride.as_mut_ptr(), count.as_mut_ptr(), block.as_mut_ptr());
@@ -134,10 +147,14 @@ fn read_boxes(space: &Hdf5Id, rank: usize) -> Result<ElementSelection, LibraryEr
         return Ok(ElementSelection::Other);
     }
     let mut corners = zeroed_buffer(0_u64, count.saturating_mul(numbers), MAX_BOX_CORNERS)?;
-    // SAFETY: the library writes `count` boxes at most, of two numbers a dimension each. The buffer has the product of
-    // both, which did not wrap: `zeroed_buffer` refuses what saturated. The dataspace is a copy that only its handle
-    // has, so that its rank is the one of before.
-    call_for_status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
+    // SAFETY: the library writes `count` boxes at most, of two numbers a dimension each. The buffer
+    // has the product of both, which did not wrap: `zeroed_buffer` refuses what saturated. The
+    // dataspace is a copy that only its handle has, so that its rank is the one of before.
+    call_for_status(|| unsafe {
+        H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr())
+    })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
-    Ok(ElementSelection::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))
+    Ok(ElementSelection::Boxes(
+        corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect(),
+    ))
 }

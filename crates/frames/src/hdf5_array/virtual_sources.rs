@@ -1,5 +1,5 @@
-//! Checks the sources of a virtual dataset before it is read. The HDF5 library returns the fill value for a source that it
-//! can't open, and reports no error.
+//! Checks the sources of a virtual dataset before it is read. The HDF5 library returns the fill
+//! value for a source that it can't open, and reports no error.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ impl From<LibraryError> for VirtualSourceError {
     }
 }
 
-/// Checks that all sources of a virtual dataset can be opened, and the sources of those that are virtual themselves.
-/// Other datasets pass.
+/// Checks that all sources of a virtual dataset can be opened, and the sources of those that are
+/// virtual themselves. Other datasets pass.
 ///
 /// # Errors
 /// A source is missing, can't be opened, or is no dataset.
@@ -46,7 +46,9 @@ fn check_below(
 ) -> Result<(), VirtualSourceError> {
     let StorageLayout::Virtual(mappings) = object.storage_layout()? else { return Ok(()) };
     if depth >= MAX_DEPTH {
-        return Err(VirtualSourceError::Unusable(format!("virtual datasets more than {MAX_DEPTH} levels deep")));
+        return Err(VirtualSourceError::Unusable(format!(
+            "virtual datasets more than {MAX_DEPTH} levels deep"
+        )));
     }
     let holder = object.file_name()?;
     for VirtualMapping { file, dataset, .. } in mappings {
@@ -76,11 +78,17 @@ fn describe_search(error: DiscoverError) -> VirtualSourceError {
 
 fn open_source(file: &Path, dataset: &str) -> Result<Hdf5Object, VirtualSourceError> {
     let failed = |err: LibraryError, what: &str| match err.errno {
-        Some(_) => VirtualSourceError::Unreadable(format!("source {}: {}", file.display(), err.why)),
-        None => VirtualSourceError::Unusable(format!("source {}{what}: {}", file.display(), err.why)),
+        Some(_) => {
+            VirtualSourceError::Unreadable(format!("source {}: {}", file.display(), err.why))
+        }
+        None => {
+            VirtualSourceError::Unusable(format!("source {}{what}: {}", file.display(), err.why))
+        }
     };
     let root = Hdf5Object::open_file(file).map_err(|err| failed(err, ": not readable as HDF5"))?;
-    let source = root.open_existing(dataset, "dataset").map_err(|err| failed(err, &format!("::{dataset}")))?;
+    let source = root
+        .open_existing(dataset, "dataset")
+        .map_err(|err| failed(err, &format!("::{dataset}")))?;
     match source.object_type() {
         ObjectType::Dataset => Ok(source),
         _ => Err(failed(LibraryError::new("expected a dataset"), &format!("::{dataset}"))),

@@ -12,8 +12,8 @@ use super::message::WorkerReply;
 use super::process::{ReplyError, WorkerProcess};
 use super::request::WorkerRequest;
 
-/// Signals that are sent to a whole process group, and may reach a worker before it blocks them. They are no
-/// defect of a file.
+/// Signals that are sent to a whole process group, and may reach a worker before it blocks them.
+/// They are no defect of a file.
 const EXTERNAL_SIGNALS: [i32; 5] = [1, 2, 10, 13, 15];
 
 static CLIENT: OnceLock<WorkerClient> = OnceLock::new();
@@ -35,7 +35,8 @@ pub(crate) struct WorkerClient {
     worker: Mutex<Option<WorkerProcess>>,
 }
 
-/// The worker's answer to a request `R` and the bytes that follow it, or the reason why there is none.
+/// The worker's answer to a request `R` and the bytes that follow it, or the reason why there is
+/// none.
 pub(crate) type WorkerAnswer<R> = Result<(<R as WorkerRequest>::Answer, Vec<u8>), WorkerFailure>;
 
 /// Explains why a conversation ended before the worker's answer.
@@ -66,14 +67,18 @@ impl<E> From<ReplyError> for ExchangeError<E> {
 
 impl WorkerClient {
     /// Sends a request, and returns the answer.
-    pub(crate) fn request<R: WorkerRequest>(&self, request: &R) -> Result<WorkerAnswer<R>, WorkerError> {
+    pub(crate) fn request<R: WorkerRequest>(
+        &self,
+        request: &R,
+    ) -> Result<WorkerAnswer<R>, WorkerError> {
         self.converse(request, &mut |_| Ok::<_, Infallible>(None)).map_err(|why| match why {
             ConversationError::Worker(why) => why,
         })
     }
 
-    /// Sends a request, and calls `respond` with each message before the answer. `respond` returns the answer to a message
-    /// that is a question. If it returns an error, the worker, still in the middle of the request, is killed.
+    /// Sends a request, and calls `respond` with each message before the answer. `respond` returns
+    /// the answer to a message that is a question. If it returns an error, the worker, still in the
+    /// middle of the request, is killed.
     ///
     /// A worker that was killed by a signal to the whole process group is replaced once.
     pub(crate) fn converse<R: WorkerRequest, E>(
@@ -105,13 +110,18 @@ impl WorkerClient {
             };
             let why = match worker.wait_for_exit() {
                 Ok(Some((status, _)))
-                    if !is_second && status.signal().is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) =>
+                    if !is_second
+                        && status
+                            .signal()
+                            .is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) =>
                 {
                     is_second = true;
                     continue;
                 }
                 Ok(Some((status, said))) => WorkerError::from_end(status, &said),
-                Ok(None) if is_invalid_message(&disconnected) => WorkerError::Ended(disconnected.to_string()),
+                Ok(None) if is_invalid_message(&disconnected) => {
+                    WorkerError::Ended(disconnected.to_string())
+                }
                 Ok(None) => WorkerError::Lost(disconnected),
                 Err(why) => WorkerError::Lost(why),
             };
@@ -120,8 +130,9 @@ impl WorkerClient {
     }
 }
 
-/// Returns whether a worker was disconnected for what it sent, which a damaged file may have damaged. Any other reason,
-/// such as a pipe that was closed or can't be read, says nothing about the file.
+/// Returns whether a worker was disconnected for what it sent, which a damaged file may have
+/// damaged. Any other reason, such as a pipe that was closed or can't be read, says nothing about
+/// the file.
 fn is_invalid_message(why: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, OutOfMemory, UnexpectedEof};
     why.raw_os_error().is_none() && !matches!(why.kind(), BrokenPipe | OutOfMemory | UnexpectedEof)

@@ -46,7 +46,11 @@ impl<'a> FilterConnection<'a> {
     ///
     /// # Errors
     /// The filter has closed the pipe.
-    pub(super) fn finish<A: Serialize>(&self, answer: Result<A, WorkerFailure>, bulk: &[u8]) -> io::Result<()> {
+    pub(super) fn finish<A: Serialize>(
+        &self,
+        answer: Result<A, WorkerFailure>,
+        bulk: &[u8],
+    ) -> io::Result<()> {
         send(&mut self.stdout.lock(), &WorkerReply::<A, ()>::Finished(answer), bulk)
     }
 }

@@ -56,15 +56,15 @@ impl WorkerError {
         !matches!(self, Self::Ended(_))
     }
 
-    /// Returns whether the library hung or crashed, as it does on damaged files, with nothing else known that
-    /// explains it.
+    /// Returns whether the library hung or crashed, as it does on damaged files, with nothing else
+    /// known that explains it.
     pub(crate) fn suggests_damage(&self) -> bool {
         matches!(self, Self::TimedOut(_) | Self::Ended(_))
     }
 
-    /// Returns the error for a worker that this filter did not end, and whose last words were `said`. Rust aborts a process
-    /// when an allocation fails. The kernel kills one with SIGKILL when memory runs out, but so may a user or a batch
-    /// system: SIGKILL alone proves nothing.
+    /// Returns the error for a worker that this filter did not end, and whose last words were
+    /// `said`. Rust aborts a process when an allocation fails. The kernel kills one with SIGKILL
+    /// when memory runs out, but so may a user or a batch system: SIGKILL alone proves nothing.
     pub(super) fn from_end(status: ExitStatus, said: &str) -> Self {
         let allocation = said.lines().rev().find(|line| line.starts_with("memory allocation of "));
         match (allocation, status.signal()) {
@@ -105,20 +105,33 @@ mod tests {
     #[test]
     fn the_end_of_a_worker_is_told_by_what_is_known_of_it() {
         let by_signal = ExitStatus::from_raw;
-        let aborted = WorkerError::from_end(by_signal(6), "thread ...\nmemory allocation of 2684354560 bytes failed\n");
+        let aborted = WorkerError::from_end(
+            by_signal(6),
+            "thread ...\nmemory allocation of 2684354560 bytes failed\n",
+        );
         let killed = WorkerError::from_end(by_signal(SIGKILL), "");
         for error in [&aborted, &killed] {
             assert!(error.is_retryable() && !error.suggests_damage());
         }
         let said = aborted.to_string();
-        assert!(said.contains("ran out of memory (memory allocation of 2684354560 bytes failed)"), "{said}");
+        assert!(
+            said.contains("ran out of memory (memory allocation of 2684354560 bytes failed)"),
+            "{said}"
+        );
         assert!(said.contains("32 GiB"), "{said}");
         let said = killed.to_string();
-        assert!(said.contains("was killed (signal: 9 (SIGKILL)), perhaps") && said.contains("run again"), "{said}");
+        assert!(
+            said.contains("was killed (signal: 9 (SIGKILL)), perhaps")
+                && said.contains("run again"),
+            "{said}"
+        );
         for signal in [6, 7, 8, 11] {
             let crashed = WorkerError::from_end(by_signal(signal), "free(): invalid pointer\n");
             let said = crashed.to_string();
-            assert!(said.contains(&format!("signal: {signal} ")) && said.contains("may be damaged"), "{said}");
+            assert!(
+                said.contains(&format!("signal: {signal} ")) && said.contains("may be damaged"),
+                "{said}"
+            );
             assert!(!crashed.is_retryable() && crashed.suggests_damage());
         }
     }

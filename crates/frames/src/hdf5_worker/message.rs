@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::UNEXPECTED_ANSWER;
 use super::error::WorkerFailure;
 
-/// Maximum length of a message in bytes. A worker with a damaged file may be damaged itself and send any length.
+/// Maximum length of a message in bytes. A worker with a damaged file may be damaged itself and
+/// send any length.
 const MAX_MESSAGE_BYTES: u64 = 16 << 30;
 
 /// A request of the type `R` with its name.
@@ -23,14 +24,16 @@ pub(super) struct NamedRequest<R> {
 pub(super) enum WorkerReply<A, M> {
     /// The worker has started. It sends this first, before any request.
     Started,
-    /// The worker can't start, with the number of the system's error. It sends this in place of `Started`.
+    /// The worker can't start, with the number of the system's error. It sends this in place of
+    /// `Started`.
     StartFailed(i32),
     /// The library has made progress since the last heartbeat.
     Heartbeat,
-    /// The library has made no progress, and from now on waits for the file system, or doesn't any more.
+    /// The library has made no progress, and from now on waits for the file system, or doesn't any
+    /// more.
     StorageWait(bool),
-    /// A message before the end of the request. If it is a question, the filter answers it by `true` or `false` before it
-    /// does anything else.
+    /// A message before the end of the request. If it is a question, the filter answers it by
+    /// `true` or `false` before it does anything else.
     Message(M),
     /// End of the request.
     Finished(Result<A, WorkerFailure>),
@@ -48,7 +51,8 @@ impl ReceivedMessage {
     /// # Errors
     /// The other process sent something else.
     pub(super) fn parse<T: DeserializeOwned>(&self) -> io::Result<T> {
-        serde_json::from_slice(&self.text).map_err(|why| io::Error::other(format!("{UNEXPECTED_ANSWER}: {why}")))
+        serde_json::from_slice(&self.text)
+            .map_err(|why| io::Error::other(format!("{UNEXPECTED_ANSWER}: {why}")))
     }
 }
 
@@ -87,7 +91,11 @@ pub(super) fn receive(from: &mut impl Read) -> io::Result<Option<ReceivedMessage
         }
         let mut bytes = Vec::new();
         from.take(len).read_to_end(&mut bytes)?;
-        if (bytes.len() as u64) < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+        if (bytes.len() as u64) < len {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        } else {
+            Ok(bytes)
+        }
     };
     Ok(Some(ReceivedMessage { text: read(text_len)?, bulk: read(bulk_len)? }))
 }

@@ -13,8 +13,8 @@ use super::error::WorkerError;
 use super::message::{NamedRequest, ReceivedMessage, WorkerReply, receive, send};
 use super::request::WorkerRequest;
 
-/// Time limit for a worker to report that it has started. On a loaded machine, its program may have to be loaded
-/// from a slow network file system.
+/// Time limit for a worker to report that it has started. On a loaded machine, its program may have
+/// to be loaded from a slow network file system.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time limit for a worker to exit after it closed its pipe.
@@ -36,7 +36,8 @@ pub(super) struct WorkerProcess {
 }
 
 /// A reply to a request `R`, and the bytes that follow it.
-type ReceivedReply<R> = (WorkerReply<<R as WorkerRequest>::Answer, <R as WorkerRequest>::Message>, Vec<u8>);
+type ReceivedReply<R> =
+    (WorkerReply<<R as WorkerRequest>::Answer, <R as WorkerRequest>::Message>, Vec<u8>);
 
 /// Explains why a worker sends no further reply.
 pub(super) enum ReplyError {
@@ -52,15 +53,17 @@ impl From<io::Error> for ReplyError {
 }
 
 impl WorkerProcess {
-    /// Starts this program as a worker. Under a wrapper such as Valgrind, the path of the running program is the
-    /// wrapper's and doesn't answer as a worker; the program is then started by its name.
+    /// Starts this program as a worker. Under a wrapper such as Valgrind, the path of the running
+    /// program is the wrapper's and doesn't answer as a worker; the program is then started by its
+    /// name.
     ///
     /// # Errors
     /// No process can be started, or the program doesn't answer as a worker.
     pub(super) fn start() -> io::Result<Self> {
         let own = Path::new("/proc/self/exe");
         match Self::start_program(own) {
-            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => match std::env::current_exe() {
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => match std::env::current_exe()
+            {
                 Ok(named) => Self::start_program(&named),
                 Err(_) => Err(why),
             },
@@ -78,12 +81,14 @@ impl WorkerProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         // Without its messages, the worker's end could not be explained.
-        let messages = thread::Builder::new().name("messages".to_owned()).spawn(move || read_tail(stderr));
+        let messages =
+            thread::Builder::new().name("messages".to_owned()).spawn(move || read_tail(stderr));
         let messages = match messages {
             Ok(messages) => messages,
             Err(why) => {
@@ -95,7 +100,8 @@ impl WorkerProcess {
         let started = thread::Builder::new().name("replies".to_owned()).spawn(move || {
             let mut stdout = BufReader::new(stdout);
             loop {
-                let reply = receive(&mut stdout).and_then(|reply| reply.ok_or(io::ErrorKind::UnexpectedEof.into()));
+                let reply = receive(&mut stdout)
+                    .and_then(|reply| reply.ok_or(io::ErrorKind::UnexpectedEof.into()));
                 let has_ended = reply.is_err();
                 if replies.send(reply).is_err() || has_ended {
                     return;
@@ -113,24 +119,34 @@ impl WorkerProcess {
     }
 
     fn wait_for_start(&self, program: &Path) -> io::Result<()> {
-        let wrong = |kind, why: &str| Err(io::Error::new(kind, format!("{}: {why}", program.display())));
+        let wrong =
+            |kind, why: &str| Err(io::Error::new(kind, format!("{}: {why}", program.display())));
         let began = Instant::now();
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok(received)) => match received.parse() {
                     Ok(WorkerReply::<(), ()>::Started) => return Ok(()),
-                    Ok(WorkerReply::StartFailed(number)) => return Err(io::Error::from_raw_os_error(number)),
+                    Ok(WorkerReply::StartFailed(number)) => {
+                        return Err(io::Error::from_raw_os_error(number));
+                    }
                     _ => return wrong(io::ErrorKind::UnexpectedEof, "does not answer as a worker"),
                 },
                 Ok(Err(why)) if why.kind() != io::ErrorKind::UnexpectedEof => return Err(why),
                 Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
-                    return wrong(io::ErrorKind::UnexpectedEof, "ended before it answered as a worker");
+                    return wrong(
+                        io::ErrorKind::UnexpectedEof,
+                        "ended before it answered as a worker",
+                    );
                 }
                 Err(RecvTimeoutError::Timeout) if filter::worker_process::stop_requested() => {
-                    return wrong(io::ErrorKind::Interrupted, "not waited for, because a signal stopped the filter");
+                    return wrong(
+                        io::ErrorKind::Interrupted,
+                        "not waited for, because a signal stopped the filter",
+                    );
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() > START_TIMEOUT => {
-                    let why = format!("did not answer as a worker within {} s", START_TIMEOUT.as_secs());
+                    let why =
+                        format!("did not answer as a worker within {} s", START_TIMEOUT.as_secs());
                     return wrong(io::ErrorKind::TimedOut, &why);
                 }
                 Err(RecvTimeoutError::Timeout) => (),
@@ -193,8 +209,8 @@ impl WorkerProcess {
         end(self.child);
     }
 
-    /// Gives a worker that has closed its pipe time to exit. Returns its exit status and the end of what it wrote to
-    /// stderr, or kills it and returns `None`.
+    /// Gives a worker that has closed its pipe time to exit. Returns its exit status and the end of
+    /// what it wrote to stderr, or kills it and returns `None`.
     ///
     /// # Errors
     /// Its status or what it wrote can't be read, so that it is unknown why it ended.
@@ -243,10 +259,13 @@ mod tests {
     fn of_many_messages_the_last_are_kept() {
         let many = "x\n".repeat(1 << 20) + "memory allocation of 1 bytes failed";
         let tail = read_tail(many.as_bytes()).unwrap();
-        assert!(tail.len() <= MESSAGE_BYTES && tail.ends_with("\nmemory allocation of 1 bytes failed"));
+        assert!(
+            tail.len() <= MESSAGE_BYTES && tail.ends_with("\nmemory allocation of 1 bytes failed")
+        );
     }
 
-    /// A stream of which each second read is interrupted by a signal, and the last fails if `fails`.
+    /// A stream of which each second read is interrupted by a signal, and the last fails if
+    /// `fails`.
     struct Interrupted<'a> {
         rest: &'a [u8],
         is_next: bool,
@@ -266,7 +285,11 @@ mod tests {
 
     #[test]
     fn a_signal_loses_no_message_and_a_failed_read_is_no_end() {
-        let stream = |fails| Interrupted { rest: b"memory allocation of 1 bytes failed", is_next: false, fails };
+        let stream = |fails| Interrupted {
+            rest: b"memory allocation of 1 bytes failed",
+            is_next: false,
+            fails,
+        };
         assert_eq!(read_tail(stream(false)).unwrap(), "memory allocation of 1 bytes failed");
         assert_eq!(read_tail(stream(true)).unwrap_err().raw_os_error(), Some(5));
     }

@@ -17,10 +17,13 @@ pub(crate) trait WorkerRequest: Serialize + DeserializeOwned {
     /// Type of the JSON that ends the request.
     type Answer: Serialize + DeserializeOwned;
 
-    /// Answers the request in the worker process, where the HDF5 library may crash or hang. The bytes follow the answer on
-    /// the pipe, for lists of numbers, which would be slow as JSON.
+    /// Answers the request in the worker process, where the HDF5 library may crash or hang. The
+    /// bytes follow the answer on the pipe, for lists of numbers, which would be slow as JSON.
     ///
     /// # Errors
     /// The file, or a dataset of it, can't be read.
-    fn answer(self, filter: &FilterConnection<'_>) -> Result<(Self::Answer, Vec<u8>), WorkerFailure>;
+    fn answer(
+        self,
+        filter: &FilterConnection<'_>,
+    ) -> Result<(Self::Answer, Vec<u8>), WorkerFailure>;
 }

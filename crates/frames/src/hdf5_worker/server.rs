@@ -37,8 +37,8 @@ impl RequestHandler {
     }
 }
 
-/// Serves requests on stdin if this process was started as a worker, until the filter closes the pipe. Returns `None`
-/// at once if it was not.
+/// Serves requests on stdin if this process was started as a worker, until the filter closes the
+/// pipe. Returns `None` at once if it was not.
 pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<ExitCode> {
     std::env::var_os(WORKER_ENV)?;
     // Only the filter handles signals that ask it to stop; it ends its worker by closing the pipe.
@@ -71,8 +71,8 @@ pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<Exi
     Some(ExitCode::FAILURE)
 }
 
-/// Sends heartbeats as long as the library makes progress, and says whether it waits for the file system while it
-/// makes none.
+/// Sends heartbeats as long as the library makes progress, and says whether it waits for the file
+/// system while it makes none.
 fn send_heartbeats() {
     let (mut before, mut was_in_storage) = (ffi::call_count(), false);
     loop {
@@ -80,7 +80,9 @@ fn send_heartbeats() {
         let (now, is_in_storage) = (ffi::call_count(), waits_for_storage());
         let reply = match now == before {
             false => Some(WorkerReply::<(), ()>::Heartbeat),
-            true => (is_in_storage != was_in_storage).then_some(WorkerReply::StorageWait(is_in_storage)),
+            true => {
+                (is_in_storage != was_in_storage).then_some(WorkerReply::StorageWait(is_in_storage))
+            }
         };
         // A heartbeat says that it doesn't wait.
         was_in_storage = now == before && is_in_storage;
@@ -94,10 +96,13 @@ fn send_heartbeats() {
 fn serve_requests(handlers: &[RequestHandler], filter: &FilterConnection<'_>) {
     while let Some(request) = filter.next_request() {
         let named = request.parse::<NamedRequest<IgnoredAny>>();
-        let handler = named.ok().and_then(|named| handlers.iter().find(|handler| handler.name == named.name));
+        let handler =
+            named.ok().and_then(|named| handlers.iter().find(|handler| handler.name == named.name));
         let answered = match handler {
             Some(handler) => (handler.handle)(&request, filter),
-            None => filter.finish::<()>(Err(WorkerFailure::Hdf5(UNEXPECTED_ANSWER.to_owned())), &[]),
+            None => {
+                filter.finish::<()>(Err(WorkerFailure::Hdf5(UNEXPECTED_ANSWER.to_owned())), &[])
+            }
         };
         if answered.is_err() {
             return;
@@ -109,7 +114,10 @@ fn serve_requests(handlers: &[RequestHandler], filter: &FilterConnection<'_>) {
 ///
 /// # Errors
 /// The filter has closed the pipe.
-fn handle<R: WorkerRequest>(request: &ReceivedMessage, filter: &FilterConnection<'_>) -> io::Result<()> {
+fn handle<R: WorkerRequest>(
+    request: &ReceivedMessage,
+    filter: &FilterConnection<'_>,
+) -> io::Result<()> {
     let answer = || match request.parse::<NamedRequest<R>>() {
         Ok(NamedRequest { request, .. }) => request.answer(filter),
         Err(why) => Err(WorkerFailure::Hdf5(why.to_string())),
@@ -122,6 +130,12 @@ fn handle<R: WorkerRequest>(request: &ReceivedMessage, filter: &FilterConnection
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("internal error, please report this bug of azpipe: {}", text.unwrap_or("a panic without a message"))
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    format!(
+        "internal error, please report this bug of azpipe: {}",
+        text.unwrap_or("a panic without a message")
+    )
 }

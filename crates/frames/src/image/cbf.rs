@@ -1,5 +1,5 @@
-//! Reads CBF, the Crystallographic Binary File, as written by Dectris: text, a MIME header, and one image with
-//! byte-offset compression.
+//! Reads CBF, the Crystallographic Binary File, as written by Dectris: text, a MIME header, and one
+//! image with byte-offset compression.
 //!
 //! Source: the CBFlib manual, chapters 3.2.2 (binary sections) and 3.3.3 (byte-offset compression).
 
@@ -75,10 +75,15 @@ fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, Format
 fn read_section(content: &mut FileBytes<'_>) -> Result<CbfHeader, FormatError> {
     let text = content.read_at_most(0, MAX_HEADER_BYTES)?;
     let binary = find_bytes(&text, BINARY_START).ok_or_else(|| {
-        FormatError::Broken(format!("no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes", text.len()))
+        FormatError::Broken(format!(
+            "no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes",
+            text.len()
+        ))
     })?;
     let start = find_bytes(&text[..binary], SECTION_START).ok_or_else(|| {
-        FormatError::invalid("no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image")
+        FormatError::invalid(
+            "no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image",
+        )
     })?;
     let mime = MimeHeader::parse(&text[start..binary][SECTION_START.len()..]);
 
@@ -90,13 +95,19 @@ fn read_section(content: &mut FileBytes<'_>) -> Result<CbfHeader, FormatError> {
     }
     let transfer = mime.text("Content-Transfer-Encoding").unwrap_or("BINARY");
     if !transfer.eq_ignore_ascii_case("binary") {
-        return Err(FormatError::Broken(format!("Content-Transfer-Encoding {transfer:?}: expected BINARY")));
+        return Err(FormatError::Broken(format!(
+            "Content-Transfer-Encoding {transfer:?}: expected BINARY"
+        )));
     }
-    let (columns, rows) =
-        (mime.number("X-Binary-Size-Fastest-Dimension")?, mime.number("X-Binary-Size-Second-Dimension")?);
+    let (columns, rows) = (
+        mime.number("X-Binary-Size-Fastest-Dimension")?,
+        mime.number("X-Binary-Size-Second-Dimension")?,
+    );
     let size = mime.number("X-Binary-Size")?;
     // A compressed pixel takes at least one byte.
-    let count = columns.checked_mul(rows).filter(|&count| 0 < count && count <= size && size <= content.len());
+    let count = columns
+        .checked_mul(rows)
+        .filter(|&count| 0 < count && count <= size && size <= content.len());
     if count.is_none() {
         return Err(FormatError::Broken(format!(
             "{rows} x {columns} pixels in {size} bytes of a file of {}: expected at least a pixel, and a byte for each",
@@ -105,7 +116,9 @@ fn read_section(content: &mut FileBytes<'_>) -> Result<CbfHeader, FormatError> {
     }
     Ok(CbfHeader {
         shape: [rows as usize, columns as usize],
-        kind: parse_element_type(mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"))?,
+        kind: parse_element_type(
+            mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"),
+        )?,
         offset: binary.saturating_add(BINARY_START.len()) as u64,
         size,
         md5: mime.text("Content-MD5").map(str::to_owned),
@@ -140,7 +153,9 @@ impl MimeHeader {
                     value.push(' ');
                     value.push_str(line.trim());
                 }
-                (_, _, Some((key, value))) => fields.push((key.trim().to_owned(), value.trim().to_owned())),
+                (_, _, Some((key, value))) => {
+                    fields.push((key.trim().to_owned(), value.trim().to_owned()))
+                }
                 _ => {}
             }
         }
@@ -148,27 +163,45 @@ impl MimeHeader {
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn number(&self, name: &str) -> Result<u64, FormatError> {
-        let text = self.text(name).ok_or_else(|| FormatError::Broken(format!("MIME header: no {name}")))?;
-        text.parse().map_err(|_| FormatError::Broken(format!("MIME header: {name} is {text:?}, expected a number")))
+        let text = self
+            .text(name)
+            .ok_or_else(|| FormatError::Broken(format!("MIME header: no {name}")))?;
+        text.parse().map_err(|_| {
+            FormatError::Broken(format!("MIME header: {name} is {text:?}, expected a number"))
+        })
     }
 }
 
-/// Decodes byte-offset compression. Each pixel is stored as the difference to the previous one: in one byte or,
-/// after the lowest value of the shorter type as an escape, in two, four or eight bytes, little-endian.
-fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize, kind: Dtype) -> Result<Vec<T>, FormatError> {
+/// Decodes byte-offset compression. Each pixel is stored as the difference to the previous one: in
+/// one byte or, after the lowest value of the shorter type as an escape, in two, four or eight
+/// bytes, little-endian.
+fn decode_byte_offset<T: TryFrom<i64>>(
+    stored: &[u8],
+    count: usize,
+    kind: Dtype,
+) -> Result<Vec<T>, FormatError> {
     let mut pixels = Vec::with_capacity(count);
     let (mut rest, mut value) = (stored, 0_i64);
     while pixels.len() < count {
         let delta = read_delta(&mut rest).ok_or_else(|| {
-            FormatError::Broken(format!("compressed image: ends after {} of {count} pixels", pixels.len()))
+            FormatError::Broken(format!(
+                "compressed image: ends after {} of {count} pixels",
+                pixels.len()
+            ))
         })?;
         value = value.wrapping_add(delta);
         let pixel = T::try_from(value).map_err(|_| {
-            FormatError::Broken(format!("compressed image: pixel {} is {value}: expected {kind}", pixels.len()))
+            FormatError::Broken(format!(
+                "compressed image: pixel {} is {value}: expected {kind}",
+                pixels.len()
+            ))
         })?;
         pixels.push(pixel);
     }

@@ -1,5 +1,5 @@
-//! Reads EDF, the ESRF Data Format: for each image a text header in braces, padded to a multiple of 512 bytes,
-//! and the uncompressed pixels.
+//! Reads EDF, the ESRF Data Format: for each image a text header in braces, padded to a multiple of
+//! 512 bytes, and the uncompressed pixels.
 
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
@@ -46,7 +46,8 @@ fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, Format
     while let Some(block) = read_header_block(content, next)? {
         if frames == frame {
             let shape = block.shape.map(|extent| extent as u64);
-            let bytes = content.read_exact(block.offset, block.kind.frame_bytes(shape), "pixels")?;
+            let bytes =
+                content.read_exact(block.offset, block.kind.frame_bytes(shape), "pixels")?;
             return Ok(Image {
                 shape: block.shape,
                 pixels: PixelData::from_bytes(block.kind, &bytes, block.big_endian),
@@ -61,26 +62,36 @@ fn no_image_error() -> FormatError {
     FormatError::invalid("no image: expected a header in braces with Dim_1 and Dim_2")
 }
 
-/// Reads the image header at `offset`, or after the general header at `offset`; returns `None` at the end of the
-/// file.
-fn read_header_block(content: &mut FileBytes<'_>, offset: u64) -> Result<Option<EdfHeader>, FormatError> {
+/// Reads the image header at `offset`, or after the general header at `offset`; returns `None` at
+/// the end of the file.
+fn read_header_block(
+    content: &mut FileBytes<'_>,
+    offset: u64,
+) -> Result<Option<EdfHeader>, FormatError> {
     let Some((keys, end)) = read_keys(content, offset)? else { return Ok(None) };
     if keys.text("EDF_DataFormatVersion").is_some() && keys.text("Dim_1").is_none() {
         // This is the file's general header, which may be followed by binary data of its own.
         let own = keys.number("EDF_BinarySize")?.unwrap_or(0);
-        let Some((keys, end)) = self::read_keys(content, end.saturating_add(own))? else { return Ok(None) };
+        let Some((keys, end)) = self::read_keys(content, end.saturating_add(own))? else {
+            return Ok(None);
+        };
         return keys.parse_header(end, content.len()).map(Some);
     }
     keys.parse_header(end, content.len()).map(Some)
 }
 
 /// Reads the keys of the header at `offset`, and returns the end of the header.
-fn read_keys(content: &mut FileBytes<'_>, offset: u64) -> Result<Option<(EdfKeys, u64)>, FormatError> {
+fn read_keys(
+    content: &mut FileBytes<'_>,
+    offset: u64,
+) -> Result<Option<(EdfKeys, u64)>, FormatError> {
     let mut text = Vec::new();
     loop {
-        let more = content.read_at_most(offset.saturating_add(text.len() as u64), HEADER_READ_BYTES)?;
+        let more =
+            content.read_at_most(offset.saturating_add(text.len() as u64), HEADER_READ_BYTES)?;
         let at_end = more.is_empty();
-        // The brace may be the last byte of one read, and the line's end the first byte of the next.
+        // The brace may be the last byte of one read, and the line's end the first byte of the
+        // next.
         let from = text.len().saturating_sub(2);
         text.extend(more);
         if at_end && text.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
@@ -104,7 +115,8 @@ fn read_keys(content: &mut FileBytes<'_>, offset: u64) -> Result<Option<(EdfKeys
     }
 }
 
-/// Returns the offset of the pixels: after the first `}` at the end of a line, searched from `from` on.
+/// Returns the offset of the pixels: after the first `}` at the end of a line, searched from `from`
+/// on.
 fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find_map(|at| match text[at..] {
         [b'}', b'\n', ..] => at.checked_add(2),
@@ -127,12 +139,16 @@ impl EdfKeys {
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, FormatError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let to_error = |_| FormatError::Broken(format!("header: {name} is {text:?}, expected a number"));
+        let to_error =
+            |_| FormatError::Broken(format!("header: {name} is {text:?}, expected a number"));
         text.parse().map(Some).map_err(to_error)
     }
 
@@ -141,12 +157,15 @@ impl EdfKeys {
     }
 
     fn parse_header(&self, offset: u64, len: u64) -> Result<EdfHeader, FormatError> {
-        if let Some(method) = self.text("Compression").filter(|method| !method.eq_ignore_ascii_case("none")) {
+        if let Some(method) =
+            self.text("Compression").filter(|method| !method.eq_ignore_ascii_case("none"))
+        {
             return Err(FormatError::Broken(format!("Compression = {method}: expected none")));
         }
         let (columns, rows) = (self.required("Dim_1")?, self.required("Dim_2")?);
         let kind = parse_dtype(self.text("DataType").unwrap_or("UnsignedShort"))?;
-        let size = columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
+        let size =
+            columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
         let available = len.saturating_sub(offset);
         let Some(size) = size.filter(|&size| 0 < size && size <= available) else {
             return Err(FormatError::Broken(format!(
@@ -173,8 +192,8 @@ impl EdfKeys {
     }
 }
 
-/// Parses a value of `DataType`. It knows the names of the format, of its first implementations (where a long has 32 bits),
-/// and of Fit2D.
+/// Parses a value of `DataType`. It knows the names of the format, of its first implementations
+/// (where a long has 32 bits), and of Fit2D.
 fn parse_dtype(name: &str) -> Result<Dtype, FormatError> {
     Ok(match name.to_ascii_lowercase().as_str() {
         "unsignedbyte" | "unsigned8" => Dtype::U8,

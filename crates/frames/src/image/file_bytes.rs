@@ -77,9 +77,14 @@ impl<'a> FileBytes<'a> {
         Ok(bytes)
     }
 
-    /// Returns exactly `count` bytes from `offset` on. `what` names them in the error for a file that is too
-    /// short.
-    pub(super) fn read_exact(&mut self, offset: u64, count: u64, what: &str) -> Result<Vec<u8>, FormatError> {
+    /// Returns exactly `count` bytes from `offset` on. `what` names them in the error for a file
+    /// that is too short.
+    pub(super) fn read_exact(
+        &mut self,
+        offset: u64,
+        count: u64,
+        what: &str,
+    ) -> Result<Vec<u8>, FormatError> {
         let available = self.len.saturating_sub(offset);
         if available < count {
             return Err(FormatError::Broken(format!(

@@ -1,8 +1,8 @@
 //! Reads Fit2D masks (`.msk`): a header of 1024 bytes, and one bit per pixel, 1 if masked.
 //!
-//! Source: fabio's `fit2dmaskimage`. The letters of MASK are at bytes 0, 4, 8 and 12; columns and rows at 16 and
-//! 20, as little-endian 32-bit integers. Rows are padded to whole 32-bit integers, with the first pixel in the
-//! lowest bit.
+//! Source: fabio's `fit2dmaskimage`. The letters of MASK are at bytes 0, 4, 8 and 12; columns and
+//! rows at 16 and 20, as little-endian 32-bit integers. Rows are padded to whole 32-bit integers,
+//! with the first pixel in the lowest bit.
 
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
@@ -22,7 +22,8 @@ const HEADER_BYTES: u64 = 1024;
 
 /// Returns whether a file with these first bytes is a Fit2D mask.
 fn is_mask(start: &[u8]) -> bool {
-    start.len() > 12 && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
+    start.len() > 12
+        && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
 }
 
 fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
@@ -31,12 +32,16 @@ fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> 
     let (numbers, _) = header.as_chunks::<4>();
     let side = |nth: usize| u32::from_le_bytes(numbers[nth]) as usize;
     match [side(5), side(4)] {
-        shape @ [rows, columns] if rows > 0 && columns > 0 => {
-            Ok(ImageHeader { format: FIT2D.name, shape, kind: Dtype::U8, frames: 1, is_unverified: false })
-        }
-        [rows, columns] => {
-            Err(FormatError::invalid(format!("{rows} x {columns} pixels: expected at least one row and one column")))
-        }
+        shape @ [rows, columns] if rows > 0 && columns > 0 => Ok(ImageHeader {
+            format: FIT2D.name,
+            shape,
+            kind: Dtype::U8,
+            frames: 1,
+            is_unverified: false,
+        }),
+        [rows, columns] => Err(FormatError::invalid(format!(
+            "{rows} x {columns} pixels: expected at least one row and one column"
+        ))),
     }
 }
 
@@ -47,8 +52,10 @@ fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, Format
     }
     // Rows and columns are 32-bit numbers, so the products fit in u64.
     let width = columns.div_ceil(32).saturating_mul(4);
-    let bits = content.read_exact(HEADER_BYTES, (rows as u64).saturating_mul(width as u64), "bits")?;
+    let bits =
+        content.read_exact(HEADER_BYTES, (rows as u64).saturating_mul(width as u64), "bits")?;
     let pixel = |row: &[u8], column: usize| row[column / 8] >> (column % 8) & 1;
-    let pixels = bits.chunks_exact(width).flat_map(|row| (0..columns).map(move |column| pixel(row, column)));
+    let pixels =
+        bits.chunks_exact(width).flat_map(|row| (0..columns).map(move |column| pixel(row, column)));
     Ok(Image { shape, pixels: PixelData::U8(pixels.collect()) })
 }

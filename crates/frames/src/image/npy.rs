@@ -1,8 +1,8 @@
-//! Reads NPY, a NumPy array in a file: a magic string, a version, the array's description as a Python
-//! dictionary, and the elements.
+//! Reads NPY, a NumPy array in a file: a magic string, a version, the array's description as a
+//! Python dictionary, and the elements.
 //!
-//! Source: `numpy.lib.format`. Only NumPy writes the description, always in the same form, so three look-ups
-//! suffice to parse it.
+//! Source: `numpy.lib.format`. Only NumPy writes the description, always in the same form, so three
+//! look-ups suffice to parse it.
 
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, ImageFormat, ImageHeader, PixelData};
@@ -57,28 +57,44 @@ fn read_npy_header(content: &mut FileBytes<'_>) -> Result<NpyHeader, FormatError
     // Version 1 has a 16-bit length of the description, versions 2 and 3 a 32-bit one.
     let (start, length) = match preamble[6] {
         1 => (10_u64, u64::from(u16::from_le_bytes([preamble[8], preamble[9]]))),
-        2 | 3 => (12, u64::from(u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]]))),
-        version => return Err(FormatError::Broken(format!("version {version}: expected 1, 2 or 3"))),
+        2 | 3 => (
+            12,
+            u64::from(u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]])),
+        ),
+        version => {
+            return Err(FormatError::Broken(format!("version {version}: expected 1, 2 or 3")));
+        }
     };
     let text = content.read_exact(start, length, "description")?;
     let text = String::from_utf8_lossy(&text);
 
-    let invalid_header = |what: &str| FormatError::Broken(format!("description {:?}: {what}", text.trim()));
+    let invalid_header =
+        |what: &str| FormatError::Broken(format!("description {:?}: {what}", text.trim()));
     let descr = dict_value(&text, "descr").ok_or_else(|| invalid_header("no 'descr'"))?;
-    let (kind, big_endian) = parse_descr(descr)
-        .ok_or_else(|| invalid_header("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64"))?;
-    let fortran_order =
-        dict_value(&text, "fortran_order").ok_or_else(|| invalid_header("no 'fortran_order'"))?.starts_with("True");
-    let extents = dict_value(&text, "shape").and_then(parse_shape).ok_or_else(|| invalid_header("no 'shape'"))?;
+    let (kind, big_endian) = parse_descr(descr).ok_or_else(|| {
+        invalid_header("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64")
+    })?;
+    let fortran_order = dict_value(&text, "fortran_order")
+        .ok_or_else(|| invalid_header("no 'fortran_order'"))?
+        .starts_with("True");
+    let extents = dict_value(&text, "shape")
+        .and_then(parse_shape)
+        .ok_or_else(|| invalid_header("no 'shape'"))?;
     let (frames, shape) = match extents[..] {
         [rows, columns] => (1, [rows, columns]),
         [frames, rows, columns] if !fortran_order => (frames, [rows, columns]),
-        _ => return Err(invalid_header("expected an image (rows, columns) or, in C order, a stack of them")),
+        _ => {
+            return Err(invalid_header(
+                "expected an image (rows, columns) or, in C order, a stack of them",
+            ));
+        }
     };
 
     let offset = start.saturating_add(length);
     let available = content.len().saturating_sub(offset);
-    let size = extents.iter().try_fold(kind.size() as u64, |size, &extent| size.checked_mul(extent as u64));
+    let size = extents
+        .iter()
+        .try_fold(kind.size() as u64, |size, &extent| size.checked_mul(extent as u64));
     if size.is_none_or(|size| size == 0 || size > available) {
         return Err(invalid_header(&format!(
             "expected at least one element and no more than the {available} bytes that follow"
@@ -120,5 +136,10 @@ fn parse_descr(descr: &str) -> Option<(Dtype, bool)> {
 /// Parses a `shape` such as `(1043, 981)`.
 fn parse_shape(shape: &str) -> Option<Vec<usize>> {
     let (inside, _) = shape.strip_prefix('(')?.split_once(')')?;
-    inside.split(',').map(str::trim).filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect()
+    inside
+        .split(',')
+        .map(str::trim)
+        .filter(|extent| !extent.is_empty())
+        .map(|extent| extent.parse().ok())
+        .collect()
 }

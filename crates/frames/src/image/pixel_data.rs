@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! pixel_types {
     ($($kind:ident $type:ident $doc:literal,)*) => {
-        /// Type of the pixels in a dataset or image file; crate `kernels` has the same names in its `PixelType`.
+        /// Type of the pixels in a dataset or image file; crate `kernels` has the same names in its
+        /// `PixelType`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Dtype { $(#[doc = $doc] $kind,)* }
 
@@ -21,7 +22,8 @@ macro_rules! pixel_types {
                 match self { $(Self::$kind => size_of::<$type>(),)* }
             }
 
-            /// Returns the size of a frame in bytes, or `u64::MAX` on overflow, which no file can have.
+            /// Returns the size of a frame in bytes, or `u64::MAX` on overflow, which no file can
+            /// have.
             pub fn frame_bytes(self, [rows, columns]: [u64; 2]) -> u64 {
                 rows.saturating_mul(columns).saturating_mul(self.size() as u64)
             }
@@ -52,7 +54,8 @@ macro_rules! pixel_types {
                 match self { $(Self::$kind(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),)* }
             }
 
-            /// Converts bytes in the given byte order to pixels; an incomplete pixel at the end is dropped.
+            /// Converts bytes in the given byte order to pixels; an incomplete pixel at the end is
+            /// dropped.
             pub(super) fn from_bytes(kind: Dtype, bytes: &[u8], big_endian: bool) -> Self {
                 match kind {
                     $(Dtype::$kind => {

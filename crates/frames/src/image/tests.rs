@@ -40,7 +40,9 @@ fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
 fn error_of(bytes: &[u8]) -> String {
     let file = written(bytes);
     let text = read(file.path()).unwrap_err().to_string();
-    text.strip_prefix(&format!("{}: ", file.path().display())).expect("an error begins with the path").to_owned()
+    text.strip_prefix(&format!("{}: ", file.path().display()))
+        .expect("an error begins with the path")
+        .to_owned()
 }
 
 fn image<T>(values: impl IntoIterator<Item = T>) -> Image
@@ -80,7 +82,11 @@ fn images_of_other_programs_are_read_as_they_were_written() {
         let path = fixture(name);
         assert_eq!(read(&path).unwrap(), expected, "{name}");
         let header = probe(&path).unwrap();
-        assert_eq!((header.shape, header.kind), (expected.shape, expected.pixels.dtype()), "{name}");
+        assert_eq!(
+            (header.shape, header.kind),
+            (expected.shape, expected.pixels.dtype()),
+            "{name}"
+        );
         assert_eq!(header.frames, if name.starts_with("stack") { 2 } else { 1 }, "{name}");
     }
 }
@@ -93,8 +99,14 @@ fn every_frame_of_a_stack_is_found_and_none_beyond() {
         let error = read_frame(&fixture(name), 2).unwrap_err().to_string();
         assert!(error.ends_with(&format!("{name}: no frame 2: 2 frames in the file")), "{error}");
     }
-    assert!(matches!(read_frame(&fixture("counts.tif"), 1), Err(ImageError::NoFrame { frames: 1, .. })));
-    assert!(matches!(read_frame(&fixture("counts.cbf"), 1), Err(ImageError::NoFrame { frames: 1, .. })));
+    assert!(matches!(
+        read_frame(&fixture("counts.tif"), 1),
+        Err(ImageError::NoFrame { frames: 1, .. })
+    ));
+    assert!(matches!(
+        read_frame(&fixture("counts.cbf"), 1),
+        Err(ImageError::NoFrame { frames: 1, .. })
+    ));
 }
 
 #[test]
@@ -107,7 +119,10 @@ fn the_content_decides_and_not_the_name() {
     ];
     for (bytes, found) in cases {
         let error = error_of(bytes);
-        assert_eq!(error, format!("not an image: expected TIFF, CBF, NPY, a Fit2D mask or EDF, {found}"));
+        assert_eq!(
+            error,
+            format!("not an image: expected TIFF, CBF, NPY, a Fit2D mask or EDF, {found}")
+        );
     }
     let renamed = written(&std::fs::read(fixture("counts.cbf")).unwrap());
     assert_eq!(probe(renamed.path()).unwrap().format, "cbf");
@@ -151,24 +166,39 @@ fn byte_offsets_of_every_width() {
 #[test]
 fn an_edf_says_its_byte_order_and_may_have_a_general_header() {
     let general = format!("{{\nEDF_DataFormatVersion = 2.40 ;\n{:485}}}\n", "");
-    let header =
-        "{\r\nbyteorder = HighByteFirst ;\r\nDataType = UnsignedShort ;\r\nDim_1 = 2 ;\r\nDim_2 = 1 ;\r\n}\r\n";
+    let header = "{\r\nbyteorder = HighByteFirst ;\r\nDataType = UnsignedShort ;\r\nDim_1 = 2 ;\r\nDim_2 = 1 ;\r\n}\r\n";
     let file = written(&[general.as_bytes(), header.as_bytes(), &[1, 2, 3, 4]].concat());
-    assert_eq!(read(file.path()).unwrap(), Image { shape: [1, 2], pixels: PixelData::U16(vec![0x102, 0x304]) });
+    assert_eq!(
+        read(file.path()).unwrap(),
+        Image { shape: [1, 2], pixels: PixelData::U16(vec![0x102, 0x304]) }
+    );
     assert_eq!(probe(file.path()).unwrap().frames, 1);
 }
 
 #[test]
 fn what_is_not_read_is_refused_by_name() {
     let edf = |keys: &str| format!("{{\nDim_1 = 2 ;\nDim_2 = 1 ;\n{keys}}}\n....");
-    assert_eq!(error_of(edf("Compression = GZIP ;\n").as_bytes()), "edf: Compression = GZIP: expected none");
-    assert!(error_of(edf("DataType = QuadrupleValue ;\n").as_bytes()).starts_with("edf: DataType = QuadrupleValue: "));
-    assert!(error_of(edf("DataType = Double ;\n").as_bytes()).starts_with("edf: 1 x 2 float64 pixels at offset "));
+    assert_eq!(
+        error_of(edf("Compression = GZIP ;\n").as_bytes()),
+        "edf: Compression = GZIP: expected none"
+    );
+    assert!(
+        error_of(edf("DataType = QuadrupleValue ;\n").as_bytes())
+            .starts_with("edf: DataType = QuadrupleValue: ")
+    );
+    assert!(
+        error_of(edf("DataType = Double ;\n").as_bytes())
+            .starts_with("edf: 1 x 2 float64 pixels at offset ")
+    );
     assert_eq!(error_of(b"{ \"poni_version\": 2 }\n"), "edf: header: no Dim_1");
-    assert!(error_of(b"{ Dim_1 = 1 ;").starts_with("edf: header at offset 0: no closing brace in 13 bytes"));
+    assert!(
+        error_of(b"{ Dim_1 = 1 ;")
+            .starts_with("edf: header at offset 0: no closing brace in 13 bytes")
+    );
     let npy = |description: &str| {
         let length = description.len() as u16;
-        [&b"\x93NUMPY"[..], &[1, 0], &length.to_le_bytes(), description.as_bytes(), &[0; 64]].concat()
+        [&b"\x93NUMPY"[..], &[1, 0], &length.to_le_bytes(), description.as_bytes(), &[0; 64]]
+            .concat()
     };
     let error = error_of(&npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2), }"));
     assert!(error.contains("expected booleans, integers"), "{error}");
@@ -182,7 +212,8 @@ fn headers_that_ask_for_more_than_the_file_has_take_no_memory() {
     assert!(error_of(edf.as_bytes()).starts_with("edf: 4000000000 x 4000000000 float32 pixels"));
     let mut tiff = std::fs::read(fixture("counts.tif")).unwrap();
     // ImageWidth (tag 256) of the first directory: 2^31 columns.
-    let tag = tiff.windows(4).position(|window| window == [0, 1, 4, 0]).expect("a width of 32 bits");
+    let tag =
+        tiff.windows(4).position(|window| window == [0, 1, 4, 0]).expect("a width of 32 bits");
     tiff[tag + 8..tag + 12].copy_from_slice(&0x8000_0000_u32.to_le_bytes());
     assert!(error_of(&tiff).starts_with("tiff: "), "{}", error_of(&tiff));
 }
@@ -230,7 +261,8 @@ fn real_frames_are_read() {
         assert_eq!(read(&path).unwrap().shape, shape, "{name}");
     }
     if let Some(path) = shared("bioxtas-gi2-pilatus100k/mask.edf") {
-        let masked = read(&path).unwrap().pixels.to_f64().iter().filter(|&&value| value != 0.0).count();
+        let masked =
+            read(&path).unwrap().pixels.to_f64().iter().filter(|&&value| value != 0.0).count();
         assert_eq!(masked, 1226);
     }
 }

@@ -15,13 +15,15 @@ pub(super) const TIFF: ImageFormat = ImageFormat {
     label: "TIFF",
     suffixes: &["tif", "tiff"],
     is_searched_for: true,
-    has_format: |start| matches!(start, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..]),
+    has_format: |start| {
+        matches!(start, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..])
+    },
     read_header,
     read_image,
 };
 
-/// Maximum compression ratio of an image. Deflate reaches 1032, LZW about 2700; a header that claims more is
-/// wrong.
+/// Maximum compression ratio of an image. Deflate reaches 1032, LZW about 2700; a header that
+/// claims more is wrong.
 const MAX_EXPANSION: u64 = 4096;
 
 /// `PhotometricInterpretation` of an image whose smallest value is white.
@@ -71,7 +73,9 @@ fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, Format
     Ok(Image { shape, pixels })
 }
 
-fn open_decoder<'a>(content: &'a mut FileBytes<'_>) -> Result<Decoder<impl Read + Seek + 'a>, FormatError> {
+fn open_decoder<'a>(
+    content: &'a mut FileBytes<'_>,
+) -> Result<Decoder<impl Read + Seek + 'a>, FormatError> {
     let most = usize::try_from(content.len().saturating_mul(MAX_EXPANSION)).unwrap_or(usize::MAX);
     let mut limits = Limits::default();
     limits.decoding_buffer_size = most;
@@ -80,7 +84,10 @@ fn open_decoder<'a>(content: &'a mut FileBytes<'_>) -> Result<Decoder<impl Read 
 }
 
 /// Skips up to `pages` pages, and returns the number of pages skipped.
-fn skip_pages<R: Read + Seek>(decoder: &mut Decoder<R>, pages: usize) -> Result<usize, FormatError> {
+fn skip_pages<R: Read + Seek>(
+    decoder: &mut Decoder<R>,
+    pages: usize,
+) -> Result<usize, FormatError> {
     let mut skipped = 0_usize;
     while skipped < pages && decoder.more_images() {
         decoder.next_image().map_err(into_format_error)?;
@@ -103,15 +110,24 @@ fn image_shape<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<[usize; 2], F
 fn image_dtype<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Dtype, FormatError> {
     let bits = match decoder.colortype().map_err(into_format_error)? {
         ColorType::Gray(bits) => bits,
-        other => return Err(FormatError::Broken(format!("{other:?} pixels: expected one grey value per pixel"))),
+        other => {
+            return Err(FormatError::Broken(format!(
+                "{other:?} pixels: expected one grey value per pixel"
+            )));
+        }
     };
-    let photometric = decoder.find_tag_unsigned(Tag::PhotometricInterpretation).map_err(into_format_error)?;
+    let photometric =
+        decoder.find_tag_unsigned(Tag::PhotometricInterpretation).map_err(into_format_error)?;
     if photometric == Some(WHITE_IS_ZERO) {
         return Err(FormatError::invalid(
             "white-is-zero image: expected black-is-zero, where a pixel's number is its count",
         ));
     }
-    let format = match decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).map_err(into_format_error)?.as_deref() {
+    let format = match decoder
+        .find_tag_unsigned_vec::<u16>(Tag::SampleFormat)
+        .map_err(into_format_error)?
+        .as_deref()
+    {
         Some([format, ..]) => SampleFormat::from_u16_exhaustive(*format),
         _ => SampleFormat::Uint,
     };
@@ -136,7 +152,9 @@ fn image_dtype<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Dtype, Format
 
 fn into_format_error(error: tiff::TiffError) -> FormatError {
     match error {
-        tiff::TiffError::IoError(why) if why.kind() != std::io::ErrorKind::UnexpectedEof => FormatError::Io(why),
+        tiff::TiffError::IoError(why) if why.kind() != std::io::ErrorKind::UnexpectedEof => {
+            FormatError::Io(why)
+        }
         tiff::TiffError::IoError(_) => FormatError::invalid("the file ends before the image does"),
         tiff::TiffError::LimitsExceeded => {
             FormatError::invalid("the header describes an image far larger than the file can hold")

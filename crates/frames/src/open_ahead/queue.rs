@@ -5,7 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of batches of files. The oldest batch is dropped, because its files are no longer needed.
+/// Maximum number of batches of files. The oldest batch is dropped, because its files are no longer
+/// needed.
 const MAX_BATCHES: usize = 8;
 
 /// Files to open, and open files.
@@ -65,12 +66,18 @@ impl OpenQueue {
 
     /// Adds a batch of files, which are opened before those of earlier batches.
     pub(super) fn add(&mut self, paths: Vec<PathBuf>) {
-        let index_by_path = paths.iter().enumerate().rev().map(|(index, path)| (path.clone(), index)).collect();
+        let index_by_path =
+            paths.iter().enumerate().rev().map(|(index, path)| (path.clone(), index)).collect();
         self.count = self.count.wrapping_add(1);
         if self.stack.len() == MAX_BATCHES {
             self.stack.remove(0);
         }
-        self.stack.push(FileBatch { number: self.count, paths, index_by_path, ..FileBatch::default() });
+        self.stack.push(FileBatch {
+            number: self.count,
+            paths,
+            index_by_path,
+            ..FileBatch::default()
+        });
     }
 
     /// Closes all files, and opens no more.
@@ -114,7 +121,12 @@ impl OpenQueue {
     /// that all later batches are finished.
     pub(super) fn find(&mut self, path: &Path) -> Option<FileId> {
         let known = |batch: &FileBatch| batch.index_by_path.get(path).copied();
-        let (at, index) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
+        let (at, index) = self
+            .stack
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(at, batch)| Some((at, known(batch)?)))?;
         if index >= self.stack[at].next_wanted {
             self.stack.truncate(at.saturating_add(1));
             let batch = &mut self.stack[at];
@@ -141,13 +153,17 @@ impl OpenQueue {
         let index = batch.next;
         batch.next = index.saturating_add(1);
         batch.held.insert(index, OpenSlot::Opening);
-        Some(OpenJob { file: FileId { batch: batch.number, index }, path: batch.paths[index].clone() })
+        Some(OpenJob {
+            file: FileId { batch: batch.number, index },
+            path: batch.paths[index].clone(),
+        })
     }
 
-    /// Frees a slot for another file of a batch. Files that were passed over go first, then the files of older
-    /// batches that are needed last, which are opened again later.
+    /// Frees a slot for another file of a batch. Files that were passed over go first, then the
+    /// files of older batches that are needed last, which are opened again later.
     fn free_slot(&mut self, at: usize) -> bool {
-        let count = |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
+        let count =
+            |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
         if count(self) < self.max_held {
             return true;
         }

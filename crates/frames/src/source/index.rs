@@ -1,5 +1,5 @@
-//! The index of a source: where its dataset's bytes are in the file, and how they are coded. Only this part of a source needs the
-//! HDF5 library.
+//! The index of a source: where its dataset's bytes are in the file, and how they are coded. Only
+//! this part of a source needs the HDF5 library.
 
 use std::path::Path;
 
@@ -49,13 +49,24 @@ impl SourceIndex {
         self
     }
 
-    /// Opens a dataset and reads its index, in the worker process if there is one. `shape` is the expected number of rows and columns.
+    /// Opens a dataset and reads its index, in the worker process if there is one. `shape` is the
+    /// expected number of rows and columns.
     ///
     /// # Errors
     /// The file or the dataset doesn't exist or can't be read, or its frames have another shape.
-    pub(super) fn open(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Self, SourceError> {
-        let Some(client) = hdf5_worker::client() else { return Self::open_in_process(path, dataset, shape) };
-        let no_answer = |why: String, retryable| SourceError::NoAnswer { file: path.to_owned(), why, retryable };
+    pub(super) fn open(
+        path: &Path,
+        dataset: &str,
+        shape: Option<[u64; 2]>,
+    ) -> Result<Self, SourceError> {
+        let Some(client) = hdf5_worker::client() else {
+            return Self::open_in_process(path, dataset, shape);
+        };
+        let no_answer = |why: String, retryable| SourceError::NoAnswer {
+            file: path.to_owned(),
+            why,
+            retryable,
+        };
         let request = IndexRequest { file: path.into(), dataset: dataset.to_owned(), shape };
         match client.request(&request) {
             Ok(Ok((index, bulk))) => Ok(index.with_bytes(&bulk)),
@@ -65,14 +76,20 @@ impl SourceIndex {
     }
 
     /// Reads the location of a dataset's bytes by calling the HDF5 library in this process.
-    fn open_in_process(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Self, SourceError> {
+    fn open_in_process(
+        path: &Path,
+        dataset: &str,
+        shape: Option<[u64; 2]>,
+    ) -> Result<Self, SourceError> {
         let io = |why| SourceError::Io { file: path.to_owned(), why };
-        let failed = |err: LibraryError, wrong: &dyn Fn(String) -> SourceError| match err.into_io() {
+        let failed = |err: LibraryError, wrong: &dyn Fn(String) -> SourceError| match err.into_io()
+        {
             Ok(why) => io(why),
             Err(LibraryError { why, .. }) => wrong(why),
         };
         let not_hdf5 = |why| SourceError::Hdf5 { file: path.to_owned(), why };
-        let wrong = |why| SourceError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
+        let wrong =
+            |why| SourceError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
         let opened = Hdf5Object::open_file(path).map_err(|err| failed(err, &not_hdf5))?;
         let object = opened.open_existing(dataset, "dataset").map_err(|err| failed(err, &wrong))?;
         if object.object_type() != ObjectType::Dataset {
@@ -88,17 +105,25 @@ impl SourceIndex {
         check_shape(shape, expected)?;
         let pixel = object.element_type()?;
         let (stored, filters) = match object.storage_layout()? {
-            StorageLayout::Compact => (StoredLocation::Compact(object.read_raw_elements()?), Vec::new()),
+            StorageLayout::Compact => {
+                (StoredLocation::Compact(object.read_raw_elements()?), Vec::new())
+            }
             StorageLayout::Contiguous(None) => (StoredLocation::Nothing, Vec::new()),
-            StorageLayout::Contiguous(Some(offset)) => (StoredLocation::Contiguous(offset), Vec::new()),
+            StorageLayout::Contiguous(Some(offset)) => {
+                (StoredLocation::Contiguous(offset), Vec::new())
+            }
             StorageLayout::Chunked(chunk, filters) => {
                 (StoredLocation::Chunks(ChunkGrid::read(object, &extents, &chunk)?), filters)
             }
             StorageLayout::External(_) => {
-                return Err(LibraryError::new("external storage: expected the files that hold the frames"));
+                return Err(LibraryError::new(
+                    "external storage: expected the files that hold the frames",
+                ));
             }
             StorageLayout::Virtual(_) => {
-                return Err(LibraryError::new("a virtual dataset: expected the datasets that it is made of"));
+                return Err(LibraryError::new(
+                    "a virtual dataset: expected the datasets that it is made of",
+                ));
             }
         };
         Ok(Self { coding: PixelCoding::new(pixel, filters)?, frames, shape, stored })
@@ -120,13 +145,15 @@ impl WorkerRequest for IndexRequest {
     type Answer = SourceIndex;
 
     fn answer(self, _: &FilterConnection<'_>) -> Result<(SourceIndex, Vec<u8>), WorkerFailure> {
-        let mut index = SourceIndex::open_in_process(self.file.as_ref(), &self.dataset, self.shape)?;
+        let mut index =
+            SourceIndex::open_in_process(self.file.as_ref(), &self.dataset, self.shape)?;
         let bytes = index.take_bytes();
         Ok((index, bytes))
     }
 }
 
-/// A dataset whose shape or pixel type doesn't suit is reported like one that the library can't read.
+/// A dataset whose shape or pixel type doesn't suit is reported like one that the library can't
+/// read.
 impl From<FrameShapeError> for LibraryError {
     fn from(why: FrameShapeError) -> Self {
         Self::new(why.to_string())

@@ -7,7 +7,8 @@ use hdf5::{File, Group};
 use sample::{Defect, Options};
 
 use crate::support::{
-    TestDir, acquisition, acquisitions, assert_whole, attribute, group, json, plain, plain_from, rotations, text,
+    TestDir, acquisition, acquisitions, assert_whole, attribute, group, json, plain, plain_from,
+    rotations, text,
 };
 
 /// Extents of the datasets in the masters.
@@ -23,7 +24,9 @@ pub fn lima(dir: &TestDir, name: &str, first: usize, frames: usize) {
     plain_from(&detector, "data", first, [frames, 6, 7]);
     let acquisition = group(&detector, "acquisition", "NXcollection");
     acquisition.new_dataset::<f64>().create("exposure_time").unwrap().write_scalar(&0.25).unwrap();
-    group(&entry, "measurement", "NXcollection").link_soft("//entry_0000/ESRF-ID31/p3/data", "data").unwrap();
+    group(&entry, "measurement", "NXcollection")
+        .link_soft("//entry_0000/ESRF-ID31/p3/data", "data")
+        .unwrap();
     text(&entry, "end_time", "2026-03-04T09:20:50Z");
 }
 
@@ -64,7 +67,14 @@ fn two_files(detector: &Group, name: &str, directory: &str) {
     let mut builder = detector.new_dataset::<u16>().shape(SHAPE);
     for (file, frames) in [(0, 0..2), (1, 2..4)] {
         let source = format!("{directory}/p3_{file:04}.h5");
-        builder = builder.virtual_map(source, "/entry_0000/ESRF-ID31/p3/data", [2, 6, 7], .., SHAPE, (frames, .., ..));
+        builder = builder.virtual_map(
+            source,
+            "/entry_0000/ESRF-ID31/p3/data",
+            [2, 6, 7],
+            ..,
+            SHAPE,
+            (frames, .., ..),
+        );
     }
     builder.create(name).unwrap();
 }
@@ -89,8 +99,12 @@ fn bliss_1_shows_the_virtual_dataset_as_data() {
     assert_eq!(scan.title.as_deref(), Some("ascan rot -90 90 3 0.1"));
     assert_eq!(scan.start_time.as_deref(), Some("2026-03-04T10:20:30.000000+01:00"));
     assert_eq!((scan.end_reason.as_deref(), scan.complete), (None, true));
-    let counters: Vec<_> = scan.counters.iter().map(|(name, path)| (name.as_str(), path.as_str())).collect();
-    assert_eq!(counters, [("epoch", "/1.1/measurement/epoch"), ("monitor", "/1.1/measurement/monitor")]);
+    let counters: Vec<_> =
+        scan.counters.iter().map(|(name, path)| (name.as_str(), path.as_str())).collect();
+    assert_eq!(
+        counters,
+        [("epoch", "/1.1/measurement/epoch"), ("monitor", "/1.1/measurement/monitor")]
+    );
     assert_eq!(scan.sources[0].dataset, "/entry_0000/ESRF-ID31/p3/data");
     assert_whole(&scan);
     let monitor = frames::hdf5_array::read_numbers(&scan.file, &scan.counters["monitor"]).unwrap();
@@ -126,7 +140,8 @@ fn bliss_3_links_to_the_master_of_lima_2() {
     let dir = TestDir::new();
     for receiver in 0..2 {
         let file = dir.create(&format!("scan0001/e4m_{receiver}_00000.h5"));
-        let frames = crate::support::stack::<u16>(SHAPE).select(ndarray::Axis(0), &[receiver, receiver + 2]);
+        let frames =
+            crate::support::stack::<u16>(SHAPE).select(ndarray::Axis(0), &[receiver, receiver + 2]);
         let frames = frames.into_shape_with_order((2, 1, 6, 7)).unwrap();
         let entry = group(&file, "entry_0000", "NXentry");
         let member = group(&group(&entry, "instrument", "NXinstrument"), "e4m", "NXdetector");
@@ -138,7 +153,8 @@ fn bliss_3_links_to_the_master_of_lima_2() {
     let mut builder = member.new_dataset::<u16>().shape(SHAPE);
     for receiver in 0..2 {
         let (file, data) = (format!("e4m_{receiver}_00000.h5"), "/entry_0000/instrument/e4m/data");
-        builder = builder.virtual_map(file, data, [2, 1, 6, 7], .., SHAPE, rotations(receiver, 2, 4));
+        builder =
+            builder.virtual_map(file, data, [2, 1, 6, 7], .., SHAPE, rotations(receiver, 2, 4));
     }
     builder.create("data").unwrap();
     let (raw, path) = ("scan0001/e4m_master.h5", "/entry_0000/instrument/e4m/data");
@@ -147,7 +163,9 @@ fn bliss_3_links_to_the_master_of_lima_2() {
     let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     detector(&instrument, "e4m_raw_frame").link_external(raw, path, "data").unwrap();
-    detector(&instrument, "e4m_processed_frame").link_external("scan0001/gone_master.h5", path, "data").unwrap();
+    detector(&instrument, "e4m_processed_frame")
+        .link_external("scan0001/gone_master.h5", path, "data")
+        .unwrap();
     ended(&entry);
     drop((entry, instrument, file));
     let found = discover(&dir.path("s_0001.h5"), &AllScans);
@@ -158,10 +176,17 @@ fn bliss_3_links_to_the_master_of_lima_2() {
     assert_eq!(json(&scan.sources[1].frames), "[[1,4,2]]");
     assert_whole(scan);
     // All four files belong to the scan, although two contain none of its frames.
-    assert!(found[1].files.iter().any(|file| file.ends_with("e4m_master.h5")), "{:?}", found[1].files);
+    assert!(
+        found[1].files.iter().any(|file| file.ends_with("e4m_master.h5")),
+        "{:?}",
+        found[1].files
+    );
     // Lima 2's own master shows the same frames.
     let own = acquisition(&dir.path("scan0001/e4m_master.h5"));
-    assert_eq!((own.entry.as_str(), own.detector.as_str(), own.complete), ("entry_0000", "e4m", true));
+    assert_eq!(
+        (own.entry.as_str(), own.detector.as_str(), own.complete),
+        ("entry_0000", "e4m", true)
+    );
     assert_whole(&own);
     // Each receiver's file shows its own frames.
     assert_eq!(acquisition(&dir.path("scan0001/e4m_1_00000.h5")).frames, 2);
@@ -198,11 +223,13 @@ fn images_copied_into_the_master_and_several_detectors_and_scans() {
     }
     drop(file);
     let all = acquisitions(&dir.path("s_0001.h5"));
-    let names: Vec<_> = all.iter().map(|scan| (scan.entry.as_str(), scan.detector.as_str())).collect();
+    let names: Vec<_> =
+        all.iter().map(|scan| (scan.entry.as_str(), scan.detector.as_str())).collect();
     assert_eq!(names, [("2.1", "basler"), ("2.1", "p3"), ("10.1", "basler"), ("10.1", "p3")]);
     all.iter().for_each(assert_whole);
     assert_eq!(all[0].shape, [3, 5]);
-    let ids: std::collections::BTreeSet<_> = all.iter().map(records::Acquisition::compute_id).collect();
+    let ids: std::collections::BTreeSet<_> =
+        all.iter().map(records::Acquisition::compute_id).collect();
     assert_eq!(ids.len(), 4);
 }
 
@@ -230,12 +257,18 @@ fn a_collection_stands_for_the_masters_that_it_links_to() {
         let of: Vec<_> = found
             .iter()
             .map(|found| match &found.kind {
-                DiscoveryKind::Scan(scan) => format!("{} {}", scan.file.file_name().unwrap().display(), scan.entry),
+                DiscoveryKind::Scan(scan) => {
+                    format!("{} {}", scan.file.file_name().unwrap().display(), scan.entry)
+                }
                 DiscoveryKind::Failed { why, .. } => why.clone(),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(of, ["a_0001.h5 1.1", "a_0001.h5 2.1", "b_0001.h5 1.1", "file missing: gone.h5"], "{collection}");
+        assert_eq!(
+            of,
+            ["a_0001.h5 1.1", "a_0001.h5 2.1", "b_0001.h5 1.1", "file missing: gone.h5"],
+            "{collection}"
+        );
     }
     struct Second;
     impl ScanFilter for Second {
@@ -263,7 +296,10 @@ fn results_that_link_to_a_raw_scan_are_no_scans() {
     integrated.new_dataset::<f32>().shape((4, 36, 100)).create("intensity").unwrap();
     drop((entry, integrated, result));
     let found = discover(&dir.path("processed.h5"), &AllScans);
-    assert!(matches!(found[..], [Discovery { kind: DiscoveryKind::NoDetectors { entries: 1 }, .. }]), "{found:?}");
+    assert!(
+        matches!(found[..], [Discovery { kind: DiscoveryKind::NoDetectors { entries: 1 }, .. }]),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -271,8 +307,14 @@ fn a_lima_file_alone() {
     let dir = TestDir::new();
     lima(&dir, "p3_0000.h5", 0, 4);
     let scan = acquisition(&dir.path("p3_0000.h5"));
-    assert_eq!((scan.entry.as_str(), scan.detector.as_str(), scan.complete), ("entry_0000", "p3", true));
-    assert_eq!((scan.dataset.as_str(), scan.exposure_time), ("/entry_0000/ESRF-ID31/p3/data", Some(0.25)));
+    assert_eq!(
+        (scan.entry.as_str(), scan.detector.as_str(), scan.complete),
+        ("entry_0000", "p3", true)
+    );
+    assert_eq!(
+        (scan.dataset.as_str(), scan.exposure_time),
+        ("/entry_0000/ESRF-ID31/p3/data", Some(0.25))
+    );
     assert_whole(&scan);
     // Lima writes end_time when it closes the file.
     File::open_rw(dir.path("p3_0000.h5")).unwrap().unlink("/entry_0000/end_time").unwrap();
@@ -300,7 +342,10 @@ pub fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
 pub fn absences(found: &[Discovery]) -> (bool, Vec<(String, String)>) {
     let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!("{found:?}") };
     assert_eq!((found.len(), scan.frames), (1, 12));
-    (scan.complete, scan.absent.iter().map(|absent| (json(&absent.range), absent.reason.clone())).collect())
+    (
+        scan.complete,
+        scan.absent.iter().map(|absent| (json(&absent.range), absent.reason.clone())).collect(),
+    )
 }
 
 #[test]
@@ -316,7 +361,8 @@ fn scans_that_lack_something_say_what() {
     assert_eq!(said(Some(Defect::UnwrittenChunk)), (false, vec![not_written("[[6,7]]")]));
     // A truncated chunk has an entry in the index: only decoding reveals the damage.
     assert_eq!(said(Some(Defect::TruncatedChunk)), (true, vec![]));
-    let aborted = vec![("[[6,12]]".to_owned(), "never taken: the scan ended by USER_ABORT".to_owned())];
+    let aborted =
+        vec![("[[6,12]]".to_owned(), "never taken: the scan ended by USER_ABORT".to_owned())];
     assert_eq!(said(Some(Defect::Aborted)), (false, aborted));
 }
 
@@ -334,8 +380,14 @@ fn a_file_that_an_aborted_scan_had_written_is_missing_and_not_never_taken() {
             .collect::<Vec<_>>()
     };
     // Frames 0 to 5 were taken: five are in file 0 and one in file 1, as the counters confirm.
-    assert_eq!(absent_without("0000"), [("[[0,5]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
-    assert_eq!(absent_without("0001"), [("[[5,6]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
+    assert_eq!(
+        absent_without("0000"),
+        [("[[0,5]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]
+    );
+    assert_eq!(
+        absent_without("0001"),
+        [("[[5,6]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]
+    );
 }
 
 #[test]
@@ -344,15 +396,28 @@ fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
     let (complete, absent) = absences(&found);
     assert!(!complete);
     let of = |range: &str, reason: &str| (range.to_owned(), reason.to_owned());
-    assert_eq!(absent, [of("[[5,10]]", "being written"), of("[[10,12]]", "not taken yet: the scan is still running")]);
+    assert_eq!(
+        absent,
+        [
+            of("[[5,10]]", "being written"),
+            of("[[10,12]]", "not taken yet: the scan is still running")
+        ]
+    );
     let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!() };
     assert_eq!((json(&scan.sources[0].frames), scan.sources.len()), ("[[0,5]]".to_owned(), 1));
-    assert!(scan.sources[0].dataset.starts_with("/entry_0000/ESRF-ID31/"), "{}", scan.sources[0].dataset);
+    assert!(
+        scan.sources[0].dataset.starts_with("/entry_0000/ESRF-ID31/"),
+        "{}",
+        scan.sources[0].dataset
+    );
     // Even the first file is missing.
     let directory = scan.sources[0].file.parent().unwrap().to_owned();
     std::fs::remove_dir_all(directory).unwrap();
     let found = discover(&scan.file, &AllScans);
-    assert!(matches!(&found[0].kind, DiscoveryKind::NoFrames(why) if why.contains("still running")), "{found:?}");
+    assert!(
+        matches!(&found[0].kind, DiscoveryKind::NoFrames(why) if why.contains("still running")),
+        "{found:?}"
+    );
     drop(dir);
 }
 
@@ -366,13 +431,25 @@ fn shared(name: &str) -> Option<PathBuf> {
 fn the_genuine_bliss_files_of_2021_resolve() {
     let Some(collection) = shared("esrf-id11-bliss-2021/ma4500_demoh5.h5") else { return };
     let all = acquisitions(&collection);
-    assert_eq!(all.iter().map(|scan| (scan.entry.as_str(), scan.frames)).collect::<Vec<_>>(), [("1.1", 2), ("2.1", 5)]);
+    assert_eq!(
+        all.iter().map(|scan| (scan.entry.as_str(), scan.frames)).collect::<Vec<_>>(),
+        [("1.1", 2), ("2.1", 5)]
+    );
     let scan = &all[1];
-    assert_eq!((scan.detector.as_str(), scan.dtype.as_str(), scan.codec.as_str()), ("marana", "u16", "bslz4"));
-    assert_eq!((scan.shape, scan.title.as_deref(), scan.complete), ([2048, 2048], Some("loopscan 5 0.1"), true));
+    assert_eq!(
+        (scan.detector.as_str(), scan.dtype.as_str(), scan.codec.as_str()),
+        ("marana", "u16", "bslz4")
+    );
+    assert_eq!(
+        (scan.shape, scan.title.as_deref(), scan.complete),
+        ([2048, 2048], Some("loopscan 5 0.1"), true)
+    );
     assert!(scan.file.ends_with("demoh5_dataset/demoh5_dataset.h5"));
     assert_eq!(scan.start_time.as_deref(), Some("2021-01-29T11:00:46.677273+01:00"));
-    assert_eq!((scan.exposure_time, scan.counters["epoch"].as_str()), (Some(0.1), "/2.1/measurement/epoch"));
+    assert_eq!(
+        (scan.exposure_time, scan.counters["epoch"].as_str()),
+        (Some(0.1), "/2.1/measurement/epoch")
+    );
     assert!(scan.sources[0].file.ends_with("demoh5_dataset/scan0002/marana_0000.h5"));
 }
 
@@ -381,9 +458,18 @@ fn a_master_of_blisswriter_2_resolves() {
     let Some(master) = shared("dioptas-fe3o4-map-bliss2/Fe3O4C_0001.h5") else { return };
     let scan = acquisition(&master);
     let frames = json(&scan.sources.iter().map(|source| &source.frames).collect::<Vec<_>>());
-    assert_eq!((frames.as_str(), scan.shape, scan.dtype.as_str()), ("[[[0,3]],[[3,4]]]", [1043, 981], "i32"));
-    assert_eq!(scan.counters.keys().collect::<Vec<_>>(), ["elapsed_time", "epoch", "mondio", "rot"]);
+    assert_eq!(
+        (frames.as_str(), scan.shape, scan.dtype.as_str()),
+        ("[[[0,3]],[[3,4]]]", [1043, 981], "i32")
+    );
+    assert_eq!(
+        scan.counters.keys().collect::<Vec<_>>(),
+        ["elapsed_time", "epoch", "mondio", "rot"]
+    );
     assert_eq!(scan.end_reason.as_deref(), Some("SUCCESS"));
     // The counter's link leads to `signal`, the name that this writer uses.
-    assert_eq!(frames::hdf5_array::read_numbers(&scan.file, &scan.counters["mondio"]).unwrap().len(), 4);
+    assert_eq!(
+        frames::hdf5_array::read_numbers(&scan.file, &scan.counters["mondio"]).unwrap().len(),
+        4
+    );
 }

@@ -1,4 +1,5 @@
-//! Tests damaged and absurd files: frames that are still readable agree with h5py, and others give an error.
+//! Tests damaged and absurd files: frames that are still readable agree with h5py, and others give
+//! an error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +11,17 @@ use serde_json::Value;
 
 use crate::support::{TestDir, frame, numbers, source};
 
-/// Runs a Python program of the peers (`AZPIPE_PEERS`, or `.venv` in the root), and returns what it prints.
+/// Runs a Python program of the peers (`AZPIPE_PEERS`, or `.venv` in the root), and returns what it
+/// prints.
 fn python(program: &str, args: &[&Path]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
-    let ran = Command::new(peers.join("bin/python")).arg("-c").arg(program).args(args).output().expect("python");
+    let ran = Command::new(peers.join("bin/python"))
+        .arg("-c")
+        .arg(program)
+        .args(args)
+        .output()
+        .expect("python");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
 }
@@ -86,8 +93,8 @@ with h5py.File(sys.argv[1], "w") as file:
 const SHAPE: [usize; 2] = [6, 8];
 const FRAMES: usize = 4;
 
-/// Writes two datasets with the same frames and a B-tree as the chunk index: one with four chunks per frame, and
-/// one with two frames per chunk.
+/// Writes two datasets with the same frames and a B-tree as the chunk index: one with four chunks
+/// per frame, and one with two frames per chunk.
 const WRITE: &str = r#"
 import h5py, numpy, sys
 frames = numpy.fromfunction(lambda f, r, c: (f * 37 + r * 11 + c * 3) % 113, (4, 6, 8)).astype("u2")
@@ -133,7 +140,8 @@ fn read(reader: &SourceReader, row: u64) -> Option<Vec<f64>> {
             return None;
         }
         for (at, value) in values[layer..][..rows * columns].iter().enumerate() {
-            let (y, x) = (chunk.origin[1] as usize + at / columns, chunk.origin[2] as usize + at % columns);
+            let (y, x) =
+                (chunk.origin[1] as usize + at / columns, chunk.origin[2] as usize + at % columns);
             if y < SHAPE[0] && x < SHAPE[1] {
                 pixels[y * SHAPE[1] + x] = *value;
             }
@@ -149,10 +157,11 @@ fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
     let sound = dir.path("sound.h5");
     python(WRITE, &[&sound]);
     let bytes = std::fs::read(&sound).unwrap();
-    let nodes: Vec<usize> = (0..bytes.len() - 5).filter(|&at| bytes[at..].starts_with(b"TREE\x01")).collect();
+    let nodes: Vec<usize> =
+        (0..bytes.len() - 5).filter(|&at| bytes[at..].starts_with(b"TREE\x01")).collect();
     assert_eq!(nodes.len(), 1, "one leaf");
-    // Layout of a node: type, level, entries; neighbours; then keys (size, filter mask, four offsets) and
-    // addresses in turn.
+    // Layout of a node: type, level, entries; neighbours; then keys (size, filter mask, four
+    // offsets) and addresses in turn.
     let end = nodes[0] + 24 + 16 * (8 + 4 * 8 + 8) + 8 + 4 * 8;
     let step = if std::env::var_os("AZPIPE_FUZZ").is_some() { 1 } else { 11 };
     dir.path("flipped/x");
@@ -170,7 +179,8 @@ fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
         let path = directory.join(format!("{bit}"));
         let reader = SourceReader::open(&source(&path, "/d"), SHAPE.map(|extent| extent as u64));
         for (number, expected) in expected.iter().enumerate() {
-            let theirs: Option<Vec<f64>> = serde_json::from_value(peer[bit.to_string()][number].clone()).unwrap();
+            let theirs: Option<Vec<f64>> =
+                serde_json::from_value(peer[bit.to_string()][number].clone()).unwrap();
             match reader.as_ref().ok().and_then(|reader| read(reader, number as u64)) {
                 None => refused += 1,
                 Some(pixels) if pixels == *expected => right += 1,
@@ -196,8 +206,16 @@ fn an_object_that_is_damaged_or_linked_to_nothing_is_not_said_to_be_absent() {
     let dir = TestDir::new();
     let path = dir.path("x.h5");
     let latest = hdf5::file::LibraryVersion::V110;
-    let file = hdf5::File::with_options().with_fapl(|fapl| fapl.libver_bounds(latest, latest)).create(&path).unwrap();
-    file.new_dataset::<u16>().shape((2, 2)).create("d").unwrap().write_raw(&[1_u16, 2, 3, 4]).unwrap();
+    let file = hdf5::File::with_options()
+        .with_fapl(|fapl| fapl.libver_bounds(latest, latest))
+        .create(&path)
+        .unwrap();
+    file.new_dataset::<u16>()
+        .shape((2, 2))
+        .create("d")
+        .unwrap()
+        .write_raw(&[1_u16, 2, 3, 4])
+        .unwrap();
     file.link_soft("/gone", "soft").unwrap();
     file.link_external("gone.h5", "/d", "external").unwrap();
     drop(file);
@@ -205,7 +223,8 @@ fn an_object_that_is_damaged_or_linked_to_nothing_is_not_said_to_be_absent() {
     let header = bytes.windows(4).rposition(|window| window == b"OHDR").unwrap();
     bytes[header + 6] ^= 0xff;
     std::fs::write(&path, bytes).unwrap();
-    let frames = |name: &str| SourceReader::open(&source(&path, name), [2, 2]).unwrap_err().to_string();
+    let frames =
+        |name: &str| SourceReader::open(&source(&path, name), [2, 2]).unwrap_err().to_string();
     let array = |name: &str| read_array(&path, name).unwrap_err().to_string();
     for why in [frames("/d"), array("/d")] {
         assert!(why.contains("::/d: not readable as HDF5: "), "{why}");
@@ -216,7 +235,11 @@ fn an_object_that_is_damaged_or_linked_to_nothing_is_not_said_to_be_absent() {
     for why in [frames("/external"), array("/external")] {
         assert!(why.contains("::/external: can't follow the link to gone.h5::/d: "), "{why}");
     }
-    assert!(array("/soft/none").contains("can't follow the link to /gone: "), "{}", array("/soft/none"));
+    assert!(
+        array("/soft/none").contains("can't follow the link to /gone: "),
+        "{}",
+        array("/soft/none")
+    );
     for name in ["/none", "/none/at/all"] {
         assert!(array(name).ends_with(&format!("{name}: no such object")), "{}", array(name));
     }

@@ -1,9 +1,12 @@
-//! Tests files that Dectris detectors write themselves: a master and its data files, also below a Bliss master.
+//! Tests files that Dectris detectors write themselves: a master and its data files, also below a
+//! Bliss master.
 
 use std::path::PathBuf;
 
 use crate::bliss::{SHAPE, bliss, detector, ended};
-use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, refusal, text};
+use crate::support::{
+    TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, refusal, text,
+};
 use records::AbsentKind;
 
 /// Writes a Dectris master with three data files: two of two frames, and the last of one.
@@ -37,10 +40,16 @@ fn a_dectris_master_and_its_data_files() {
         ("entry", "detector", "/entry/data")
     );
     assert_eq!(scan.start_time.as_deref(), Some("2026-03-04T10:20:30.123+01:00"));
-    assert_eq!((scan.frames, scan.sources.len(), scan.exposure_time, scan.complete), (5, 3, Some(0.5), true));
+    assert_eq!(
+        (scan.frames, scan.sources.len(), scan.exposure_time, scan.complete),
+        (5, 3, Some(0.5), true)
+    );
     assert_whole(&scan);
     let alone = acquisition(&dir.path("lab6_data_000002.h5"));
-    assert_eq!((alone.frames, alone.detector.as_str(), alone.dataset.as_str()), (2, "data", "/entry/data/data"));
+    assert_eq!(
+        (alone.frames, alone.detector.as_str(), alone.dataset.as_str()),
+        (2, "data", "/entry/data/data")
+    );
 }
 
 #[test]
@@ -55,7 +64,9 @@ fn dectris_files_that_are_missing_leave_their_place() {
             (json(&scan.absent[0].range), scan.absent[0].reason.as_str()),
             (range.to_owned(), &*format!("file missing: {gone}"))
         );
-        for (number, pixels) in all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some()) {
+        for (number, pixels) in
+            all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some())
+        {
             assert_eq!(pixels.as_deref(), Some(&crate::support::frame(number, [6, 7])[..]));
         }
     }
@@ -68,8 +79,22 @@ fn dectris_files_that_a_bliss_master_shows() {
     let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     let builder = detector(&instrument, "eiger").new_dataset::<u16>().shape(SHAPE);
-    let builder = builder.virtual_map("lab6_data_000001.h5", "/entry/data/data", [2, 6, 7], .., SHAPE, (0..2, .., ..));
-    let builder = builder.virtual_map("lab6_data_000002.h5", "/entry/data/data", [2, 6, 7], .., SHAPE, (2..4, .., ..));
+    let builder = builder.virtual_map(
+        "lab6_data_000001.h5",
+        "/entry/data/data",
+        [2, 6, 7],
+        ..,
+        SHAPE,
+        (0..2, .., ..),
+    );
+    let builder = builder.virtual_map(
+        "lab6_data_000002.h5",
+        "/entry/data/data",
+        [2, 6, 7],
+        ..,
+        SHAPE,
+        (2..4, .., ..),
+    );
     builder.create("image").unwrap();
     drop(builder);
     ended(&entry);
@@ -93,7 +118,9 @@ fn a_link_that_the_master_lacks_shifts_no_frames() {
             (json(&absent.range), absent.kind, &absent.reason),
             (range.to_owned(), AbsentKind::Missing, &reason)
         );
-        for (number, pixels) in all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some()) {
+        for (number, pixels) in
+            all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some())
+        {
             assert_eq!(pixels.as_deref(), Some(&crate::support::frame(number, [6, 7])[..]));
         }
     }

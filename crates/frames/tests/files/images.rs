@@ -14,7 +14,8 @@ fn npy(path: &Path, first: usize, count: usize) {
     let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     bytes.extend(format!("{header:<117}\n").into_bytes());
     for number in first..first + count {
-        let pixels = (0..6).flat_map(|row| (0..7).map(move |column| u16::from(value(number, row, column))));
+        let pixels =
+            (0..6).flat_map(|row| (0..7).map(move |column| u16::from(value(number, row, column))));
         bytes.extend(pixels.flat_map(u16::to_le_bytes));
     }
     std::fs::write(path, bytes).unwrap();
@@ -30,8 +31,14 @@ fn a_single_image_is_a_scan_of_one_frame() {
     let dir = TestDir::new();
     npy(&dir.path("lab6_0012.npy"), 0, 1);
     let scan = acquisition(&dir.path("lab6_0012.npy"));
-    assert_eq!((scan.entry.as_str(), scan.detector.as_str(), scan.codec.as_str()), ("1.1", "lab6_0012", "npy"));
-    assert_eq!((scan.frames, scan.shape, scan.dtype.as_str(), scan.complete), (1, [6, 7], "u16", true));
+    assert_eq!(
+        (scan.entry.as_str(), scan.detector.as_str(), scan.codec.as_str()),
+        ("1.1", "lab6_0012", "npy")
+    );
+    assert_eq!(
+        (scan.frames, scan.shape, scan.dtype.as_str(), scan.complete),
+        (1, [6, 7], "u16", true)
+    );
     let reader = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
     let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
     let mut bytes = Vec::new();
@@ -57,14 +64,32 @@ fn every_image_of_a_stack_is_a_frame() {
 #[test]
 fn files_that_differ_in_their_last_number_are_a_series() {
     let dir = TestDir::new();
-    let names = ["b_9.npy", "a/x_0002.npy", "b_10.npy", "a/x_0001.npy", "mask.npy", "a/y_0001.npy", "a/x_0001.tif"];
+    let names = [
+        "b_9.npy",
+        "a/x_0002.npy",
+        "b_10.npy",
+        "a/x_0001.npy",
+        "mask.npy",
+        "a/y_0001.npy",
+        "a/x_0001.tif",
+    ];
     let files = names.map(|name| dir.path(name));
     let groups: Vec<Vec<String>> = group_series(files)
         .iter()
-        .map(|group| group.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect())
+        .map(|group| {
+            group
+                .iter()
+                .map(|file| file.file_name().unwrap().to_string_lossy().into_owned())
+                .collect()
+        })
         .collect();
-    let expected: [&[&str]; 5] =
-        [&["x_0001.npy", "x_0002.npy"], &["x_0001.tif"], &["y_0001.npy"], &["b_9.npy", "b_10.npy"], &["mask.npy"]];
+    let expected: [&[&str]; 5] = [
+        &["x_0001.npy", "x_0002.npy"],
+        &["x_0001.tif"],
+        &["y_0001.npy"],
+        &["b_9.npy", "b_10.npy"],
+        &["mask.npy"],
+    ];
     assert_eq!(groups, expected);
 }
 
@@ -74,7 +99,10 @@ fn a_series_is_one_scan_in_the_order_of_its_numbers() {
     let files = written(&dir, &["fe_0008.npy", "fe_0009.npy", "fe_0010.npy"]);
     let found = discover_series(&files, &AllScans);
     let DiscoveryKind::Scan(scan) = &found.kind else { panic!("{found:?}") };
-    assert_eq!((scan.detector.as_str(), scan.frames, scan.sources.len(), scan.complete), ("fe", 3, 3, true));
+    assert_eq!(
+        (scan.detector.as_str(), scan.frames, scan.sources.len(), scan.complete),
+        ("fe", 3, 3, true)
+    );
     assert_eq!(scan.below.to_str(), Some("fe_0008.npy"));
     assert_eq!(json(&scan.sources[2].frames), "[[2,3]]");
     assert_eq!(json(&scan.sources[2].rows), "[[0,1]]");
@@ -86,7 +114,10 @@ fn a_number_that_is_left_out_is_a_missing_file() {
     let dir = TestDir::new();
     let files = written(&dir, &["fe_10.npy", "fe_20.npy", "fe_40.npy"]);
     let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
-    assert_eq!(json(&scan.absent), r#"[{"range":[[2,3]],"kind":"missing","reason":"file missing: fe_30.npy"}]"#);
+    assert_eq!(
+        json(&scan.absent),
+        r#"[{"range":[[2,3]],"kind":"missing","reason":"file missing: fe_30.npy"}]"#
+    );
     assert_eq!((scan.frames, scan.complete), (4, false));
     // Dates are not frame numbers.
     let files = written(&dir, &["fe_1.npy", "fe_2.npy", "fe_20260304.npy"]);
@@ -100,7 +131,11 @@ fn an_image_of_another_shape_or_none_at_all_is_absent() {
     let files = written(&dir, &["fe_1.npy", "fe_2.npy", "fe_3.npy"]);
     std::fs::write(&files[1], "not an image").unwrap();
     let bytes = std::fs::read(&files[2]).unwrap();
-    std::fs::write(&files[2], String::from_utf8_lossy(&bytes[..80]).replace("(6, 7)", "(7, 6)").into_bytes()).unwrap();
+    std::fs::write(
+        &files[2],
+        String::from_utf8_lossy(&bytes[..80]).replace("(6, 7)", "(7, 6)").into_bytes(),
+    )
+    .unwrap();
     let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     let reasons: Vec<_> = scan.absent.iter().map(|absent| absent.reason.as_str()).collect();
     assert!(reasons[0].starts_with("file unreadable: fe_2.npy: "), "{reasons:?}");

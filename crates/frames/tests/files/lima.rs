@@ -15,7 +15,8 @@ fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
         let name = format!("scan0001/{}_{number:04}.h5", Options::default().detector.device);
         scan.sources[0].file.ancestors().nth(2).unwrap().join(name)
     };
-    // The first file can't be read; the second one, which is closed now, has two frames, as the last one of a scan may.
+    // The first file can't be read; the second one, which is closed now, has two frames, as the
+    // last one of a scan may.
     let second = frames(1);
     let detector = scan.sources[0].dataset.trim_end_matches("/data");
     let file = File::open_rw(&second).unwrap();
@@ -35,10 +36,13 @@ fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
     drop(file);
     std::fs::remove_file(frames(0)).unwrap();
     std::os::unix::fs::symlink(frames(0), frames(0)).unwrap();
-    let ranges = |found: &[Discovery]| absences(found).1.into_iter().map(|(range, _)| range).collect::<Vec<_>>();
+    let ranges = |found: &[Discovery]| {
+        absences(found).1.into_iter().map(|(range, _)| range).collect::<Vec<_>>()
+    };
     let again = discover(&scan.file, &AllScans);
     assert_eq!(ranges(&again)[0], "[[0,5]]", "{again:?}");
-    // A master that doesn't say how many frames each file has leaves it open where the frames belong.
+    // A master that doesn't say how many frames each file has leaves it open where the frames
+    // belong.
     let file = File::open_rw(&scan.file).unwrap();
     let master_detector = scan.dataset.trim_end_matches("/data").trim_end_matches("/image");
     file.unlink(&format!("{master_detector}/ctrl_parameters/saving_frame_per_file")).unwrap();
@@ -56,7 +60,9 @@ fn a_scan_whose_first_lima_file_is_missing_keeps_its_frame_numbers() {
         let DiscoveryKind::Scan(before) = &found[0].kind else { panic!("{found:?}") };
         std::fs::remove_file(&before.sources[0].file).unwrap();
         // The second file is closed, or all frames would be absent.
-        let second = before.sources[0].file.with_file_name(format!("{}_0001.h5", Options::default().detector.device));
+        let second = before.sources[0]
+            .file
+            .with_file_name(format!("{}_0001.h5", Options::default().detector.device));
         let file = File::open_rw(&second).unwrap();
         let entry = file.group("entry_0000").unwrap();
         if !entry.link_exists("end_time") {
@@ -70,7 +76,10 @@ fn a_scan_whose_first_lima_file_is_missing_keeps_its_frame_numbers() {
         let (_, absent) = absences(&found);
         let (range, why) = &absent[0];
         assert_eq!(range, "[[0,5]]", "{defect:?}");
-        assert!(why.starts_with("file missing: ") && why.ends_with("_0000.h5"), "{defect:?}: {why}");
+        assert!(
+            why.starts_with("file missing: ") && why.ends_with("_0000.h5"),
+            "{defect:?}: {why}"
+        );
         drop(dir);
     }
 }
@@ -81,13 +90,19 @@ fn an_image_operation_that_is_not_understood_is_refused() {
         let dir = TestDir::new();
         lima(&dir, "p3_0000.h5", 0, 4);
         let file = File::open_rw(dir.path("p3_0000.h5")).unwrap();
-        let operation = group(&file.group("entry_0000/ESRF-ID31/p3").unwrap(), "image_operation", "NXcollection");
+        let operation = group(
+            &file.group("entry_0000/ESRF-ID31/p3").unwrap(),
+            "image_operation",
+            "NXcollection",
+        );
         edit(&operation);
         drop((operation, file));
         refusal(&dir.path("p3_0000.h5"))
     };
     let number = |operation: &Group, name: &str, value: f64| {
-        let binning = operation.group("binning").unwrap_or_else(|_| group(operation, "binning", "NXcollection"));
+        let binning = operation
+            .group("binning")
+            .unwrap_or_else(|_| group(operation, "binning", "NXcollection"));
         binning.new_dataset::<f64>().create(name).unwrap().write_scalar(&value).unwrap();
     };
     let rotations = "expected Rotation_0, Rotation_90, Rotation_180 or Rotation_270";

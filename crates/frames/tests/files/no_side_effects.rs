@@ -1,4 +1,5 @@
-//! Tests that reading a file leaves no trace, and that it works while other processes have the file open.
+//! Tests that reading a file leaves no trace, and that it works while other processes have the file
+//! open.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -51,7 +52,11 @@ fn nothing_is_written_and_nothing_needs_to_be_writable() {
     assert_whole(&acquisition(&dataset(&dir)));
     assert!(state() == before, "bytes or times changed");
     fs::set_permissions(path.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no file was made beside it");
+    assert_eq!(
+        fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1,
+        "no file was made beside it"
+    );
 }
 
 /// Offset of the status flags in a version 3 superblock, which say that a writer has the file open.
@@ -76,11 +81,15 @@ fn a_file_whose_writer_died_or_is_at_work_can_be_read() {
         fs::write(dir.path("x.h5"), &marked).unwrap();
         assert!(hdf5::File::open(dir.path("x.h5")).is_err(), "the library refuses such a file");
         assert_whole(&acquisition(&dataset(&dir)));
-        assert!(fs::read(dir.path("x.h5")).unwrap() == marked, "the mark is the writer's to take away");
+        assert!(
+            fs::read(dir.path("x.h5")).unwrap() == marked,
+            "the mark is the writer's to take away"
+        );
     }
 }
 
-/// Returns Jenkins' lookup3 checksum (`hashlittle`, initial value 0), with which HDF5 protects its metadata.
+/// Returns Jenkins' lookup3 checksum (`hashlittle`, initial value 0), with which HDF5 protects its
+/// metadata.
 fn checksum(bytes: &[u8]) -> u32 {
     let word = |bytes: &[u8]| {
         let mut word = [0; 4];
@@ -94,8 +103,9 @@ fn checksum(bytes: &[u8]) -> u32 {
         a = a.wrapping_add(word(rest));
         b = b.wrapping_add(word(&rest[4..]));
         c = c.wrapping_add(word(&rest[8..]));
-        for (turn, (x, y, z)) in
-            [4, 6, 8, 16, 19, 4].into_iter().zip([(0, 2, 1), (1, 0, 2), (2, 1, 0)].into_iter().cycle())
+        for (turn, (x, y, z)) in [4, 6, 8, 16, 19, 4]
+            .into_iter()
+            .zip([(0, 2, 1), (1, 0, 2), (2, 1, 0)].into_iter().cycle())
         {
             let mut all = [a, b, c];
             all[x] = all[x].wrapping_sub(all[y]) ^ all[y].rotate_left(turn);

@@ -10,7 +10,8 @@ use sample::{announce_filter, write_chunk};
 
 use crate::ffi;
 use crate::support::{
-    TestDir, acquisition, all_pixels, assert_whole, attribute, frame, pixels, refusal, source, stack,
+    TestDir, acquisition, all_pixels, assert_whole, attribute, frame, pixels, refusal, source,
+    stack,
 };
 
 const SHAPE: [usize; 3] = [5, 6, 7];
@@ -56,19 +57,40 @@ fn all_frames_are_right(place: &TestDir) {
 #[test]
 fn a_chunk_a_frame() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u32>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u32>(SHAPE))
+        .chunk((1, 6, 7))
+        .create("d")
+        .unwrap();
     all_frames_are_right(&place);
     let FrameChunks::Whole(chunk) = open(&place, "/d").frame_chunks(3) else { panic!() };
-    assert_eq!((chunk.len, chunk.filter_mask, chunk.origin, chunk.shape), (168, 0, [3, 0, 0], [1, 6, 7]));
+    assert_eq!(
+        (chunk.len, chunk.filter_mask, chunk.origin, chunk.shape),
+        (168, 0, [3, 0, 0], [1, 6, 7])
+    );
     let scan = acquisition(&address(&place));
-    assert_eq!((scan.dtype.as_str(), scan.codec.as_str(), &scan.chunk[..]), ("u32", "none", &[1, 6, 7][..]));
-    assert_eq!((scan.frames, scan.shape, scan.sources[0].bytes, scan.complete), (5, [6, 7], 5 * 168, true));
+    assert_eq!(
+        (scan.dtype.as_str(), scan.codec.as_str(), &scan.chunk[..]),
+        ("u32", "none", &[1, 6, 7][..])
+    );
+    assert_eq!(
+        (scan.frames, scan.shape, scan.sources[0].bytes, scan.complete),
+        (5, [6, 7], 5 * 168, true)
+    );
 }
 
 #[test]
 fn of_a_file_that_is_cut_the_chunks_before_the_cut_are_read() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u32>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u32>(SHAPE))
+        .chunk((1, 6, 7))
+        .create("d")
+        .unwrap();
     let reader = open(&place, "/d");
     let all = chunks(&reader);
     let file = std::fs::OpenOptions::new().write(true).open(place.path("x.h5")).unwrap();
@@ -84,7 +106,13 @@ fn of_a_file_that_is_cut_the_chunks_before_the_cut_are_read() {
 #[test]
 fn a_chunk_of_several_frames_with_the_last_one_overhanging() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>(SHAPE)).chunk((3, 6, 7)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u16>(SHAPE))
+        .chunk((3, 6, 7))
+        .create("d")
+        .unwrap();
     all_frames_are_right(&place);
     let FrameChunks::Pieces(chunks) = open(&place, "/d").frame_chunks(4) else { panic!() };
     assert_eq!((chunks.len(), chunks[0].origin, chunks[0].shape), (1, [3, 0, 0], [3, 6, 7]));
@@ -93,7 +121,13 @@ fn a_chunk_of_several_frames_with_the_last_one_overhanging() {
 #[test]
 fn chunks_of_parts_of_a_frame_that_overhang_it() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>(SHAPE)).chunk((2, 4, 5)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u16>(SHAPE))
+        .chunk((2, 4, 5))
+        .create("d")
+        .unwrap();
     all_frames_are_right(&place);
     let FrameChunks::Pieces(chunks) = open(&place, "/d").frame_chunks(2) else { panic!() };
     let origins: Vec<_> = chunks.iter().map(|chunk| chunk.origin).collect();
@@ -103,7 +137,13 @@ fn chunks_of_parts_of_a_frame_that_overhang_it() {
 #[test]
 fn contiguous_and_compact() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<i16>(SHAPE)).no_chunk().create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<i16>(SHAPE))
+        .no_chunk()
+        .create("d")
+        .unwrap();
     all_frames_are_right(&place);
     assert_eq!(acquisition(&address(&place)).sources[0].bytes, 5 * 6 * 7 * 2);
 
@@ -130,7 +170,9 @@ fn the_channel_of_a_lima_2_raw_file_and_a_single_image() {
     all_frames_are_right(&place);
     assert!(matches!(open(&place, "/d").frame_chunks(0), FrameChunks::Whole(_)));
     assert_eq!(pixels(&open(&place, "/single"), 0, [6, 7]), frame(0, [6, 7]));
-    let why = SourceReader::open(&source(&place.path("x.h5"), "/channels"), [6, 7]).unwrap_err().to_string();
+    let why = SourceReader::open(&source(&place.path("x.h5"), "/channels"), [6, 7])
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("shape (3, 2, 6, 7), which has 2 channels: expected one"), "{why}");
 }
 
@@ -162,7 +204,13 @@ fn every_type_in_either_byte_order() {
     // All values of the stack fit an i8, which doesn't implement `From<u8>`.
     let place = TestDir::new();
     let bytes = stack::<u8>(SHAPE).mapv(|value| value as i8);
-    place.create("x.h5").new_dataset_builder().with_data(&bytes).chunk((1, 6, 7)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&bytes)
+        .chunk((1, 6, 7))
+        .create("d")
+        .unwrap();
     assert_eq!(open(&place, "/d").coding().dtype, Dtype::I8);
     all_frames_are_right(&place);
 }
@@ -176,11 +224,16 @@ fn what_is_no_pixel_is_refused_by_name() {
     file.new_dataset::<f32>().shape(6).create("line").unwrap();
     file.create_group("group").unwrap();
     file.close().unwrap();
-    let why =
-        |dataset: &str| SourceReader::open(&source(&place.path("x.h5"), dataset), [6, 7]).unwrap_err().to_string();
+    let why = |dataset: &str| {
+        SourceReader::open(&source(&place.path("x.h5"), dataset), [6, 7]).unwrap_err().to_string()
+    };
     assert!(why("/long").contains("int64 elements: expected uint8, int8"), "{}", why("/long"));
     assert!(why("/text").contains("text elements"), "{}", why("/text"));
-    assert!(why("/line").contains("shape (6): expected (rows, columns), (frames, rows, columns)"), "{}", why("/line"));
+    assert!(
+        why("/line").contains("shape (6): expected (rows, columns), (frames, rows, columns)"),
+        "{}",
+        why("/line")
+    );
     assert!(why("/group").ends_with("x.h5::/group: not a dataset"), "{}", why("/group"));
     assert!(why("/nothing").ends_with("x.h5::/nothing: no such dataset"), "{}", why("/nothing"));
 }
@@ -189,9 +242,13 @@ fn what_is_no_pixel_is_refused_by_name() {
 fn frames_of_another_shape_are_refused() {
     let place = TestDir::new();
     place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>(SHAPE)).create("d").unwrap();
-    let why = SourceReader::open(&source(&place.path("x.h5"), "/d"), [7, 6]).unwrap_err().to_string();
+    let why =
+        SourceReader::open(&source(&place.path("x.h5"), "/d"), [7, 6]).unwrap_err().to_string();
     assert!(why.contains("frames of 6 x 7 pixels: expected 7 x 6 pixels"), "{why}");
-    assert_eq!(open(&place, "/d").frame_chunks(5), FrameChunks::NoData("no row 5: 5 rows in the file".to_owned()));
+    assert_eq!(
+        open(&place, "/d").frame_chunks(5),
+        FrameChunks::NoData("no row 5: 5 rows in the file".to_owned())
+    );
 }
 
 #[test]
@@ -218,8 +275,14 @@ fn a_frame_that_was_not_written_is_not_a_zero() {
     assert_eq!(all_pixels(&scan)[3].as_deref(), Some(&frame(3, [6, 7])[..]));
 
     let half = open(&place, "/pieces");
-    assert!(matches!((half.frame_chunks(0), half.frame_chunks(1)), (FrameChunks::NoData(_), FrameChunks::Pieces(_))));
-    assert_eq!(open(&place, "/nothing").frame_chunks(0), FrameChunks::NoData("not written".to_owned()));
+    assert!(matches!(
+        (half.frame_chunks(0), half.frame_chunks(1)),
+        (FrameChunks::NoData(_), FrameChunks::Pieces(_))
+    ));
+    assert_eq!(
+        open(&place, "/nothing").frame_chunks(0),
+        FrameChunks::NoData("not written".to_owned())
+    );
 }
 
 #[test]
@@ -235,7 +298,12 @@ fn filters_are_told_in_the_order_of_writing_and_chunks_keep_their_mask() {
     };
     let coded = make("d", 32008, &[0, 4, 4, 0, 2]);
     write_chunk(&coded, &[0, 0, 0], 0, b"coded").unwrap();
-    let raw: Vec<u8> = stack::<u32>(SHAPE).iter().skip(42).take(42).flat_map(|pixel| pixel.to_ne_bytes()).collect();
+    let raw: Vec<u8> = stack::<u32>(SHAPE)
+        .iter()
+        .skip(42)
+        .take(42)
+        .flat_map(|pixel| pixel.to_ne_bytes())
+        .collect();
     write_chunk(&coded, &[1, 0, 0], 1, &raw).unwrap();
     let others: [(&str, &[u32], &str); 4] = [
         ("zstd", &[0, 4, 4, 0, 3], "bszstd"),
@@ -251,7 +319,8 @@ fn filters_are_told_in_the_order_of_writing_and_chunks_keep_their_mask() {
     drop((coded, file));
 
     let reader = open(&place, "/d");
-    let filters: Vec<_> = reader.coding().filters.iter().map(|filter| (filter.id, filter.values.clone())).collect();
+    let filters: Vec<_> =
+        reader.coding().filters.iter().map(|filter| (filter.id, filter.values.clone())).collect();
     assert_eq!(filters, [(32008, vec![0, 4, 4, 0, 2])]);
     let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
     let mut bytes = Vec::new();
@@ -287,7 +356,9 @@ fn offsets_count_from_the_first_byte_of_the_file() {
         };
         file.close().unwrap();
         let reader = SourceReader::open(&source(&place.path(name), "/d"), [6, 7]).unwrap();
-        (0..5).for_each(|number| assert_eq!(pixels(&reader, number, [6, 7]), frame(number as usize, [6, 7]), "{name}"));
+        (0..5).for_each(|number| {
+            assert_eq!(pixels(&reader, number, [6, 7]), frame(number as usize, [6, 7]), "{name}")
+        });
     }
     // With a user block, the HDF5 signature is not at the start of the file.
     let mut dataset = place.path("chunked.h5").into_os_string();
@@ -301,16 +372,20 @@ fn offsets_count_from_the_first_byte_of_the_file() {
 
 #[test]
 fn every_chunk_index_of_the_library() {
-    // Chunk indexes: single chunk, fixed extents, one or two unlimited dimensions, and B-trees of the oldest
-    // format.
-    let versions = [(LibraryVersion::Earliest, LibraryVersion::V110), (LibraryVersion::V110, LibraryVersion::V110)];
+    // Chunk indexes: single chunk, fixed extents, one or two unlimited dimensions, and B-trees of
+    // the oldest format.
+    let versions = [
+        (LibraryVersion::Earliest, LibraryVersion::V110),
+        (LibraryVersion::V110, LibraryVersion::V110),
+    ];
     for (low, high) in versions {
         let place = TestDir::new();
         let options = File::with_options().with_fapl(|fapl| fapl.libver_bounds(low, high)).clone();
         let file = options.create(place.path("x.h5")).unwrap();
         let frames = stack::<u16>(SHAPE);
         let make = |name: &str, chunk, extents: hdf5::Extents| {
-            let dataset = file.new_dataset::<u16>().chunk(chunk).shape(extents).create(name).unwrap();
+            let dataset =
+                file.new_dataset::<u16>().chunk(chunk).shape(extents).create(name).unwrap();
             dataset.write(&frames).unwrap();
         };
         make("single", (5, 6, 7), SHAPE.into());
@@ -323,7 +398,11 @@ fn every_chunk_index_of_the_library() {
         for name in ["single", "fixed", "growing", "growing2", "implicit"] {
             let reader = open(&place, name);
             for number in 0..5 {
-                assert_eq!(pixels(&reader, number, [6, 7]), frame(number as usize, [6, 7]), "{name} {low:?}");
+                assert_eq!(
+                    pixels(&reader, number, [6, 7]),
+                    frame(number as usize, [6, 7]),
+                    "{name} {low:?}"
+                );
             }
         }
     }
@@ -332,11 +411,20 @@ fn every_chunk_index_of_the_library() {
 #[test]
 fn a_chunk_that_the_file_does_not_have_is_an_error_and_takes_no_memory() {
     let place = TestDir::new();
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u16>(SHAPE))
+        .chunk((1, 6, 7))
+        .create("d")
+        .unwrap();
     let reader = open(&place, "/d");
     let FrameChunks::Whole(mut chunk) = reader.frame_chunks(4) else { panic!() };
     chunk.len = u64::MAX / 2;
-    assert_eq!(reader.read_chunk(&chunk, &mut Vec::new()).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(
+        reader.read_chunk(&chunk, &mut Vec::new()).unwrap_err().kind(),
+        std::io::ErrorKind::UnexpectedEof
+    );
     chunk.len = u64::MAX;
     assert!(reader.read_chunk(&chunk, &mut Vec::new()).is_err());
 }
@@ -344,16 +432,25 @@ fn a_chunk_that_the_file_does_not_have_is_an_error_and_takes_no_memory() {
 #[test]
 fn files_that_are_no_hdf5_or_not_there_say_so() {
     let place = TestDir::new();
-    let missing = SourceReader::open(&source(&place.path("missing.h5"), "/d"), [6, 7]).unwrap_err().to_string();
+    let missing = SourceReader::open(&source(&place.path("missing.h5"), "/d"), [6, 7])
+        .unwrap_err()
+        .to_string();
     assert!(missing.contains("missing.h5: No such file"), "{missing}");
     std::fs::write(place.path("text.h5"), "no HDF5").unwrap();
-    let text = SourceReader::open(&source(&place.path("text.h5"), "/d"), [6, 7]).unwrap_err().to_string();
+    let text =
+        SourceReader::open(&source(&place.path("text.h5"), "/d"), [6, 7]).unwrap_err().to_string();
     assert!(text.contains("text.h5: not readable as HDF5: "), "{text}");
     assert!(refusal(&place.path("text.h5")).contains("expected HDF5 or an image"));
-    place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>([50, 60, 70])).create("d").unwrap();
+    place
+        .create("x.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u16>([50, 60, 70]))
+        .create("d")
+        .unwrap();
     let bytes = std::fs::read(place.path("x.h5")).unwrap();
     std::fs::write(place.path("x.h5"), &bytes[..bytes.len() / 2]).unwrap();
-    let cut = SourceReader::open(&source(&place.path("x.h5"), "/d"), [60, 70]).unwrap_err().to_string();
+    let cut =
+        SourceReader::open(&source(&place.path("x.h5"), "/d"), [60, 70]).unwrap_err().to_string();
     assert!(cut.contains("truncated"), "{cut}");
 }
 
@@ -362,27 +459,49 @@ fn small_arrays_are_numbers_whatever_they_are_stored_as() {
     let place = TestDir::new();
     let file = place.create("x.h5");
     file.new_dataset_builder().with_data(&[true, false, true]).create("mask").unwrap();
-    file.new_dataset_builder().with_data(&[1_i64, -2, 3]).chunk(2).shuffle().deflate(4).create("counts").unwrap();
+    file.new_dataset_builder()
+        .with_data(&[1_i64, -2, 3])
+        .chunk(2)
+        .shuffle()
+        .deflate(4)
+        .create("counts")
+        .unwrap();
     file.new_dataset_builder().with_data(&stack::<f32>([1, 6, 7])).create("cube").unwrap();
     file.new_dataset::<f64>().create("one").unwrap().write_scalar(&2.5).unwrap();
     let big = ffi::create_chunked(&file, "big", Dtype::U16, true, [1, 1, 2], [1, 1, 2]);
     write_chunk(&big, &[0, 0, 0], 0, &[1, 0, 0, 7]).unwrap();
     announce_filter(32008).unwrap();
-    drop(file.new_dataset::<u32>().chunk(4).add_filter(32008, &[0, 2]).shape(4).create("exotic").unwrap());
+    drop(
+        file.new_dataset::<u32>()
+            .chunk(4)
+            .add_filter(32008, &[0, 2])
+            .shape(4)
+            .create("exotic")
+            .unwrap(),
+    );
     attribute(&file, "creator", "test");
     drop((big, file));
     let path = place.path("x.h5");
     assert_eq!(read_numbers(&path, "/mask").unwrap(), [1.0, 0.0, 1.0]);
     assert_eq!(read_numbers(&path, "/counts").unwrap(), [1.0, -2.0, 3.0]);
     assert_eq!(read_numbers(&path, "/big").unwrap(), [256.0, 7.0]);
-    assert_eq!((read_array(&path, "/one").unwrap().shape, read_numbers(&path, "/one").unwrap()), (vec![], vec![2.5]));
+    assert_eq!(
+        (read_array(&path, "/one").unwrap().shape, read_numbers(&path, "/one").unwrap()),
+        (vec![], vec![2.5])
+    );
     assert_eq!(read_array(&path, "/cube").unwrap().shape, [1, 6, 7]);
     let why = |dataset: &str| read_numbers(&path, dataset).unwrap_err().to_string();
     assert!(why("/exotic").ends_with("x.h5::/exotic: compressed with HDF5 filter 32008: expected deflate or none (`h5repack -f GZIP=4 IN OUT` converts a file)"));
     assert!(why("/").ends_with("expected a dataset"), "{}", why("/"));
     assert!(why("/none").ends_with("x.h5::/none: no such object"), "{}", why("/none"));
-    assert_eq!(frames::hdf5_array::read_text_attribute(&path, "/", "creator").unwrap().as_deref(), Some("test"));
-    assert_eq!(frames::hdf5_array::list_group(&path, "/").unwrap(), ["big", "counts", "cube", "exotic", "mask", "one"]);
+    assert_eq!(
+        frames::hdf5_array::read_text_attribute(&path, "/", "creator").unwrap().as_deref(),
+        Some("test")
+    );
+    assert_eq!(
+        frames::hdf5_array::list_group(&path, "/").unwrap(),
+        ["big", "counts", "cube", "exotic", "mask", "one"]
+    );
 }
 
 #[test]
@@ -412,6 +531,9 @@ fn elements_of_a_list_that_were_never_written_are_not_taken_for_its_fill_value()
         values.iter().map(|value| if value.is_nan() { '-' } else { 'x' }).collect::<String>()
     };
     let found = ["none", "all", "no chunk", "first", "last", "two"].map(written);
-    assert_eq!(found, ["----------", "xxxxxxxxxx", "----------", "xxxx------", "--------xx", "xxxxxx----"]);
+    assert_eq!(
+        found,
+        ["----------", "xxxxxxxxxx", "----------", "xxxx------", "--------xx", "xxxxxx----"]
+    );
     assert_eq!(read_written_numbers(&path, "last").unwrap()[8..], [3.0, 3.0]);
 }

@@ -37,7 +37,8 @@ impl TestDir {
     }
 }
 
-/// Returns the value of a pixel: different for all pixels of a small stack, and small enough for any type.
+/// Returns the value of a pixel: different for all pixels of a small stack, and small enough for
+/// any type.
 pub fn value(frame: usize, row: usize, column: usize) -> u8 {
     ((frame * 37 + row * 11 + column * 3) % 113) as u8
 }
@@ -76,14 +77,25 @@ pub fn plain(parent: &Group, name: &str, shape: [usize; 3]) {
 
 /// Writes a stack whose frames are numbered from `first` on.
 pub fn plain_from(parent: &Group, name: &str, first: usize, shape: [usize; 3]) {
-    let frames = Array3::from_shape_fn(shape, |(frame, row, column)| u16::from(value(first + frame, row, column)));
-    parent.new_dataset_builder().with_data(&frames).chunk((1, shape[1], shape[2])).create(name).unwrap();
+    let frames = Array3::from_shape_fn(shape, |(frame, row, column)| {
+        u16::from(value(first + frame, row, column))
+    });
+    parent
+        .new_dataset_builder()
+        .with_data(&frames)
+        .chunk((1, shape[1], shape[2]))
+        .create(name)
+        .unwrap();
 }
 
 /// Selects `frames` whole frames, every `step`-th from `first` on.
 pub fn rotations(first: usize, step: usize, frames: usize) -> Hyperslab {
     let all = SliceOrIndex::from(..);
-    Hyperslab::from(vec![SliceOrIndex::SliceTo { start: first, step, end: frames, block: 1 }, all, all])
+    Hyperslab::from(vec![
+        SliceOrIndex::SliceTo { start: first, step, end: frames, block: 1 },
+        all,
+        all,
+    ])
 }
 
 /// Returns a source for a dataset of a file.
@@ -114,7 +126,8 @@ fn copy_chunk(reader: &SourceReader, chunk: &Chunk, row: u64, shape: [usize; 2],
     let [_, rows, columns] = chunk.shape.map(|extent| extent as usize);
     let layer = (row - chunk.origin[0]) as usize;
     for (at, value) in values[layer * rows * columns..][..rows * columns].iter().enumerate() {
-        let (y, x) = (chunk.origin[1] as usize + at / columns, chunk.origin[2] as usize + at % columns);
+        let (y, x) =
+            (chunk.origin[1] as usize + at / columns, chunk.origin[2] as usize + at % columns);
         if y < shape[0] && x < shape[1] {
             out[y * shape[1] + x] = *value;
         }
@@ -168,8 +181,8 @@ pub fn refusal(path: &Path) -> String {
     }
 }
 
-/// Returns the pixels of a scan's frames as its sources hold them, and `None` for absent frames. Panics if a
-/// frame is neither, or both.
+/// Returns the pixels of a scan's frames as its sources hold them, and `None` for absent frames.
+/// Panics if a frame is neither, or both.
 pub fn all_pixels(scan: &Acquisition) -> Vec<Option<Vec<f64>>> {
     let shape = scan.shape.map(|extent| extent as usize);
     let mut out = vec![None; scan.frames as usize];
@@ -182,8 +195,14 @@ pub fn all_pixels(scan: &Acquisition) -> Vec<Option<Vec<f64>>> {
             known[number as usize] += 1;
         }
     }
-    scan.absent.iter().flat_map(|absent| absent.range.iter()).for_each(|number| known[number as usize] += 1);
-    assert!(known.iter().all(|&times| times == 1), "sources and absent frames per frame: {known:?}");
+    scan.absent
+        .iter()
+        .flat_map(|absent| absent.range.iter())
+        .for_each(|number| known[number as usize] += 1);
+    assert!(
+        known.iter().all(|&times| times == 1),
+        "sources and absent frames per frame: {known:?}"
+    );
     out
 }
 

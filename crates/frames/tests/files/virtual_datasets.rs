@@ -6,7 +6,8 @@ use frames::hdf5_array::{Hdf5ArrayError, read_numbers, read_written_numbers};
 
 use crate::ffi::{Mapping, create_virtual};
 use crate::support::{
-    TestDir, acquisition, all_pixels, assert_whole, frame, json, plain, plain_from, refusal, rotations, stack,
+    TestDir, acquisition, all_pixels, assert_whole, frame, json, plain, plain_from, refusal,
+    rotations, stack,
 };
 
 const FRAME: [usize; 2] = [6, 7];
@@ -22,14 +23,21 @@ fn virtual_dataset(dir: &TestDir) -> std::path::PathBuf {
     name.into()
 }
 
-fn mapping<'a>(here: &'a [(u64, u64, u64)], file: &'a str, rows: u64, there: &'a [(u64, u64, u64)]) -> Mapping<'a> {
+fn mapping<'a>(
+    here: &'a [(u64, u64, u64)],
+    file: &'a str,
+    rows: u64,
+    there: &'a [(u64, u64, u64)],
+) -> Mapping<'a> {
     Mapping { here, file, dataset: "/d", extents: shape(rows), there }
 }
 
 #[test]
 fn one_file_after_the_other_in_a_directory_below() {
     let dir = TestDir::new();
-    for (file, first) in [("scan0001/p3_0000.h5", 0), ("scan0001/p3_0001.h5", 3), ("scan0001/p3_0002.h5", 6)] {
+    for (file, first) in
+        [("scan0001/p3_0000.h5", 0), ("scan0001/p3_0001.h5", 3), ("scan0001/p3_0002.h5", 6)]
+    {
         plain_from(&dir.create(file), "d", first, [3.min(8 - first), 6, 7]);
     }
     let maps = [
@@ -63,7 +71,14 @@ fn receivers_that_take_turns() {
     let mut builder = master.new_dataset::<u16>().shape([10, 6, 7]);
     for (receiver, rows) in [4, 3, 3].into_iter().enumerate() {
         let turns = rotations(receiver, 3, 10);
-        builder = builder.virtual_map(format!("r{receiver}.h5"), "/d", [rows, 1, 6, 7], .., [10, 6, 7], turns);
+        builder = builder.virtual_map(
+            format!("r{receiver}.h5"),
+            "/d",
+            [rows, 1, 6, 7],
+            ..,
+            [10, 6, 7],
+            turns,
+        );
     }
     builder.create("v").unwrap();
     drop((builder, master));
@@ -81,7 +96,12 @@ fn any_frames_in_any_order_of_files() {
     let one = all.select(ndarray::Axis(0), &[0, 1, 4, 7, 8, 9]);
     let two = all.select(ndarray::Axis(0), &[9, 9, 2, 3, 5, 6]);
     for (name, frames) in [("one.h5", &one), ("two.h5", &two)] {
-        dir.create(name).new_dataset_builder().with_data(frames).chunk((1, 6, 7)).create("d").unwrap();
+        dir.create(name)
+            .new_dataset_builder()
+            .with_data(frames)
+            .chunk((1, 6, 7))
+            .create("d")
+            .unwrap();
     }
     let maps = [
         mapping(&[(2, 2, 1), (5, 2, 1)], "two.h5", 6, &[(2, 4, 1)]),
@@ -110,7 +130,10 @@ fn virtual_datasets_of_virtual_datasets_and_of_their_own_file() {
     let dir = TestDir::new();
     plain(&dir.create("below/raw.h5"), "d", [6, 6, 7]);
     // The middle file names its source relative to itself, and swaps the halves.
-    let turned = [mapping(&[(0, 3, 1)], "raw.h5", 6, &[(3, 3, 1)]), mapping(&[(3, 3, 1)], "raw.h5", 6, &[(0, 3, 1)])];
+    let turned = [
+        mapping(&[(0, 3, 1)], "raw.h5", 6, &[(3, 3, 1)]),
+        mapping(&[(3, 3, 1)], "raw.h5", 6, &[(0, 3, 1)]),
+    ];
     create_virtual(&dir.create("below/middle.h5"), "d", shape(6), &turned);
     let master = dir.create("master.h5");
     plain_from(&master, "d", 6, [2, 6, 7]);
@@ -122,7 +145,8 @@ fn virtual_datasets_of_virtual_datasets_and_of_their_own_file() {
     create_virtual(&master, "v", shape(8), &maps);
     drop(master);
     let scan = acquisition(&virtual_dataset(&dir));
-    let files: Vec<_> = scan.sources.iter().map(|source| source.file.file_name().unwrap().to_owned()).collect();
+    let files: Vec<_> =
+        scan.sources.iter().map(|source| source.file.file_name().unwrap().to_owned()).collect();
     assert_eq!(files, ["raw.h5", "master.h5"]);
     assert_whole(&scan);
 }
@@ -139,9 +163,13 @@ fn a_missing_source_is_absent_and_not_zero() {
     create_virtual(&dir.create("master.h5"), "v", shape(9), &maps);
     std::fs::write(dir.path("other.h5"), "not HDF5").unwrap();
     let scan = acquisition(&virtual_dataset(&dir));
-    let reasons: Vec<_> = scan.absent.iter().map(|absent| (json(&absent.range), absent.reason.as_str())).collect();
+    let reasons: Vec<_> =
+        scan.absent.iter().map(|absent| (json(&absent.range), absent.reason.as_str())).collect();
     assert_eq!(reasons[0], ("[[3,6]]".to_owned(), "file missing: gone.h5"));
-    assert!(reasons[1].0 == "[[6,7]]" && reasons[1].1.starts_with("file unreadable: other.h5: "), "{reasons:?}");
+    assert!(
+        reasons[1].0 == "[[6,7]]" && reasons[1].1.starts_with("file unreadable: other.h5: "),
+        "{reasons:?}"
+    );
     assert_eq!(reasons[2], ("[[7,9]]".to_owned(), "not written"));
     assert!(!scan.complete);
     assert_eq!(all_pixels(&scan).iter().filter(|pixels| pixels.is_some()).count(), 3);
@@ -150,10 +178,21 @@ fn a_missing_source_is_absent_and_not_zero() {
 #[test]
 fn all_sources_missing_is_still_a_scan() {
     let dir = TestDir::new();
-    create_virtual(&dir.create("master.h5"), "v", shape(4), &[mapping(&[(0, 4, 1)], "gone.h5", 4, &[(0, 4, 1)])]);
+    create_virtual(
+        &dir.create("master.h5"),
+        "v",
+        shape(4),
+        &[mapping(&[(0, 4, 1)], "gone.h5", 4, &[(0, 4, 1)])],
+    );
     let scan = acquisition(&virtual_dataset(&dir));
-    assert_eq!((scan.frames, scan.shape, scan.dtype.as_str(), scan.sources.len()), (4, [6, 7], "u16", 0));
-    assert_eq!(json(&scan.absent), r#"[{"range":[[0,4]],"kind":"missing","reason":"file missing: gone.h5"}]"#);
+    assert_eq!(
+        (scan.frames, scan.shape, scan.dtype.as_str(), scan.sources.len()),
+        (4, [6, 7], "u16", 0)
+    );
+    assert_eq!(
+        json(&scan.absent),
+        r#"[{"range":[[0,4]],"kind":"missing","reason":"file missing: gone.h5"}]"#
+    );
 }
 
 #[test]
@@ -161,15 +200,26 @@ fn sources_of_another_kind_are_absent() {
     let dir = TestDir::new();
     plain(&dir.create("a.h5"), "d", [2, 6, 7]);
     plain(&dir.create("turned.h5"), "d", [2, 7, 6]);
-    dir.create("wide.h5").new_dataset_builder().with_data(&stack::<u32>([2, 6, 7])).create("d").unwrap();
+    dir.create("wide.h5")
+        .new_dataset_builder()
+        .with_data(&stack::<u32>([2, 6, 7]))
+        .create("d")
+        .unwrap();
     let master = dir.create("master.h5");
-    let turned = Mapping { extents: [2, 6, 7], ..mapping(&[(2, 2, 1)], "turned.h5", 2, &[(0, 2, 1)]) };
-    let maps =
-        [mapping(&[(0, 2, 1)], "a.h5", 2, &[(0, 2, 1)]), turned, mapping(&[(4, 2, 1)], "wide.h5", 2, &[(0, 2, 1)])];
+    let turned =
+        Mapping { extents: [2, 6, 7], ..mapping(&[(2, 2, 1)], "turned.h5", 2, &[(0, 2, 1)]) };
+    let maps = [
+        mapping(&[(0, 2, 1)], "a.h5", 2, &[(0, 2, 1)]),
+        turned,
+        mapping(&[(4, 2, 1)], "wide.h5", 2, &[(0, 2, 1)]),
+    ];
     create_virtual(&master, "v", shape(6), &maps);
     drop(master);
     let scan = acquisition(&virtual_dataset(&dir));
-    assert_eq!(json(&scan.sources.iter().map(|source| &source.frames).collect::<Vec<_>>()), "[[[0,2]]]");
+    assert_eq!(
+        json(&scan.sources.iter().map(|source| &source.frames).collect::<Vec<_>>()),
+        "[[[0,2]]]"
+    );
     assert_eq!(
         scan.absent[0].reason,
         "file unreadable: turned.h5: frames of 7 x 6 pixels: expected 6 x 7 pixels like the other frames"
@@ -199,7 +249,10 @@ fn frames_put_together_from_modules_are_refused() {
     let master = dir.create("master.h5");
     let builder = master.new_dataset::<u16>().shape([2, 6, 7]);
     let builder = builder.virtual_map("top.h5", "/d", [2, 3, 7], .., [2, 6, 7], (.., 0..3, ..));
-    builder.virtual_map("bottom.h5", "/d", [2, 3, 7], .., [2, 6, 7], (.., 3..6, ..)).create("v").unwrap();
+    builder
+        .virtual_map("bottom.h5", "/d", [2, 3, 7], .., [2, 6, 7], (.., 3..6, ..))
+        .create("v")
+        .unwrap();
     drop(master);
     let why = refusal(&virtual_dataset(&dir));
     assert!(why.contains("puts frames together from parts of datasets"), "{why}");
@@ -209,12 +262,20 @@ fn frames_put_together_from_modules_are_refused() {
 fn a_frame_with_two_sources_and_a_ring_are_refused() {
     let dir = TestDir::new();
     plain(&dir.create("a.h5"), "d", [3, 6, 7]);
-    let maps = [mapping(&[(0, 3, 1)], "a.h5", 3, &[(0, 3, 1)]), mapping(&[(2, 1, 1)], "b.h5", 3, &[(0, 1, 1)])];
+    let maps = [
+        mapping(&[(0, 3, 1)], "a.h5", 3, &[(0, 3, 1)]),
+        mapping(&[(2, 1, 1)], "b.h5", 3, &[(0, 1, 1)]),
+    ];
     create_virtual(&dir.create("master.h5"), "v", shape(3), &maps);
-    assert_eq!(refusal(&virtual_dataset(&dir)), "frame 2 is mapped twice: expected one source for each frame");
+    assert_eq!(
+        refusal(&virtual_dataset(&dir)),
+        "frame 2 is mapped twice: expected one source for each frame"
+    );
 
     let dir = TestDir::new();
-    let ring = |other: &'static str| [Mapping { dataset: "/v", ..mapping(&[(0, 3, 1)], other, 3, &[(0, 3, 1)]) }];
+    let ring = |other: &'static str| {
+        [Mapping { dataset: "/v", ..mapping(&[(0, 3, 1)], other, 3, &[(0, 3, 1)]) }]
+    };
     create_virtual(&dir.create("other.h5"), "v", shape(3), &ring("master.h5"));
     create_virtual(&dir.create("master.h5"), "v", shape(3), &ring("other.h5"));
     let scan = acquisition(&virtual_dataset(&dir));
@@ -225,9 +286,17 @@ fn a_frame_with_two_sources_and_a_ring_are_refused() {
 fn a_source_that_shrank_has_not_written_the_rest() {
     let dir = TestDir::new();
     plain(&dir.create("a.h5"), "d", [2, 6, 7]);
-    create_virtual(&dir.create("master.h5"), "v", shape(4), &[mapping(&[(0, 4, 1)], "a.h5", 4, &[(0, 4, 1)])]);
+    create_virtual(
+        &dir.create("master.h5"),
+        "v",
+        shape(4),
+        &[mapping(&[(0, 4, 1)], "a.h5", 4, &[(0, 4, 1)])],
+    );
     let scan = acquisition(&virtual_dataset(&dir));
-    assert_eq!(json(&scan.absent), r#"[{"range":[[2,4]],"kind":"not_written","reason":"not written"}]"#);
+    assert_eq!(
+        json(&scan.absent),
+        r#"[{"range":[[2,4]],"kind":"not_written","reason":"not written"}]"#
+    );
     assert_eq!(all_pixels(&scan)[1].as_deref(), Some(&frame(1, FRAME)[..]));
 }
 
@@ -238,8 +307,7 @@ fn frames_of_an_edf_file_that_the_dataset_lists_as_its_storage() {
     let mut bytes = Vec::new();
     let mut offsets = Vec::new();
     for image in frames.outer_iter() {
-        let header =
-            "{\nByteOrder = LowByteFirst ;\nDataType = UnsignedShort ;\nDim_1 = 7 ;\nDim_2 = 6 ;\nSize = 84 ;\n";
+        let header = "{\nByteOrder = LowByteFirst ;\nDataType = UnsignedShort ;\nDim_1 = 7 ;\nDim_2 = 6 ;\nSize = 84 ;\n";
         bytes.extend(format!("{header:<510}}}\n").into_bytes());
         offsets.push(bytes.len());
         bytes.extend(image.iter().flat_map(|pixel| pixel.to_le_bytes()));
@@ -247,7 +315,11 @@ fn frames_of_an_edf_file_that_the_dataset_lists_as_its_storage() {
     std::fs::write(dir.path("raw.edf"), bytes).unwrap();
     let master = dir.create("master.h5");
     let builder = master.new_dataset::<u16>().shape([2, 6, 7]);
-    builder.external("raw.edf", offsets[0], 84).external("raw.edf", offsets[1], 84).create("v").unwrap();
+    builder
+        .external("raw.edf", offsets[0], 84)
+        .external("raw.edf", offsets[1], 84)
+        .create("v")
+        .unwrap();
     drop(master);
     let scan = acquisition(&virtual_dataset(&dir));
     assert_eq!((scan.codec.as_str(), scan.sources[0].dataset.as_str()), ("edf", ""));
@@ -265,7 +337,8 @@ fn an_array_with_a_source_that_can_not_be_read_is_no_fill_value() {
         .virtual_map("counts.h5", "/mon", 2, .., 4, 2..4)
         .create("mon")
         .unwrap();
-    let whole = || master.new_dataset::<f64>().shape(4).virtual_map("master.h5", "/mon", 4, .., 4, ..);
+    let whole =
+        || master.new_dataset::<f64>().shape(4).virtual_map("master.h5", "/mon", 4, .., 4, ..);
     whole().create("nested").unwrap();
     drop(master);
     let counts = dir.create("counts.h5");
@@ -281,7 +354,10 @@ fn an_array_with_a_source_that_can_not_be_read_is_no_fill_value() {
             let errors = [read_written_numbers(&path, name), read_numbers(&path, name)];
             let [written, all] = errors.map(|read| read.unwrap_err());
             assert_eq!(written.to_string(), all.to_string());
-            (matches!(all, Hdf5ArrayError::Io { .. }), all.to_string().replace(&path.display().to_string(), "M"))
+            (
+                matches!(all, Hdf5ArrayError::Io { .. }),
+                all.to_string().replace(&path.display().to_string(), "M"),
+            )
         })
     };
     std::fs::remove_file(dir.path("counts.h5")).unwrap();
@@ -289,7 +365,10 @@ fn an_array_with_a_source_that_can_not_be_read_is_no_fill_value() {
     assert_eq!(errors(), ["/mon", "/nested"].map(|name| (false, format!("M::{name}: {why}"))));
     dir.make_unreadable("counts.h5");
     for (is_io, why) in errors() {
-        assert!(is_io && why.starts_with("M: /") && why.contains("/counts.h5: Too many levels"), "{why}");
+        assert!(
+            is_io && why.starts_with("M: /") && why.contains("/counts.h5: Too many levels"),
+            "{why}"
+        );
     }
     std::fs::remove_file(dir.path("counts.h5")).unwrap();
     dir.create("counts.h5").create_group("other").unwrap();

@@ -1,4 +1,5 @@
-//! Readout modes of known detectors: the hardware binning that follows from pixel size or frame shape.
+//! Readout modes of known detectors: the hardware binning that follows from pixel size or frame
+//! shape.
 
 use super::table::{BinningModes, DetectorEntry};
 
@@ -39,26 +40,31 @@ impl DetectorEntry {
             }
             BinningModes::Side(_) => {
                 let side = |count: usize, ratio: f64| (count as f64 / ratio).round() as usize;
-                let scanned = unbinned.map(|[rows, columns]| [side(rows, ratio[0]), side(columns, ratio[1])]);
+                let scanned =
+                    unbinned.map(|[rows, columns]| [side(rows, ratio[0]), side(columns, ratio[1])]);
                 Readout { unbinned: scanned, ..plain }
             }
         }
     }
 
-    /// Returns the readout mode that gives frames of shape `frames` (rows, columns); `None` if there is none.
+    /// Returns the readout mode that gives frames of shape `frames` (rows, columns); `None` if
+    /// there is none.
     pub(crate) fn readout_for(&self, unbinned: [usize; 2], frames: [usize; 2]) -> Option<Readout> {
         let binning = [unbinned[0].checked_div(frames[0])?, unbinned[1].checked_div(frames[1])?];
         let binned = Readout { unbinned: Some(unbinned), binning, listed_pixel_size: None };
         match &self.modes {
             BinningModes::None => None,
             BinningModes::Any => {
-                let whole = binning[0] * frames[0] == unbinned[0] && binning[1] * frames[1] == unbinned[1];
+                let whole =
+                    binning[0] * frames[0] == unbinned[0] && binning[1] * frames[1] == unbinned[1];
                 whole.then_some(binned)
             }
             BinningModes::Binning(sizes) => {
                 let listed = Some([*sizes.get(&binning[0])?, *sizes.get(&binning[1])?]);
                 // A side that is no multiple of the binning may lose up to two binned pixels.
-                let near = |axis: usize| unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis];
+                let near = |axis: usize| {
+                    unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis]
+                };
                 (near(0) && near(1)).then_some(Readout { listed_pixel_size: listed, ..binned })
             }
             BinningModes::Side(sizes) => {

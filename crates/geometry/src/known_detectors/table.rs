@@ -22,7 +22,8 @@ pub(crate) struct DetectorEntry {
     pub(crate) class: String,
     /// Lower-case names and aliases.
     pub(crate) names: Vec<String>,
-    /// Property that rules this detector out, such as `hexagonal pixels`; the other fields are empty then.
+    /// Property that rules this detector out, such as `hexagonal pixels`; the other fields are
+    /// empty then.
     pub(crate) refused: Option<String>,
     /// Rows and columns of the unbinned detector.
     pub(crate) shape: Option<[usize; 2]>,
@@ -65,8 +66,11 @@ pub(crate) enum BinningModes {
 pub(crate) fn entries() -> &'static [DetectorEntry] {
     static ENTRIES: OnceLock<Vec<DetectorEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
-        let lines = PYFAI_TABLE.lines().chain(MORE_DETECTORS.lines().filter(|line| !line.starts_with('#')));
-        lines.map(|line| serde_json::from_str(line).expect("the tables are checked by the tests")).collect()
+        let lines =
+            PYFAI_TABLE.lines().chain(MORE_DETECTORS.lines().filter(|line| !line.starts_with('#')));
+        lines
+            .map(|line| serde_json::from_str(line).expect("the tables are checked by the tests"))
+            .collect()
     })
 }
 

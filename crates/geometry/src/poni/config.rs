@@ -14,12 +14,13 @@ const MAX_PIXEL_SIZE: f64 = 0.1;
 /// The detector that a PONI file names and configures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetectorSpec {
-    /// Class name or alias in pyFAI, or path of a NeXus detector file. `None` if a file of version 1 gives only pixel
-    /// sizes.
+    /// Class name or alias in pyFAI, or path of a NeXus detector file. `None` if a file of version
+    /// 1 gives only pixel sizes.
     pub name: Option<String>,
     /// Settings of the detector.
     pub config: DetectorConfig,
-    /// True for a file of version 1, where pixel sizes turn any detector without a fixed pixel size into a generic grid.
+    /// True for a file of version 1, where pixel sizes turn any detector without a fixed pixel size
+    /// into a generic grid.
     pub(crate) is_version_1: bool,
 }
 
@@ -36,12 +37,16 @@ pub struct DetectorConfig {
     pub orientation: Option<Orientation>,
     /// Path of the detector file of a `NexusDetector`.
     pub filename: Option<String>,
-    /// Keys of unknown settings. They may affect positions, so a detector with any of them is refused.
+    /// Keys of unknown settings. They may affect positions, so a detector with any of them is
+    /// refused.
     pub unknown: Vec<String>,
 }
 
 impl DetectorSpec {
-    pub(super) fn parse_version_1(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
+    pub(super) fn parse_version_1(
+        name: Option<String>,
+        [pixel1, pixel2]: [Option<f64>; 2],
+    ) -> Self {
         let config = DetectorConfig { pixel1, pixel2, ..DetectorConfig::default() };
         Self { name, config, is_version_1: true }
     }
@@ -50,7 +55,13 @@ impl DetectorSpec {
         let config = match config {
             Value::Null => DetectorConfig::default(),
             Value::Object(settings) => DetectorConfig::from_json(settings)?,
-            other => return Err(value_error("Detector_config", other, "a JSON object, as in {\"orientation\": 3}")),
+            other => {
+                return Err(value_error(
+                    "Detector_config",
+                    other,
+                    "a JSON object, as in {\"orientation\": 3}",
+                ));
+            }
         };
         Ok(Self { name: Some(name), config, is_version_1: false })
     }
@@ -60,14 +71,16 @@ impl DetectorSpec {
         self.is_version_1
     }
 
-    /// Returns the path of the NeXus detector file that describes the detector; `None` if it is known by name.
+    /// Returns the path of the NeXus detector file that describes the detector; `None` if it is
+    /// known by name.
     pub fn file(&self) -> Option<&Path> {
         if let Some(file) = &self.config.filename {
             return Some(Path::new(file));
         }
         let name = self.name.as_deref()?;
         let suffix = Path::new(name).extension().and_then(|suffix| suffix.to_str());
-        let is_file = name.contains('/') || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"));
+        let is_file =
+            name.contains('/') || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"));
         is_file.then(|| Path::new(name))
     }
 }
@@ -101,16 +114,23 @@ pub(super) fn pixel_size(key: &str, value: &Value) -> Result<f64, PoniError> {
 
 fn shape(key: &str, value: &Value) -> Result<[usize; 2], PoniError> {
     let sides: Option<Vec<usize>> = value.as_array().and_then(|sides| {
-        sides.iter().map(|side| usize::try_from(side.as_u64().filter(|&side| side > 0)?).ok()).collect()
+        sides
+            .iter()
+            .map(|side| usize::try_from(side.as_u64().filter(|&side| side > 0)?).ok())
+            .collect()
     });
-    sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| value_error(key, value, "[rows, columns]"))
+    sides
+        .and_then(|sides| sides.try_into().ok())
+        .ok_or_else(|| value_error(key, value, "[rows, columns]"))
 }
 
 /// Parses an orientation; pyFAI writes 0 for the detector's default.
 fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, PoniError> {
     match value.as_u64() {
         Some(0) => Ok(None),
-        Some(number) if Orientation::from_number(number).is_some() => Ok(Orientation::from_number(number)),
+        Some(number) if Orientation::from_number(number).is_some() => {
+            Ok(Orientation::from_number(number))
+        }
         _ => Err(value_error(key, value, "1, 2, 3 or 4")),
     }
 }

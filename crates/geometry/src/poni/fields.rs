@@ -53,7 +53,9 @@ impl PoniFields {
         let version = self.version()?;
         self.refuse_parallax()?;
         let wavelength = self.number("wavelength")?;
-        if let Some(wavelength) = wavelength.filter(|wavelength| !WAVELENGTH_RANGE.contains(wavelength)) {
+        if let Some(wavelength) =
+            wavelength.filter(|wavelength| !WAVELENGTH_RANGE.contains(wavelength))
+        {
             return Err(value_error("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
         }
         let distance = match self.number("distance")? {
@@ -87,7 +89,9 @@ impl PoniFields {
     fn version(&self) -> Result<f64, PoniError> {
         let claimed = match self.0.get("poni_version") {
             None => 1.0,
-            Some(value) => parse_number(value).ok_or_else(|| PoniError::Version(value_text(value)))?,
+            Some(value) => {
+                parse_number(value).ok_or_else(|| PoniError::Version(value_text(value)))?
+            }
         };
         if !(1.0..=3.0).contains(&claimed) {
             return Err(PoniError::Version(claimed.to_string()));
@@ -104,10 +108,13 @@ impl PoniFields {
         }
     }
 
-    /// Reads the detector of a file of version 1, whose keys `Detector`, `PixelSize1` and `PixelSize2` are optional.
+    /// Reads the detector of a file of version 1, whose keys `Detector`, `PixelSize1` and
+    /// `PixelSize2` are optional.
     fn parse_version_1(&self) -> Result<DetectorSpec, PoniError> {
         match self.text("splinefile")? {
-            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(PoniError::Spline(file)),
+            Some(file) if !file.eq_ignore_ascii_case("none") => {
+                return Err(PoniError::Spline(file));
+            }
             _ => {}
         }
         let size = |key: &'static str| {
@@ -118,13 +125,15 @@ impl PoniFields {
         Ok(DetectorSpec::parse_version_1(self.text("detector")?, sizes))
     }
 
-    /// Reads the detector of a file of version 2 or later: its name and `Detector_config`, a JSON object on one line.
+    /// Reads the detector of a file of version 2 or later: its name and `Detector_config`, a JSON
+    /// object on one line.
     fn parse_version_2(&self) -> Result<DetectorSpec, PoniError> {
         let name = self.text("detector")?.ok_or(PoniError::Missing("Detector"))?;
         let config = match self.0.get("detector_config") {
             None => Value::Null,
-            Some(Value::String(text)) => serde_json::from_str(text)
-                .map_err(|_| value_error("Detector_config", text, "a JSON object, as in {\"orientation\": 3}"))?,
+            Some(Value::String(text)) => serde_json::from_str(text).map_err(|_| {
+                value_error("Detector_config", text, "a JSON object, as in {\"orientation\": 3}")
+            })?,
             Some(value) => value.clone(),
         };
         DetectorSpec::parse_version_2(name, &config)

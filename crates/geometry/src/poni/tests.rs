@@ -16,10 +16,16 @@ fn version_1_has_pixel_sizes_and_no_version() {
          Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\nRot1: 0.1\nRot2: -0.2\nRot3: 0.3\nSplineFile: None\nWavelength: 1e-10\n",
     )
     .unwrap();
-    assert_eq!([poni.dist, poni.poni1, poni.poni2, poni.rot1, poni.rot2, poni.rot3], [0.1, 0.02, 0.03, 0.1, -0.2, 0.3]);
+    assert_eq!(
+        [poni.dist, poni.poni1, poni.poni2, poni.rot1, poni.rot2, poni.rot3],
+        [0.1, 0.02, 0.03, 0.1, -0.2, 0.3]
+    );
     assert_eq!(poni.wavelength, Some(1e-10));
     assert_eq!(poni.detector.name, None);
-    assert_eq!((poni.detector.config.pixel1, poni.detector.config.pixel2), (Some(7.5e-5), Some(8e-5)));
+    assert_eq!(
+        (poni.detector.config.pixel1, poni.detector.config.pixel2),
+        (Some(7.5e-5), Some(8e-5))
+    );
 }
 
 #[test]
@@ -36,34 +42,58 @@ fn version_2_1_has_a_detector_with_an_orientation() {
 
 #[test]
 fn a_later_line_overrides_an_earlier_one() {
-    let text = format!("poni1: 7\nDETECTOR: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}# Poni2: 9\nDistance: 0.5\n");
+    let text = format!(
+        "poni1: 7\nDETECTOR: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}# Poni2: 9\nDistance: 0.5\n"
+    );
     let poni = Poni::parse(&text).unwrap();
     assert_eq!([poni.dist, poni.poni1, poni.poni2], [0.5, 0.02, 0.03]);
 }
 
 #[test]
 fn parallax_is_refused_where_it_is_on() {
-    let text =
-        |word| format!("poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}Parallax: {word}\n");
+    let text = |word| {
+        format!(
+            "poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}Parallax: {word}\n"
+        )
+    };
     assert!(Poni::parse(&text("False")).is_ok());
-    assert_eq!(message(&text("True")), "Parallax: True: parallax correction is not supported; expected False");
+    assert_eq!(
+        message(&text("True")),
+        "Parallax: True: parallax correction is not supported; expected False"
+    );
 }
 
 #[test]
 fn a_version_above_3_is_refused() {
-    assert_eq!(message(&format!("poni_version: 4\n{PLACEMENT}")), "poni_version 4: expected 1, 2, 2.1 or 3");
-    assert_eq!(message(&format!("poni_version: new\n{PLACEMENT}")), "poni_version new: expected 1, 2, 2.1 or 3");
+    assert_eq!(
+        message(&format!("poni_version: 4\n{PLACEMENT}")),
+        "poni_version 4: expected 1, 2, 2.1 or 3"
+    );
+    assert_eq!(
+        message(&format!("poni_version: new\n{PLACEMENT}")),
+        "poni_version new: expected 1, 2, 2.1 or 3"
+    );
 }
 
 #[test]
 fn a_missing_key_or_a_wrong_value_is_named() {
-    assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "the PONI file has no Distance; save the geometry again with pyFAI");
+    assert_eq!(
+        message("Poni1: 1\nPoni2: 1\n"),
+        "the PONI file has no Distance; save the geometry again with pyFAI"
+    );
     for text in ["", "npt = 100\n", "Detector: Eiger4M\n"] {
         assert!(message(text).starts_with("not a PONI file: "), "{text}");
     }
-    assert_eq!(message(&format!("{PLACEMENT}Rot1: half\n")), "rot1: half: expected a finite number");
-    assert_eq!(message(&format!("{PLACEMENT}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
-    let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACEMENT}"));
+    assert_eq!(
+        message(&format!("{PLACEMENT}Rot1: half\n")),
+        "rot1: half: expected a finite number"
+    );
+    assert_eq!(
+        message(&format!("{PLACEMENT}Wavelength: 0\n")),
+        "Wavelength: 0: expected metres, from 1e-13 to 1e-7"
+    );
+    let bad =
+        |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACEMENT}"));
     assert_eq!(bad("{\"orientation\": 5}"), "orientation: 5: expected 1, 2, 3 or 4");
     assert_eq!(bad("{\"max_shape\": [1]}"), "max_shape: [1]: expected [rows, columns]");
     assert!(bad("oops").starts_with("Detector_config: oops: expected a JSON object"));
@@ -75,16 +105,21 @@ fn a_missing_key_or_a_wrong_value_is_named() {
 
 #[test]
 fn lengths_in_other_units_than_metres_are_refused() {
-    let placement = |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
+    let placement =
+        |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
     for bad in ["0", "-0.1", "201", "1e300"] {
-        assert!(message(&placement(bad, "0")).contains("expected metres, above 0 and up to 200"), "{bad}");
+        assert!(
+            message(&placement(bad, "0")).contains("expected metres, above 0 and up to 200"),
+            "{bad}"
+        );
     }
     for bad in ["1001", "-1e9"] {
         assert!(message(&placement("0.1", bad)).starts_with("Poni1: "), "{bad}");
     }
     for bad in ["1", "0.7", "-1e-10", "1e-14", "12400"] {
         assert!(
-            message(&format!("{PLACEMENT}Wavelength: {bad}\n")).contains("expected metres, from 1e-13 to 1e-7"),
+            message(&format!("{PLACEMENT}Wavelength: {bad}\n"))
+                .contains("expected metres, from 1e-13 to 1e-7"),
             "{bad}"
         );
     }
@@ -116,10 +151,15 @@ fn json_has_dist_and_may_be_part_of_a_worker_configuration() {
 
 #[test]
 fn a_detector_file_is_distinguished_from_a_name() {
-    let spec =
-        |name: &str| Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACEMENT}")).unwrap().detector;
+    let spec = |name: &str| {
+        Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACEMENT}"))
+            .unwrap()
+            .detector
+    };
     assert_eq!(spec("Pilatus CdTe 2M").file(), None);
     assert_eq!(spec("/data/frelon.h5").file(), Some("/data/frelon.h5".as_ref()));
-    let config = format!("Detector: NexusDetector\nDetector_config: {{\"filename\": \"d.nxs\"}}\n{PLACEMENT}");
+    let config = format!(
+        "Detector: NexusDetector\nDetector_config: {{\"filename\": \"d.nxs\"}}\n{PLACEMENT}"
+    );
     assert_eq!(Poni::parse(&config).unwrap().detector.file(), Some("d.nxs".as_ref()));
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Returns a command for the Python with pyFAI, limited to one thread; `None` if it is not installed, which is an error
-/// in CI.
+/// Returns a command for the Python with pyFAI, limited to one thread; `None` if it is not
+/// installed, which is an error in CI.
 pub fn pyfai_python() -> Option<Command> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);

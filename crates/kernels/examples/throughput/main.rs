@@ -1,13 +1,14 @@
-//! Measures how many frames per second one core, or each OpenCL device, integrates: from stored chunks in memory to
-//! sums.
+//! Measures how many frames per second one core, or each OpenCL device, integrates: from stored
+//! chunks in memory to sums.
 //!
-//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins, bounding-box splitting and Poisson errors.
+//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins, bounding-box splitting
+//! and Poisson errors.
 //!
-//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-PER-BATCH]
-//! [portable|avx2|avx512|opencl] [METHOD]`
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING]
+//! [FRAMES-PER-BATCH] [portable|avx2|avx512|opencl] [METHOD]`
 //!
-//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles. All but `sum` do not split
-//! pixels.
+//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles. All but
+//! `sum` do not split pixels.
 #![allow(clippy::print_stdout)]
 
 mod opencl;
@@ -17,8 +18,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, TiledCsc,
-    VarianceModel, integrate_batch,
+    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch,
+    Statistic, TiledCsc, VarianceModel, integrate_batch,
 };
 
 const NBINS: usize = 1000;
@@ -30,7 +31,8 @@ struct Case {
     shape: [usize; 2],
     dtype: PixelType,
     light: Light,
-    /// True if module gaps hold the largest value of the type (-1 for signed types); the mask excludes them.
+    /// True if module gaps hold the largest value of the type (-1 for signed types); the mask
+    /// excludes them.
     gaps: bool,
     /// One in this many pixels is dead, and not in the mask.
     dead: Option<u64>,
@@ -107,12 +109,19 @@ fn main() {
     let isa = arguments.next().unwrap_or_default();
     let method = arguments.next().unwrap_or_else(|| "sum".to_owned());
     if isa == "opencl" {
-        return opencl::run(CASES.iter().filter(|case| case.name.contains(&wanted)), batch, &method);
+        return opencl::run(
+            CASES.iter().filter(|case| case.name.contains(&wanted)),
+            batch,
+            &method,
+        );
     }
     let isa = Isa::available().into_iter().find(|i| format!("{i:?}").to_lowercase().contains(&isa));
     let isa = isa.unwrap_or(Isa::Portable);
     println!("{isa:?}, {batch} frames a batch, {method}");
-    println!("{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}", "case", "ratio", "decode ms", "ms", "spread", "frames/s");
+    println!(
+        "{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}",
+        "case", "ratio", "decode ms", "ms", "spread", "frames/s"
+    );
     for case in CASES.iter().filter(|case| case.name.contains(&wanted)) {
         case.run(batch, isa, &method);
     }
@@ -136,21 +145,37 @@ impl Case {
         let plan = self.plan(method);
         let csr = csr_matrix(method, &plan);
         let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
-        let stored: Vec<EncodedFrame<'_>> = chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
+        let stored: Vec<EncodedFrame<'_>> =
+            chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
 
         let mut frame = vec![0; pixels * self.dtype.size()];
         let decode = time(|| {
-            stored.iter().for_each(|s| pipeline.decode(0, s.bytes, &mut frame).expect("a good chunk"));
+            stored
+                .iter()
+                .for_each(|s| pipeline.decode(0, s.bytes, &mut frame).expect("a good chunk"));
             black_box(&frame);
         });
         let mut scratch = Scratch::new(isa);
-        let all: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
+        let all: Vec<EncodedFrame<'_>> =
+            stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {
                 match &csr {
-                    None => drop(black_box(integrate_batch(&pipeline, &plan, &invalid, frames, &mut scratch))),
-                    Some(csr) => drop(black_box(csr.integrate(&pipeline, &plan, &invalid, frames, &mut scratch))),
+                    None => drop(black_box(integrate_batch(
+                        &pipeline,
+                        &plan,
+                        &invalid,
+                        frames,
+                        &mut scratch,
+                    ))),
+                    Some(csr) => drop(black_box(csr.integrate(
+                        &pipeline,
+                        &plan,
+                        &invalid,
+                        frames,
+                        &mut scratch,
+                    ))),
                 }
             }
         });
@@ -168,11 +193,18 @@ impl Case {
 
     fn plan(&self, method: &str) -> IntegrationPlan {
         let [rows, columns] = self.shape;
-        let errors = if method.ends_with("azimuthal") { VarianceModel::AZIMUTHAL } else { VarianceModel::POISSON };
+        let errors = if method.ends_with("azimuthal") {
+            VarianceModel::AZIMUTHAL
+        } else {
+            VarianceModel::POISSON
+        };
         // The solid angle.
-        let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
+        let norm = |pixel: usize| {
+            1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64)
+        };
         let norms: Vec<f64> = (0..rows * columns).map(norm).collect();
-        IntegrationPlan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None).expect("one norm a pixel")
+        IntegrationPlan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None)
+            .expect("one norm a pixel")
     }
 
     fn pipeline(&self) -> Pipeline {
@@ -188,7 +220,11 @@ impl Case {
 
     fn invalid(&self) -> InvalidValues {
         let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
-        InvalidValues::from_integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }])
+        InvalidValues::from_integers([if self.dtype == PixelType::I32 {
+            -2..=-1
+        } else {
+            greatest - 1..=greatest
+        }])
     }
 
     fn chunks(&self) -> Vec<Vec<u8>> {
@@ -210,13 +246,15 @@ impl Case {
         TiledCsc::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
     }
 
-    /// Returns the matrix of the pixels' bounding boxes in radius, or of their centres: the index of each pixel's first
-    /// entry, the bins and the weights.
+    /// Returns the matrix of the pixels' bounding boxes in radius, or of their centres: the index
+    /// of each pixel's first entry, the bins and the weights.
     fn entries(&self, split: bool) -> (Vec<u64>, Vec<u32>, Vec<f32>) {
         let [rows, columns] = self.shape;
         let corners = [(0., 0.), (0., 1.), (1., 0.), (1., 1.)];
-        let largest =
-            corners.map(|(r, c)| self.radius(r * rows as f64, c * columns as f64)).into_iter().fold(0., f64::max);
+        let largest = corners
+            .map(|(r, c)| self.radius(r * rows as f64, c * columns as f64))
+            .into_iter()
+            .fold(0., f64::max);
         let width = largest * 1.0000001 / NBINS as f64;
         let (mut starts, mut bins, mut weights) = (vec![0], vec![], vec![]);
         for (row, column) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
@@ -250,7 +288,9 @@ impl Case {
         };
         let levels: Vec<Vec<u16>> = match self.light {
             Light::Flat(mean) => vec![quantiles(mean)],
-            Light::Rings(crest) => (0..64).map(|l| quantiles(0.05 + crest * (l as f64 / 63.).powi(2))).collect(),
+            Light::Rings(crest) => {
+                (0..64).map(|l| quantiles(0.05 + crest * (l as f64 / 63.).powi(2))).collect()
+            }
         };
         let greatest = u64::MAX >> (64 - 8 * self.dtype.size());
         let mut frame = Vec::with_capacity(rows * columns);
@@ -262,7 +302,11 @@ impl Case {
             };
             let dead = self.dead.is_some_and(|one_in| (random >> 16) % one_in == 0);
             let count = levels[level][(random & 0xffff) as usize];
-            let count = if self.dtype == PixelType::F32 { f32::from(count).to_bits().into() } else { count.into() };
+            let count = if self.dtype == PixelType::F32 {
+                f32::from(count).to_bits().into()
+            } else {
+                count.into()
+            };
             frame.push(if dead || self.is_gap(row, column) { greatest } else { count });
         }
         frame
@@ -280,7 +324,9 @@ fn quantiles(mean: f64) -> Vec<u16> {
     let (mut count, mut term, mut below) = (0u16, (-mean).exp(), 0.);
     if mean > 500. {
         // The first terms underflow. A normal distribution is close enough.
-        return (0..65536).map(|i| (mean + mean.sqrt() * 3. * ((i as f64 / 32768.) - 1.)) as u16).collect();
+        return (0..65536)
+            .map(|i| (mean + mean.sqrt() * 3. * ((i as f64 / 32768.) - 1.)) as u16)
+            .collect();
     }
     (0..65536)
         .map(|i| {
@@ -298,8 +344,9 @@ impl Case {
     /// Returns the chunk of a frame.
     fn store(&self, frame: &[u64]) -> Vec<u8> {
         let element = self.dtype.size();
-        let bytes =
-            |pixels: &[u64]| -> Vec<u8> { pixels.iter().flat_map(|p| p.to_le_bytes()[..element].to_vec()).collect() };
+        let bytes = |pixels: &[u64]| -> Vec<u8> {
+            pixels.iter().flat_map(|p| p.to_le_bytes()[..element].to_vec()).collect()
+        };
         let header = |block: usize| {
             let total = (frame.len() * element) as u64;
             [&total.to_be_bytes()[..], &(block as u32).to_be_bytes()].concat()
@@ -308,15 +355,22 @@ impl Case {
             Store::Raw => bytes(frame),
             Store::Deflate => {
                 let bytes = bytes(frame);
-                let shuffled: Vec<u8> =
-                    (0..element).flat_map(|byte| bytes.iter().skip(byte).step_by(element).copied()).collect();
-                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(1));
+                let shuffled: Vec<u8> = (0..element)
+                    .flat_map(|byte| bytes.iter().skip(byte).step_by(element).copied())
+                    .collect();
+                let mut encoder =
+                    flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(1));
                 std::io::Write::write_all(&mut encoder, &shuffled).expect("memory");
                 encoder.finish().expect("memory")
             }
             Store::Lz4 => {
                 let compressed = lz4_flex::block::compress(&bytes(frame));
-                [header(frame.len() * element), (compressed.len() as u32).to_be_bytes().to_vec(), compressed].concat()
+                [
+                    header(frame.len() * element),
+                    (compressed.len() as u32).to_be_bytes().to_vec(),
+                    compressed,
+                ]
+                .concat()
             }
             Store::Bslz4 | Store::Bszstd => {
                 let mut stored = header(8192);
@@ -354,7 +408,8 @@ fn planes(block: &[u64], element: usize) -> Vec<u8> {
 fn time(mut work: impl FnMut()) -> [Duration; 2] {
     let begun = Instant::now();
     work();
-    // The clock may have a resolution of milliseconds, so calls are repeated until a tick is short compared to them.
+    // The clock may have a resolution of milliseconds, so calls are repeated until a tick is short
+    // compared to them.
     let rounds = (SAMPLE.as_secs_f64() / begun.elapsed().as_secs_f64()).ceil().max(1.) as u32;
     let mut times: Vec<Duration> = (0..7)
         .map(|_| {
@@ -370,11 +425,12 @@ fn time(mut work: impl FnMut()) -> [Duration; 2] {
 /// Returns the minimum duration of one measurement.
 const SAMPLE: Duration = Duration::from_millis(400);
 
-/// Returns the CPU time of this thread, which other processes disturb less than the wall clock; or the time of the wall
-/// clock, if the kernel does not report CPU time.
+/// Returns the CPU time of this thread, which other processes disturb less than the wall clock; or
+/// the time of the wall clock, if the kernel does not report CPU time.
 fn clock() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let spent = spent.and_then(|line| line.split(' ').next()?.parse().ok()).map(Duration::from_nanos);
+    let spent =
+        spent.and_then(|line| line.split(' ').next()?.parse().ok()).map(Duration::from_nanos);
     spent.unwrap_or_else(|| START.get_or_init(Instant::now).elapsed())
 }

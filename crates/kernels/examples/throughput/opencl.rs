@@ -1,7 +1,8 @@
-//! Measures the throughput of OpenCL devices. Engines share a device; each is a thread with two queues.
+//! Measures the throughput of OpenCL devices. Engines share a device; each is a thread with two
+//! queues.
 //!
-//! The rates are compared with upper bounds: the rate of copying the chunks alone, of decoding alone, and of moving
-//! what a frame needs through the device's memory.
+//! The rates are compared with upper bounds: the rate of copying the chunks alone, of decoding
+//! alone, and of moving what a frame needs through the device's memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +25,8 @@ const MANY: usize = 64;
 /// Bytes of a matrix entry on a device: the position of a pixel and a weight.
 const ENTRY: usize = 6;
 
-/// Prints a table for each device: frames per second for each number of engines, the time of each stage by the device's
-/// events, and the fraction of each upper bound.
+/// Prints a table for each device: frames per second for each number of engines, the time of each
+/// stage by the device's events, and the fraction of each upper bound.
 pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, method: &str) {
     let all = match all_devices() {
         Ok(all) => all,
@@ -76,22 +77,27 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, meth
 }
 
 fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds: &Bounds) {
-    let (plan, pipeline, invalid, chunks) = (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
+    let (plan, pipeline, invalid, chunks) =
+        (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
     let csr = csr_matrix(method, &plan);
     let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: csr.as_ref() }];
-    let stored: Vec<EncodedFrame<'_>> = chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
+    let stored: Vec<EncodedFrame<'_>> =
+        chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
     let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
     let ratio = (DISTINCT * plan.pixels() * pipeline.dtype().size()) as f64 / stored_bytes as f64;
     let chunk = stored_bytes as f64 / DISTINCT as f64;
     let matrix = (case.entries(true).1.len() * ENTRY) as f64;
     // A chunk is written and read once. The matrix is read for each frame.
-    let most = [bounds.copy / chunk, decode(case, device, &stored), bounds.memory / (2. * chunk + matrix)];
+    let most =
+        [bounds.copy / chunk, decode(case, device, &stored), bounds.memory / (2. * chunk + matrix)];
     for (what, rate) in ["copy", "decode", "memory"].into_iter().zip(most) {
         println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
     }
     for engines in ENGINES {
-        let work = |queues: &mut DeviceQueues| match queues.integrate_batch_by_plans(&pipeline, &targets, &frames) {
+        let work = |queues: &mut DeviceQueues| match queues
+            .integrate_batch_by_plans(&pipeline, &targets, &frames)
+        {
             Ok(sums) => sums.len(),
             Err(why) => panic!("{}: {why}", case.name),
         };
@@ -101,7 +107,8 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
         for queues in &mut all {
             work(queues);
         }
-        let (before, sent): (StageTimes, u64) = (device.stage_times(), all.iter().map(DeviceQueues::sent_bytes).sum());
+        let (before, sent): (StageTimes, u64) =
+            (device.stage_times(), all.iter().map(DeviceQueues::sent_bytes).sum());
         let began = Instant::now();
         let done: usize = std::thread::scope(|scope| {
             let one = |queues: &mut DeviceQueues| {
@@ -111,7 +118,8 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
                 }
                 done
             };
-            let threads: Vec<_> = all.iter_mut().map(|queues| scope.spawn(move || one(queues))).collect();
+            let threads: Vec<_> =
+                all.iter_mut().map(|queues| scope.spawn(move || one(queues))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
         let rate = done as f64 / began.elapsed().as_secs_f64();
@@ -132,17 +140,20 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
     }
 }
 
-/// Measures the frames per second that the device decodes, unshuffles and searches for invalid pixels: the time of the
-/// kernel with a matrix without entries.
+/// Measures the frames per second that the device decodes, unshuffles and searches for invalid
+/// pixels: the time of the kernel with a matrix without entries.
 fn decode(case: &Case, device: &Arc<Device>, stored: &[EncodedFrame<'_>]) -> f64 {
     let pixels = case.shape[0] * case.shape[1];
     let matrix = TiledCsc::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
-    let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None).expect("one norm a pixel");
+    let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None)
+        .expect("one norm a pixel");
     let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(MANY).collect();
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
     let mut work = || {
         let before = device.stage_times().integrate;
-        let sums = queues.integrate(&case.pipeline(), &plan, &case.invalid(), &frames).expect("a device that works");
+        let sums = queues
+            .integrate(&case.pipeline(), &plan, &case.invalid(), &frames)
+            .expect("a device that works");
         sums.len() as f64 / (device.stage_times().integrate - before)
     };
     // The first run is not measured.

@@ -1,4 +1,5 @@
-//! Measures the upper bounds of a device's throughput: the bandwidth of copies to it, and of its memory.
+//! Measures the upper bounds of a device's throughput: the bandwidth of copies to it, and of its
+//! memory.
 #![allow(unsafe_code)] // OpenCL is a C interface; each use says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -6,8 +7,8 @@ use std::time::Instant;
 
 use kernels::opencl::DeviceDescription;
 use ocl::core::{
-    self, ArgVal, CommandQueue, Context, DeviceId, DeviceInfo, DeviceType, Event, MapFlags, Mem, MemFlags, MemMap,
-    PlatformInfo, Result,
+    self, ArgVal, CommandQueue, Context, DeviceId, DeviceInfo, DeviceType, Event, MapFlags, Mem,
+    MemFlags, MemMap, PlatformInfo, Result,
 };
 
 /// Bytes of one copy: more than caches hold.
@@ -31,7 +32,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Measures the bandwidths of a device. Of several devices with equal descriptions, one is measured.
+    /// Measures the bandwidths of a device. Of several devices with equal descriptions, one is
+    /// measured.
     ///
     /// # Errors
     /// The driver fails.
@@ -40,8 +42,8 @@ impl Bounds {
         let context = core::create_context(None, &[device], None, None)?;
         let queue = core::create_command_queue(&context, device, None)?;
         let buffer = |flags| {
-            // SAFETY: The call is unsafe because a buffer may refer to host memory that must outlive it. No host
-            // pointer is given, so the driver allocates the memory.
+            // SAFETY: The call is unsafe because a buffer may refer to host memory that must
+            // outlive it. No host pointer is given, so the driver allocates the memory.
             unsafe { core::create_buffer::<_, u8>(&context, flags, BYTES, None) }
         };
         let (one, other) = (buffer(MemFlags::READ_WRITE)?, buffer(MemFlags::READ_WRITE)?);
@@ -59,7 +61,9 @@ fn find(description: &DeviceDescription) -> Result<DeviceId> {
             continue;
         }
         for device in core::get_device_ids(platform, Some(DeviceType::ALL), None)? {
-            if core::get_device_info(device, DeviceInfo::Name)?.to_string().trim() == description.name {
+            if core::get_device_info(device, DeviceInfo::Name)?.to_string().trim()
+                == description.name
+            {
                 return Ok(device);
             }
         }
@@ -83,27 +87,53 @@ fn rate(bytes: usize, queue: &CommandQueue, mut work: impl FnMut() -> Result<()>
 
 fn copy(queue: &CommandQueue, pinned: &Mem, to: &Mem) -> Result<f64> {
     let access = MapFlags::READ | MapFlags::WRITE;
-    // SAFETY: The range is the whole buffer, which no other command uses. The call blocks, so the memory is accessible
-    // when it returns, and it is unmapped below, after the last use.
-    let mut map: MemMap<u8> =
-        unsafe { core::enqueue_map_buffer(queue, pinned, true, access, 0, BYTES, None::<&Event>, None::<&mut Event>) }?;
-    // SAFETY: The memory is mapped for writing, as long as the slice, and not referred to elsewhere. `u8` has no
-    // invalid values, and `write_bytes` fills the memory before the slice is made.
+    // SAFETY: The range is the whole buffer, which no other command uses. The call blocks, so the
+    // memory is accessible when it returns, and it is unmapped below, after the last use.
+    let mut map: MemMap<u8> = unsafe {
+        core::enqueue_map_buffer(
+            queue,
+            pinned,
+            true,
+            access,
+            0,
+            BYTES,
+            None::<&Event>,
+            None::<&mut Event>,
+        )
+    }?;
+    // SAFETY: The memory is mapped for writing, as long as the slice, and not referred to
+    // elsewhere. `u8` has no invalid values, and `write_bytes` fills the memory before the slice is
+    // made.
     let bytes = unsafe {
         map.as_mut_ptr().write_bytes(1, BYTES);
         std::slice::from_raw_parts(map.as_ptr(), BYTES)
     };
     let rate = rate(BYTES, queue, || {
-        // SAFETY: The write does not block. The bytes stay mapped and unchanged until `finish` has returned, and the
-        // device buffer is as long.
-        unsafe { core::enqueue_write_buffer(queue, to, false, 0, bytes, None::<&Event>, None::<&mut Event>) }
+        // SAFETY: The write does not block. The bytes stay mapped and unchanged until `finish` has
+        // returned, and the device buffer is as long.
+        unsafe {
+            core::enqueue_write_buffer(
+                queue,
+                to,
+                false,
+                0,
+                bytes,
+                None::<&Event>,
+                None::<&mut Event>,
+            )
+        }
     });
     core::enqueue_unmap_mem_object(queue, pinned, &map, None::<&Event>, None::<&mut Event>)?;
     core::finish(queue)?;
     rate
 }
 
-fn memory(context: &Context, device: DeviceId, queue: &CommandQueue, [from, to]: [&Mem; 2]) -> Result<f64> {
+fn memory(
+    context: &Context,
+    device: DeviceId,
+    queue: &CommandQueue,
+    [from, to]: [&Mem; 2],
+) -> Result<f64> {
     let program = core::create_program_with_source(context, &[CString::from(SOURCE)])?;
     core::build_program(&program, Some(&[device]), &CString::default(), None, None)?;
     let kernel = core::create_kernel(&program, "copy")?;
@@ -112,8 +142,20 @@ fn memory(context: &Context, device: DeviceId, queue: &CommandQueue, [from, to]:
     let lanes = [BYTES / 16, 1, 1];
     rate(2 * BYTES, queue, || {
         let group = Some([GROUP, 1, 1]);
-        // SAFETY: The kernel accesses element `get_global_id(0)` of both buffers, and there are as many lanes as the
-        // buffers have elements. The arguments are those of the kernel, and the buffers outlive the call to `finish`.
-        unsafe { core::enqueue_kernel(queue, &kernel, 1, None, &lanes, group, None::<&Event>, None::<&mut Event>) }
+        // SAFETY: The kernel accesses element `get_global_id(0)` of both buffers, and there are as
+        // many lanes as the buffers have elements. The arguments are those of the kernel, and the
+        // buffers outlive the call to `finish`.
+        unsafe {
+            core::enqueue_kernel(
+                queue,
+                &kernel,
+                1,
+                None,
+                &lanes,
+                group,
+                None::<&Event>,
+                None::<&mut Event>,
+            )
+        }
     })
 }

@@ -1,11 +1,12 @@
-//! HDF5 filter 32008, bitshuffle: transposes the bits of each block of elements to bit planes, then compresses the
-//! block.
+//! HDF5 filter 32008, bitshuffle: transposes the bits of each block of elements to bit planes, then
+//! compresses the block.
 //!
-//! Layout with a codec, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block u32 stored bytes
-//! and the compressed block. Without a codec there is no header, and the blocks follow one another. All blocks have the
-//! block size except the last, which holds the remaining elements rounded down to a multiple of 8; the elements after
-//! it (fewer than 8) are stored unchanged. In a block of `k` elements each byte of the element has 8 planes of `k / 8`
-//! bytes, least significant bit first; bit `i` of byte `j` of a plane belongs to element `8 j + i`.
+//! Layout with a codec, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block
+//! u32 stored bytes and the compressed block. Without a codec there is no header, and the blocks
+//! follow one another. All blocks have the block size except the last, which holds the remaining
+//! elements rounded down to a multiple of 8; the elements after it (fewer than 8) are stored
+//! unchanged. In a block of `k` elements each byte of the element has 8 planes of `k / 8` bytes,
+//! least significant bit first; bit `i` of byte `j` of a plane belongs to element `8 j + i`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use crate::simd::{Isa, Kernel, Simd, prefetch_bytes};
 pub(super) const ID: u32 = 32008;
 const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
 
-pub(super) const FILTER: SupportedFilter =
-    SupportedFilter { id: ID, decoder: |values, dtype| Ok(Arc::new(Bitshuffle::new(values, dtype.size())?)) };
+pub(super) const FILTER: SupportedFilter = SupportedFilter {
+    id: ID,
+    decoder: |values, dtype| Ok(Arc::new(Bitshuffle::new(values, dtype.size())?)),
+};
 
-/// How many bytes beyond the last block's stored length are prefetched for the next block, because blocks differ in
-/// length.
+/// How many bytes beyond the last block's stored length are prefetched for the next block, because
+/// blocks differ in length.
 const PREFETCH_MARGIN: usize = 256;
 
 /// The compression of a block after its bits are transposed.
@@ -35,8 +38,8 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Decompresses a block of `len` bytes into the buffer; returns `None` if the block is invalid. See
-    /// [`BlockBuffer::decode_with`], and [`Simd::decompress`] for `period`.
+    /// Decompresses a block of `len` bytes into the buffer; returns `None` if the block is invalid.
+    /// See [`BlockBuffer::decode_with`], and [`Simd::decompress`] for `period`.
     pub(crate) fn decompress<S: Simd>(
         self,
         simd: S,
@@ -56,7 +59,9 @@ impl Codec {
                 out.copy_from_slice(block);
                 true
             }),
-            Codec::Zstd => fill_whole(&|out| zstd::decompress(block, out).is_ok_and(|written| written == len)),
+            Codec::Zstd => {
+                fill_whole(&|out| zstd::decompress(block, out).is_ok_and(|written| written == len))
+            }
         }
     }
 }
@@ -66,19 +71,22 @@ impl Codec {
 pub(crate) struct Bitshuffle {
     /// Bytes per element.
     pub(crate) element_size: usize,
-    /// Elements per block by the client values. With a codec, each stream's header has the block size instead.
+    /// Elements per block by the client values. With a codec, each stream's header has the block
+    /// size instead.
     block_elements: usize,
     pub(crate) codec: Codec,
 }
 
 impl Bitshuffle {
-    /// Reads HDF5's client values: (major, minor, element size, block size in elements, codec, ...), or just (block
-    /// size, codec) as the writing program passed them. Missing values are 0. `pixel` is the size of a pixel in bytes,
-    /// and the element size if the client values give 0.
+    /// Reads HDF5's client values: (major, minor, element size, block size in elements, codec,
+    /// ...), or just (block size, codec) as the writing program passed them. Missing values are 0.
+    /// `pixel` is the size of a pixel in bytes, and the element size if the client values give 0.
     pub(super) fn new(values: &[u32], pixel: usize) -> Result<Bitshuffle, DecodeError> {
         let at = |i: usize| values.get(i).copied().unwrap_or(0) as usize;
-        let (element, block, codec) = if values.len() <= 2 { (0, at(0), at(1)) } else { (at(2), at(3), at(4)) };
-        let error = |expected| DecodeError::ClientValues { id: ID, values: values.to_vec(), expected };
+        let (element, block, codec) =
+            if values.len() <= 2 { (0, at(0), at(1)) } else { (at(2), at(3), at(4)) };
+        let error =
+            |expected| DecodeError::ClientValues { id: ID, values: values.to_vec(), expected };
         let codec = match codec {
             0 => Codec::None,
             2 => Codec::Lz4,
@@ -105,12 +113,18 @@ impl Bitshuffle {
     fn decoded_length(&self, stored: &[u8]) -> usize {
         match self.codec {
             Codec::None => stored.len(),
-            _ => ByteCursor::new(stored).take_u64().map_or(0, |total| usize::try_from(total).unwrap_or(usize::MAX)),
+            _ => ByteCursor::new(stored)
+                .take_u64()
+                .map_or(0, |total| usize::try_from(total).unwrap_or(usize::MAX)),
         }
     }
 
     /// Reads and checks the header; returns the decoded bytes per block.
-    fn read_header(&self, cursor: &mut ByteCursor<'_>, expected: usize) -> Result<usize, StreamFault> {
+    fn read_header(
+        &self,
+        cursor: &mut ByteCursor<'_>,
+        expected: usize,
+    ) -> Result<usize, StreamFault> {
         if self.codec == Codec::None {
             return Ok(self.block_elements * self.element_size);
         }
@@ -120,7 +134,9 @@ impl Bitshuffle {
         }
         match block_bytes {
             0 => Ok(default_block_elements(self.element_size) * self.element_size),
-            _ if block_bytes % (8 * self.element_size) != 0 => Err(StreamFault::BlockSize(block_bytes as u64)),
+            _ if block_bytes % (8 * self.element_size) != 0 => {
+                Err(StreamFault::BlockSize(block_bytes as u64))
+            }
             _ => Ok(block_bytes),
         }
     }
@@ -131,8 +147,13 @@ impl FilterDecoder for Bitshuffle {
         self.decode(stored, &mut out[..len])
     }
 
-    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
-        // Without a codec bitshuffle keeps the length; with one the header has the length, and decoding checks it.
+    fn decode_up_to<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        limit: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
+        // Without a codec bitshuffle keeps the length; with one the header has the length, and
+        // decoding checks it.
         let len = self.decoded_length(&stored).min(limit);
         self.decode_to_length(stored, len)
     }
@@ -156,7 +177,9 @@ impl Kernel for DecodeStream<'_> {
         let mut buffer = BlockBuffer::default();
         for out in shuffled.chunks_mut(blocks.block_bytes) {
             let len = out.len();
-            blocks.decompress_next(len, |block| codec.decompress(simd, block, &mut buffer, len, 0).is_some())?;
+            blocks.decompress_next(len, |block| {
+                codec.decompress(simd, block, &mut buffer, len, 0).is_some()
+            })?;
             simd.bitunshuffle(&buffer.bytes()[..len], len / (8 * element_size), 0, out);
         }
         blocks.read_tail(tail)
@@ -187,12 +210,17 @@ impl<'a> BlockReader<'a> {
         }
         let mut cursor = ByteCursor::new(stored);
         let header = bitshuffle.read_header(&mut cursor, expected);
-        let block_bytes = header.map_err(|fault| DecodeError::Header { filter: FILTER_NAME, offset: 0, fault })?;
+        let block_bytes = header.map_err(|fault| DecodeError::Header {
+            filter: FILTER_NAME,
+            offset: 0,
+            fault,
+        })?;
         let shuffled = expected / (8 * bitshuffle.element_size) * (8 * bitshuffle.element_size);
         Ok(BlockReader { cursor, bitshuffle, block_bytes, shuffled_bytes: shuffled, next: 0 })
     }
 
-    /// Calls `decompress` with the next block's stored bytes; it returns whether they decode to `len` bytes.
+    /// Calls `decompress` with the next block's stored bytes; it returns whether they decode to
+    /// `len` bytes.
     pub(crate) fn decompress_next(
         &mut self,
         len: usize,
@@ -215,7 +243,12 @@ impl<'a> BlockReader<'a> {
     pub(crate) fn read_tail(&mut self, tail: &mut [u8]) -> Result<(), DecodeError> {
         let (block, offset) = (self.next, self.cursor.offset());
         let raw = self.cursor.take(tail.len());
-        tail.copy_from_slice(raw.map_err(|fault| DecodeError::Block { filter: FILTER_NAME, block, offset, fault })?);
+        tail.copy_from_slice(raw.map_err(|fault| DecodeError::Block {
+            filter: FILTER_NAME,
+            block,
+            offset,
+            fault,
+        })?);
         Ok(())
     }
 
@@ -231,20 +264,26 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// The offsets of the compressed blocks of a stream and of the elements after the last block. An OpenCL device gets
-/// them with the stream, so that it can decode all blocks in parallel.
+/// The offsets of the compressed blocks of a stream and of the elements after the last block. An
+/// OpenCL device gets them with the stream, so that it can decode all blocks in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockOffsets {
     /// Decoded bytes of every block except the last.
     pub(crate) block_bytes: usize,
-    /// The offset of each block's bytes, after their length, and last the offset of the elements after the blocks.
+    /// The offset of each block's bytes, after their length, and last the offset of the elements
+    /// after the blocks.
     pub(crate) starts: Vec<u32>,
 }
 
 impl BlockOffsets {
-    /// Reads the header and the block lengths of a stream that must decode to `expected` bytes; the blocks are not
-    /// decoded. Between the starts of two blocks lie the bytes of the first and the four-byte length of the second.
-    pub(crate) fn scan(bitshuffle: Bitshuffle, stored: &[u8], expected: usize) -> Result<BlockOffsets, DecodeError> {
+    /// Reads the header and the block lengths of a stream that must decode to `expected` bytes; the
+    /// blocks are not decoded. Between the starts of two blocks lie the bytes of the first and the
+    /// four-byte length of the second.
+    pub(crate) fn scan(
+        bitshuffle: Bitshuffle,
+        stored: &[u8],
+        expected: usize,
+    ) -> Result<BlockOffsets, DecodeError> {
         let mut blocks = BlockReader::open(bitshuffle, stored, expected)?;
         let block_bytes = blocks.block_bytes;
         let mut starts = Vec::with_capacity(blocks.shuffled_bytes.div_ceil(block_bytes) + 1);
@@ -265,8 +304,8 @@ impl BlockOffsets {
     }
 }
 
-/// Returns the bitshuffle library's default number of elements per block: a multiple of 8 that fills 8 KiB, at least
-/// 128.
+/// Returns the bitshuffle library's default number of elements per block: a multiple of 8 that
+/// fills 8 KiB, at least 128.
 pub(crate) fn default_block_elements(element: usize) -> usize {
     (8192 / element / 8 * 8).max(128)
 }

@@ -1,13 +1,15 @@
-//! HDF5 filter 32001: Blosc, which divides a chunk into blocks, shuffles each, and compresses it by one of several codecs.
+//! HDF5 filter 32001: Blosc, which divides a chunk into blocks, shuffles each, and compresses it by
+//! one of several codecs.
 //!
-//! Layout, little-endian: a header of 16 bytes (u8 format version, u8 version of the codec, u8 flags, u8 element size, u32 decoded
-//! bytes, u32 block size in bytes, u32 stored bytes with the header); an i32 offset of each block from the start of the chunk;
-//! the blocks. A block consists of one stream, or of one per byte of an element (`streams_per_block`), each after an i32 with its
-//! stored length. A stream whose stored length equals its decoded length is not compressed. If the flag `MEMCPYED` is set, the
-//! plain data follow the header.
+//! Layout, little-endian: a header of 16 bytes (u8 format version, u8 version of the codec, u8
+//! flags, u8 element size, u32 decoded bytes, u32 block size in bytes, u32 stored bytes with the
+//! header); an i32 offset of each block from the start of the chunk; the blocks. A block consists
+//! of one stream, or of one per byte of an element (`streams_per_block`), each after an i32 with
+//! its stored length. A stream whose stored length equals its decoded length is not compressed. If
+//! the flag `MEMCPYED` is set, the plain data follow the header.
 //!
-//! Source: README_CHUNK_FORMAT.rst of c-blosc 1.21. Snappy, which c-blosc need not be built with, is refused; so is Blosc2, which
-//! has an HDF5 filter of its own.
+//! Source: README_CHUNK_FORMAT.rst of c-blosc 1.21. Snappy, which c-blosc need not be built with,
+//! is refused; so is Blosc2, which has an HDF5 filter of its own.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ use crate::simd::{Isa, Kernel, Simd};
 const ID: u32 = 32001;
 const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
 
-pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Blosc)) };
+pub(super) const FILTER: SupportedFilter =
+    SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Blosc)) };
 
 const HEADER_BYTES: usize = 16;
 
@@ -55,10 +58,17 @@ impl FilterDecoder for Blosc {
         header.decode(stored, &mut out[..len])
     }
 
-    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+    fn decode_up_to<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        limit: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
         let len = Header::read(&stored)?.decoded_bytes;
         if len > limit {
-            return Err(header_fault(StreamFault::DeclaredLength { found: len as u64, expected: limit }));
+            return Err(header_fault(StreamFault::DeclaredLength {
+                found: len as u64,
+                expected: limit,
+            }));
         }
         self.decode_to_length(stored, len)
     }
@@ -81,8 +91,12 @@ impl StreamCodec {
             1 => Ok(Self::Lz4),
             3 => Ok(Self::Zlib),
             4 => Ok(Self::Zstd),
-            2 => Err(invalid("compressed with Snappy; expected BloscLZ, LZ4, zlib or Zstd: rewrite the file")),
-            _ => Err(invalid("compressed with an unknown codec; expected BloscLZ, LZ4, zlib or Zstd")),
+            2 => Err(invalid(
+                "compressed with Snappy; expected BloscLZ, LZ4, zlib or Zstd: rewrite the file",
+            )),
+            _ => Err(invalid(
+                "compressed with an unknown codec; expected BloscLZ, LZ4, zlib or Zstd",
+            )),
         }
     }
 
@@ -96,14 +110,16 @@ impl StreamCodec {
         }
     }
 
-    /// Decompresses a stream into the first `len` bytes of `out`, and returns whether it has as many. Up to [`SLACK`] bytes
-    /// after them may be overwritten.
+    /// Decompresses a stream into the first `len` bytes of `out`, and returns whether it has as
+    /// many. Up to [`SLACK`] bytes after them may be overwritten.
     fn decompress(self, stream: &[u8], out: &mut [u8], len: usize) -> bool {
         match self {
             Self::BloscLz => decompress_blosclz(stream, &mut out[..len]).is_some(),
             Self::Lz4 => lz4::decompress_block(stream, out, len),
             Self::Zlib => deflate::decode(stream, &mut out[..len]).is_ok(),
-            Self::Zstd => zstd::decompress(stream, &mut out[..len]).is_ok_and(|written| written == len),
+            Self::Zstd => {
+                zstd::decompress(stream, &mut out[..len]).is_ok_and(|written| written == len)
+            }
         }
     }
 }
@@ -123,9 +139,12 @@ impl Header {
         let mut cursor = ByteCursor::new(stored);
         let [version, _, flags, element_size] = cursor.take_array().map_err(header_fault)?;
         let mut take_number = || cursor.take_array().map(u32::from_le_bytes).map_err(header_fault);
-        let [decoded_bytes, block_bytes, _stored_bytes] = [take_number()?, take_number()?, take_number()?];
+        let [decoded_bytes, block_bytes, _stored_bytes] =
+            [take_number()?, take_number()?, take_number()?];
         if version > MAX_VERSION {
-            return Err(invalid(&format!("version {version} of the format; expected at most {MAX_VERSION}")));
+            return Err(invalid(&format!(
+                "version {version} of the format; expected at most {MAX_VERSION}"
+            )));
         }
         Ok(Header {
             flags,
@@ -155,19 +174,25 @@ impl Header {
         let mut offsets = ByteCursor::new(&stored[HEADER_BYTES..]);
         for (block, out) in out.chunks_mut(block_bytes.max(1)).enumerate() {
             let offset = offsets.take_array().map(u32::from_le_bytes);
-            let offset = offset.map_err(|fault| block_fault(block, HEADER_BYTES + offsets.offset(), fault))? as usize;
+            let offset = offset
+                .map_err(|fault| block_fault(block, HEADER_BYTES + offsets.offset(), fault))?
+                as usize;
             let streams = self.streams_per_block(out.len());
-            let decoded = stored.get(offset..).ok_or(StreamFault::Truncated { needed: offset, left: stored.len() });
+            let decoded = stored
+                .get(offset..)
+                .ok_or(StreamFault::Truncated { needed: offset, left: stored.len() });
             decoded
-                .and_then(|stored| decompress_streams(codec, stored, streams, &mut shuffled, out.len()))
+                .and_then(|stored| {
+                    decompress_streams(codec, stored, streams, &mut shuffled, out.len())
+                })
                 .map_err(|fault| block_fault(block, offset, fault))?;
             self.unshuffle(&shuffled[..out.len()], out);
         }
         Ok(())
     }
 
-    /// Returns the number of streams in a block of `len` decoded bytes: one per byte of an element, unless the block is the last
-    /// and shorter one, or is not split.
+    /// Returns the number of streams in a block of `len` decoded bytes: one per byte of an element,
+    /// unless the block is the last and shorter one, or is not split.
     fn streams_per_block(&self, len: usize) -> usize {
         let is_split = !self.has(NOT_SPLIT)
             && self.element_size <= MAX_STREAMS
@@ -176,7 +201,8 @@ impl Header {
         if is_split { self.element_size } else { 1 }
     }
 
-    /// Undoes the shuffle of a block. Bits are shuffled only in blocks of a multiple of eight elements.
+    /// Undoes the shuffle of a block. Bits are shuffled only in blocks of a multiple of eight
+    /// elements.
     fn unshuffle(&self, shuffled: &[u8], out: &mut [u8]) {
         let elements = out.len() / self.element_size;
         if self.has(BYTES_SHUFFLED) && self.element_size > 1 {
@@ -208,8 +234,8 @@ impl Kernel for UnshuffleBits<'_> {
     }
 }
 
-/// Decompresses the streams of a block, which begin at `stored`, into the first `len` bytes of `out`. The [`SLACK`] bytes after them
-/// are overwritten.
+/// Decompresses the streams of a block, which begin at `stored`, into the first `len` bytes of
+/// `out`. The [`SLACK`] bytes after them are overwritten.
 fn decompress_streams(
     codec: StreamCodec,
     stored: &[u8],
@@ -235,11 +261,13 @@ fn decompress_streams(
 /// Distance from which on a match has 16 more bits of distance.
 const FAR_DISTANCE: usize = 8191;
 
-/// Decompresses a stream of BloscLZ, a descendant of FastLZ, which must fill `out`. Returns `None` if it doesn't.
+/// Decompresses a stream of BloscLZ, a descendant of FastLZ, which must fill `out`. Returns `None`
+/// if it doesn't.
 ///
-/// Each instruction begins with a byte `c`; the upper three bits of the first are a mark. Below 32, `c + 1` literals follow. Above,
-/// the upper three bits are the length of a match, less 2; if they are all set, bytes are added to it up to one that is not 255.
-/// The lower five bits and a further byte are its distance, less 1; if they are all set, two more bytes are added to it.
+/// Each instruction begins with a byte `c`; the upper three bits of the first are a mark. Below 32,
+/// `c + 1` literals follow. Above, the upper three bits are the length of a match, less 2; if they
+/// are all set, bytes are added to it up to one that is not 255. The lower five bits and a further
+/// byte are its distance, less 1; if they are all set, two more bytes are added to it.
 fn decompress_blosclz(stream: &[u8], out: &mut [u8]) -> Option<()> {
     let mut rest = stream;
     let mut filled = 0;
@@ -262,9 +290,11 @@ fn decompress_blosclz(stream: &[u8], out: &mut [u8]) -> Option<()> {
                     }
                 }
             }
-            let mut distance = usize::from(instruction & 31) << 8 | usize::from(take_byte(&mut rest)?);
+            let mut distance =
+                usize::from(instruction & 31) << 8 | usize::from(take_byte(&mut rest)?);
             if distance == FAR_DISTANCE {
-                distance += usize::from(take_byte(&mut rest)?) << 8 | usize::from(take_byte(&mut rest)?);
+                distance +=
+                    usize::from(take_byte(&mut rest)?) << 8 | usize::from(take_byte(&mut rest)?);
             }
             copy_match(out, filled, distance + 1, length)?;
             filled += length;
@@ -282,7 +312,8 @@ fn take_byte(rest: &mut &[u8]) -> Option<u8> {
     Some(first)
 }
 
-/// Copies `length` bytes from `distance` before `filled` to `filled`. The two ranges may overlap, and the bytes then repeat.
+/// Copies `length` bytes from `distance` before `filled` to `filled`. The two ranges may overlap,
+/// and the bytes then repeat.
 fn copy_match(out: &mut [u8], filled: usize, distance: usize, length: usize) -> Option<()> {
     let from = filled.checked_sub(distance)?;
     let end = filled.checked_add(length).filter(|&end| end <= out.len())?;
@@ -313,7 +344,13 @@ mod tests {
     use super::*;
 
     /// Returns a chunk with these flags, elements and blocks, whose streams are not compressed.
-    fn plain_chunk(flags: u8, element_size: u8, decoded: u32, block_bytes: u32, blocks: &[&[&[u8]]]) -> Vec<u8> {
+    fn plain_chunk(
+        flags: u8,
+        element_size: u8,
+        decoded: u32,
+        block_bytes: u32,
+        blocks: &[&[&[u8]]],
+    ) -> Vec<u8> {
         let mut chunk = vec![2, 1, flags, element_size];
         for number in [decoded, block_bytes, 0] {
             chunk.extend(number.to_le_bytes());
@@ -339,9 +376,14 @@ mod tests {
     #[test]
     fn streams_that_are_not_compressed_are_copied() {
         let (low, high) = ([1; 128], [2; 128]);
-        let chunk = plain_chunk(BYTES_SHUFFLED, 2, 262, 256, &[&[&low, &high], &[&[1, 3, 5, 2, 4, 6]]]);
+        let chunk =
+            plain_chunk(BYTES_SHUFFLED, 2, 262, 256, &[&[&low, &high], &[&[1, 3, 5, 2, 4, 6]]]);
         let expected = [[1, 2].repeat(128), vec![1, 2, 3, 4, 5, 6]].concat();
-        assert_eq!(decode(&chunk, 262), Ok(expected), "the last block has one stream, since it is shorter");
+        assert_eq!(
+            decode(&chunk, 262),
+            Ok(expected),
+            "the last block has one stream, since it is shorter"
+        );
         let chunk = plain_chunk(BITS_SHUFFLED, 1, 5, 5, &[&[&[1, 2, 3, 4, 5]]]);
         assert_eq!(decode(&chunk, 5), Ok(vec![1, 2, 3, 4, 5]), "five elements have no planes");
     }
@@ -363,7 +405,10 @@ mod tests {
         }
         let mut chunk = plain_chunk(MEMCPYED, 1, 0, 8, &[]);
         chunk[0] = 5;
-        assert_eq!(decode(&chunk, 0).unwrap_err().to_string(), "blosc: version 5 of the format; expected at most 2");
+        assert_eq!(
+            decode(&chunk, 0).unwrap_err().to_string(),
+            "blosc: version 5 of the format; expected at most 2"
+        );
     }
 
     #[test]
@@ -371,7 +416,10 @@ mod tests {
         let huge = u32::MAX;
         assert!(decode(&plain_chunk(0, 1, huge, huge, &[]), 8).is_err(), "decoded bytes");
         assert!(Blosc.decode_up_to(plain_chunk(0, 1, huge, huge, &[]).into(), 1 << 20).is_err());
-        assert!(decode(&plain_chunk(0, 0, 8, 8, &[&[&[0; 8]]]), 8).is_err(), "elements of no bytes");
+        assert!(
+            decode(&plain_chunk(0, 0, 8, 8, &[&[&[0; 8]]]), 8).is_err(),
+            "elements of no bytes"
+        );
         assert!(decode(&plain_chunk(0, 1, 8, 0, &[&[&[0; 8]]]), 8).is_err(), "blocks of no bytes");
         assert!(decode(&plain_chunk(0, 1, 8, 1, &[&[&[0]]]), 8).is_err(), "one of eight blocks");
         assert_eq!(
@@ -392,7 +440,8 @@ mod tests {
             let mut out = vec![0; len];
             decompress_blosclz(stream, &mut out).map(|()| out)
         };
-        // The first three bits are a mark: two literals, then four bytes at distance two, then one literal.
+        // The first three bits are a mark: two literals, then four bytes at distance two, then one
+        // literal.
         assert_eq!(decompress(&[0xe1, 7, 8, 2 << 5, 1, 0, 9], 7), Some(vec![7, 8, 7, 8, 7, 8, 9]));
         // A run of one byte, whose length has two more bytes: 7 + 2 + 255 + 3.
         assert_eq!(decompress(&[0, 7, 7 << 5, 255, 3, 0], 268), Some(vec![7; 268]));

@@ -11,7 +11,8 @@ use super::filter::{FilterDecoder, SupportedFilter};
 const ID: u32 = 1;
 const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
 
-pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Deflate)) };
+pub(super) const FILTER: SupportedFilter =
+    SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Deflate)) };
 
 /// The filter has no parameter that decoding needs.
 #[derive(Debug)]
@@ -22,7 +23,11 @@ impl FilterDecoder for Deflate {
         decode(stored, &mut out[..len])
     }
 
-    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+    fn decode_up_to<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        limit: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
         decode_up_to(&stored, limit).map(Cow::Owned)
     }
 }
@@ -32,10 +37,15 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let (found, ended) = inflate(stored, out)?;
     let expected = out.len();
     if !ended && found == expected {
-        let message = format!("the stream has more than the expected {expected} bytes, or is truncated");
+        let message =
+            format!("the stream has more than the expected {expected} bytes, or is truncated");
         return Err(DecodeError::Library { filter: FILTER_NAME, message });
     }
-    if found != expected { Err(DecodeError::Length { filter: FILTER_NAME, found, expected }) } else { Ok(()) }
+    if found != expected {
+        Err(DecodeError::Length { filter: FILTER_NAME, found, expected })
+    } else {
+        Ok(())
+    }
 }
 
 /// Inflates a stream of unknown length, up to `limit` bytes.
@@ -50,7 +60,8 @@ fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     Ok(out)
 }
 
-/// Inflates into `out`; returns how many bytes it wrote, and whether it reached the end of the stream.
+/// Inflates into `out`; returns how many bytes it wrote, and whether it reached the end of the
+/// stream.
 fn inflate(stored: &[u8], out: &mut [u8]) -> Result<(usize, bool), DecodeError> {
     let mut inflate = Decompress::new(true);
     let mut ended = false;

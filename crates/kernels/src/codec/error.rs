@@ -1,4 +1,5 @@
-//! [`DecodeError`], why a chunk can't be decoded, and [`ByteCursor`], which reads the lengths in a stream.
+//! [`DecodeError`], why a chunk can't be decoded, and [`ByteCursor`], which reads the lengths in a
+//! stream.
 
 /// Why a chunk can't be decoded. Offsets are in bytes from the start of the named filter's input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +18,9 @@ pub enum DecodeError {
     Block { filter: &'static str, block: usize, offset: usize, fault: StreamFault },
     #[error("{filter}: {message}")]
     Library { filter: &'static str, message: String },
-    #[error("fletcher32: the chunk is corrupt: checksum {computed:08x}; expected {stored:08x} as stored")]
+    #[error(
+        "fletcher32: the chunk is corrupt: checksum {computed:08x}; expected {stored:08x} as stored"
+    )]
     Checksum { stored: u32, computed: u32 },
     /// Memory ran out; the stream itself may be valid.
     #[error("{0}")]
@@ -26,8 +29,8 @@ pub enum DecodeError {
     Length { filter: &'static str, found: usize, expected: usize },
 }
 
-/// Allocates `len` zero bytes, for data between two filters. Fails with [`DecodeError::Memory`] instead of aborting,
-/// because a chunk may have gigabytes.
+/// Allocates `len` zero bytes, for data between two filters. Fails with [`DecodeError::Memory`]
+/// instead of aborting, because a chunk may have gigabytes.
 pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
     system::memory::zeroed(len).map_err(|error| DecodeError::Memory(error.to_string()))
 }
@@ -75,7 +78,8 @@ impl<'a> ByteCursor<'a> {
     /// Takes the next `needed` bytes.
     pub(crate) fn take(&mut self, needed: usize) -> Result<&'a [u8], StreamFault> {
         let rest = &self.bytes[self.offset..];
-        let taken = rest.get(..needed).ok_or(StreamFault::Truncated { needed, left: rest.len() })?;
+        let taken =
+            rest.get(..needed).ok_or(StreamFault::Truncated { needed, left: rest.len() })?;
         self.offset += needed;
         Ok(taken)
     }

@@ -9,7 +9,8 @@ use super::filter::{FilterDecoder, SupportedFilter};
 const ID: u32 = 3;
 const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
 
-pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Fletcher32)) };
+pub(super) const FILTER: SupportedFilter =
+    SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Fletcher32)) };
 
 /// The filter has no parameters.
 #[derive(Debug)]
@@ -19,13 +20,21 @@ impl FilterDecoder for Fletcher32 {
     fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
         let data = verify(stored)?;
         if data.len() != len {
-            return Err(DecodeError::Length { filter: FILTER_NAME, found: data.len(), expected: len });
+            return Err(DecodeError::Length {
+                filter: FILTER_NAME,
+                found: data.len(),
+                expected: len,
+            });
         }
         out[..len].copy_from_slice(data);
         Ok(())
     }
 
-    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, _: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+    fn decode_up_to<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        _: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
         let kept = verify(&stored)?.len();
         Ok(match stored {
             Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..kept]),
@@ -36,7 +45,11 @@ impl FilterDecoder for Fletcher32 {
         })
     }
 
-    fn decode_to_length<'a>(&self, stored: Cow<'a, [u8]>, len: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+    fn decode_to_length<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        len: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
         // The data stay where they are; the filter that is undone next checks their length.
         self.decode_up_to(stored, len)
     }
@@ -48,13 +61,18 @@ fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
         return Err(DecodeError::Length { filter: FILTER_NAME, found: stored.len(), expected: 4 });
     };
     let (stored, computed) = (u32::from_le_bytes(*checksum), fletcher32(data));
-    // HDF5 before 1.6.3 wrote the bytes of each half swapped on little-endian machines; the library still takes both.
+    // HDF5 before 1.6.3 wrote the bytes of each half swapped on little-endian machines; the library
+    // still takes both.
     let swapped = (computed & 0x00ff_00ff) << 8 | (computed & 0xff00_ff00) >> 8;
-    if stored == computed || stored == swapped { Ok(data) } else { Err(DecodeError::Checksum { stored, computed }) }
+    if stored == computed || stored == swapped {
+        Ok(data)
+    } else {
+        Err(DecodeError::Checksum { stored, computed })
+    }
 }
 
-/// Computes the checksum: two 16-bit sums in ones' complement over big-endian 16-bit words. An odd last byte is the
-/// high byte of a word.
+/// Computes the checksum: two 16-bit sums in ones' complement over big-endian 16-bit words. An odd
+/// last byte is the high byte of a word.
 fn fletcher32(data: &[u8]) -> u32 {
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     let (mut low, mut high) = (0u32, 0u32);

@@ -13,7 +13,9 @@ pub(super) const FILTER: SupportedFilter = SupportedFilter {
     id: ID,
     decoder: |values, dtype| {
         let element_size = values.first().map_or(0, |&size| size as usize);
-        Ok(Arc::new(Shuffle { element_size: if element_size == 0 { dtype.size() } else { element_size } }))
+        Ok(Arc::new(Shuffle {
+            element_size: if element_size == 0 { dtype.size() } else { element_size },
+        }))
     },
 };
 
@@ -26,13 +28,21 @@ struct Shuffle {
 impl FilterDecoder for Shuffle {
     fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
         if stored.len() != len {
-            return Err(DecodeError::Length { filter: FILTER_NAME, found: stored.len(), expected: len });
+            return Err(DecodeError::Length {
+                filter: FILTER_NAME,
+                found: stored.len(),
+                expected: len,
+            });
         }
         unshuffle(stored, self.element_size, &mut out[..len]);
         Ok(())
     }
 
-    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, _: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+    fn decode_up_to<'a>(
+        &self,
+        stored: Cow<'a, [u8]>,
+        _: usize,
+    ) -> Result<Cow<'a, [u8]>, DecodeError> {
         let len = stored.len();
         self.decode_to_length(stored, len)
     }
@@ -42,7 +52,8 @@ impl FilterDecoder for Shuffle {
     }
 }
 
-/// Undoes the shuffle of elements of `size` bytes. Bytes after the last whole element are stored unshuffled.
+/// Undoes the shuffle of elements of `size` bytes. Bytes after the last whole element are stored
+/// unshuffled.
 pub(super) fn unshuffle(stored: &[u8], size: usize, out: &mut [u8]) {
     let elements = stored.len() / size;
     let (shuffled, tail) = stored.split_at(elements * size);
@@ -63,10 +74,12 @@ pub(super) fn unshuffle(stored: &[u8], size: usize, out: &mut [u8]) {
     out_tail.copy_from_slice(tail);
 }
 
-/// Undoes the shuffle of elements whose size is known at compile time, so that the loop becomes vector instructions.
+/// Undoes the shuffle of elements whose size is known at compile time, so that the loop becomes
+/// vector instructions.
 fn unshuffle_elements<const SIZE: usize>(shuffled: &[u8], out: &mut [u8]) {
     let elements = out.len() / SIZE;
-    let planes: [&[u8]; SIZE] = std::array::from_fn(|byte| &shuffled[byte * elements..(byte + 1) * elements]);
+    let planes: [&[u8]; SIZE] =
+        std::array::from_fn(|byte| &shuffled[byte * elements..(byte + 1) * elements]);
     for (i, element) in out.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
         *element = planes.map(|plane| plane[i]);
     }

@@ -1,8 +1,9 @@
 //! The innermost loop: applies a tile of the matrix to many frames at once.
 //!
-//! SIMD lanes are frames, so every frame has the one order of summation. The loops have no intrinsics: compiled for an
-//! instruction set (see [`crate::simd`]) they become vector instructions as good as hand-written ones. On a Zen 5 with
-//! 16 frames a pixel takes some 12 cycles, limited by loading and storing its eight rows of 64 bytes.
+//! SIMD lanes are frames, so every frame has the one order of summation. The loops have no
+//! intrinsics: compiled for an instruction set (see [`crate::simd`]) they become vector
+//! instructions as good as hand-written ones. On a Zen 5 with 16 frames a pixel takes some 12
+//! cycles, limited by loading and storing its eight rows of 64 bytes.
 
 use super::accumulators::Accumulators;
 use super::interleaved_tile::InterleavedTile;
@@ -22,7 +23,8 @@ pub(super) enum PixelSelection<'a> {
     AboveOne(&'a Bitmap),
 }
 
-/// Adds a tile's pixels to the signals and, if the plan has a Poisson variance, to the Poisson excesses.
+/// Adds a tile's pixels to the signals and, if the plan has a Poisson variance, to the Poisson
+/// excesses.
 ///
 /// Each loop is a kernel of its own: a function with few live values, which all stay in registers.
 pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
@@ -113,7 +115,9 @@ struct AddAllPairs<'a, const L: usize, Q, C> {
     quantities: Q,
 }
 
-impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddAllPairs<'_, L, Q, C> {
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel
+    for AddAllPairs<'_, L, Q, C>
+{
     type Output = ();
 
     #[inline(always)]
@@ -136,20 +140,24 @@ struct AddSelectedPairs<'a, const L: usize, Q, C> {
     quantities: Q,
 }
 
-impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddSelectedPairs<'_, L, Q, C> {
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel
+    for AddSelectedPairs<'_, L, Q, C>
+{
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let AddSelectedPairs { rows, tile, pixels, selected, quantities } = self;
-        selected.for_each_in_order(|pixel| add_pair::<S, L, Q, C>(rows, tile, pixels, pixel, quantities));
+        selected.for_each_in_order(|pixel| {
+            add_pair::<S, L, Q, C>(rows, tile, pixels, pixel, quantities)
+        });
     }
 }
 
 /// Adds a pixel to its first bin and the next.
 ///
-/// Where the product of weight and pixel is exact and the instruction set has it, a fused multiply-add is used: the
-/// result has the same bits.
+/// Where the product of weight and pixel is exact and the instruction set has it, a fused
+/// multiply-add is used: the result has the same bits.
 #[inline(always)]
 fn add_pair<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
@@ -181,7 +189,9 @@ struct AddExtraEntries<'a, const L: usize, Q, C> {
     quantities: Q,
 }
 
-impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddExtraEntries<'_, L, Q, C> {
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel
+    for AddExtraEntries<'_, L, Q, C>
+{
     type Output = ();
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! [`BitPlanes`], a decompressed bitshuffle block, from which tiles are read.
 //!
-//! Planes tell much about a tile before any pixel is unshuffled: which pixels are zero, whether all fit in 8 or 16
-//! bits, and which are invalid ([`PlaneInvalidRule`]).
+//! Planes tell much about a tile before any pixel is unshuffled: which pixels are zero, whether all
+//! fit in 8 or 16 bits, and which are invalid ([`PlaneInvalidRule`]).
 
 use std::ops::Range;
 
@@ -27,16 +27,17 @@ pub(crate) struct BitPlanes {
     stride: usize,
     /// How many planes, from the lowest on, can have a bit set; the others are zero.
     occupied_planes: usize,
-    /// How many planes, from the lowest on, are written; the others are identical to the last of them.
+    /// How many planes, from the lowest on, are written; the others are identical to the last of
+    /// them.
     written_planes: usize,
 }
 
 impl BitPlanes {
-    /// Calls `expand` to decompress a block of `len` bytes, which are `planes` planes, into the buffer. Returns whether
-    /// the block is valid.
+    /// Calls `expand` to decompress a block of `len` bytes, which are `planes` planes, into the
+    /// buffer. Returns whether the block is valid.
     ///
-    /// If the upper planes are identical, `expand` may write only the first of them. It returns `None` for an invalid
-    /// block.
+    /// If the upper planes are identical, `expand` may write only the first of them. It returns
+    /// `None` for an invalid block.
     pub(crate) fn load(
         &mut self,
         len: usize,
@@ -45,7 +46,8 @@ impl BitPlanes {
     ) -> bool {
         (self.len, self.stride) = (len, len / planes);
         let decoded = expand(&mut self.buffer);
-        let DecodedBlock { zero_from, repeats_from } = decoded.unwrap_or(DecodedBlock::fully_written(0));
+        let DecodedBlock { zero_from, repeats_from } =
+            decoded.unwrap_or(DecodedBlock::fully_written(0));
         (self.occupied_planes, self.written_planes) = match repeats_from {
             Some(start) => (planes, start / self.stride + 1),
             None => (zero_from.min(len).div_ceil(self.stride), planes),
@@ -53,10 +55,15 @@ impl BitPlanes {
         decoded.is_some()
     }
 
-    /// Writes the planes among the lowest `planes` that were left out because they equal the last stored one.
+    /// Writes the planes among the lowest `planes` that were left out because they equal the last
+    /// stored one.
     fn materialize(&mut self, planes: usize) {
         if self.written_planes < planes {
-            self.buffer.repeat_period((self.written_planes - 1) * self.stride, self.stride, planes * self.stride);
+            self.buffer.repeat_period(
+                (self.written_planes - 1) * self.stride,
+                self.stride,
+                planes * self.stride,
+            );
             self.written_planes = planes;
         }
     }
@@ -72,9 +79,11 @@ impl BitPlanes {
         self.stride * 8
     }
 
-    /// Returns the planes in the range. Of trailing planes that are identical, only the first may be there.
+    /// Returns the planes in the range. Of trailing planes that are identical, only the first may
+    /// be there.
     fn plane_range(&self, planes: Range<usize>) -> &[u8] {
-        let (start, end) = (planes.start.min(self.written_planes - 1), planes.end.min(self.written_planes));
+        let (start, end) =
+            (planes.start.min(self.written_planes - 1), planes.end.min(self.written_planes));
         &self.buffer.bytes()[start * self.stride..end * self.stride]
     }
 
@@ -84,12 +93,13 @@ impl BitPlanes {
         self.plane_range(first..first + 8)
     }
 
-    /// Reads a whole tile, which starts at pixel `start` of the block, into a lane: records the invalid pixels and sets
-    /// them to zero, and unshuffles as many bits as the other pixels need. Pixels without entries are ignored, because
-    /// gaps, whose bits are all ones, must not widen the tile.
+    /// Reads a whole tile, which starts at pixel `start` of the block, into a lane: records the
+    /// invalid pixels and sets them to zero, and unshuffles as many bits as the other pixels need.
+    /// Pixels without entries are ignored, because gaps, whose bits are all ones, must not widen
+    /// the tile.
     ///
-    /// Returns false if pixels are negative or do not fit in 16 bits. Then only the invalid pixels are recorded and
-    /// zeroed; the caller fills the lane from unshuffled pixels.
+    /// Returns false if pixels are negative or do not fit in 16 bits. Then only the invalid pixels
+    /// are recorded and zeroed; the caller fills the lane from unshuffled pixels.
     pub(crate) fn read_tile<S: Simd>(
         &mut self,
         simd: S,
@@ -111,7 +121,11 @@ impl BitPlanes {
                 self.extract_invalid(simd, from, tile_index, unused, range, lane);
             }
         }
-        if rule.signed && occupied == total && (wide || total == 8) && has_any(self, total - 1..total) {
+        if rule.signed
+            && occupied == total
+            && (wide || total == 8)
+            && has_any(self, total - 1..total)
+        {
             return false;
         }
         if wide && occupied > 16 && has_any(self, 16..occupied) {
@@ -129,7 +143,8 @@ impl BitPlanes {
                 simd.or_planes(planes.plane_range(range), planes.stride, from, unused)
             };
             lane.above_one = union(self, 1..occupied.clamp(1, 8));
-            lane.nonzero = union(self, 0..occupied.min(1)).zip(&lane.above_one, |one, more| one | more);
+            lane.nonzero =
+                union(self, 0..occupied.min(1)).zip(&lane.above_one, |one, more| one | more);
             if lane.nonzero.is_empty() {
                 lane.width = PixelWidth::Zero;
                 return true;
@@ -140,7 +155,8 @@ impl BitPlanes {
         true
     }
 
-    /// Unshuffles native pixels into `out`, from pixel `start` of the block on; a multiple of 8 pixels.
+    /// Unshuffles native pixels into `out`, from pixel `start` of the block on; a multiple of 8
+    /// pixels.
     pub(crate) fn bitunshuffle<S: Simd>(&mut self, simd: S, start: usize, out: &mut [u8]) {
         let stride = self.stride;
         simd.bitunshuffle(self.block(), stride, start / 8, out);
@@ -170,7 +186,9 @@ impl BitPlanes {
             return;
         }
         lane.invalid.extend(invalid.iter_ones().map(|pixel| (tile_index * TILE + pixel) as u32));
-        for plane in self.buffer.bytes_mut(self.written_planes * self.stride).chunks_exact_mut(self.stride) {
+        for plane in
+            self.buffer.bytes_mut(self.written_planes * self.stride).chunks_exact_mut(self.stride)
+        {
             let tile = &mut plane[from..from + TILE_BYTES];
             for (byte, word) in tile.chunks_exact_mut(8).zip(invalid.0) {
                 for (byte, clear) in byte.iter_mut().zip(word.to_le_bytes()) {
@@ -182,7 +200,9 @@ impl BitPlanes {
 
     /// Returns the bits of one pixel.
     fn pixel_bits(&self, pixel: usize) -> u64 {
-        let bit = |plane: usize| u64::from(self.plane_range(plane..plane + 1)[pixel / 8] >> (pixel % 8) & 1);
+        let bit = |plane: usize| {
+            u64::from(self.plane_range(plane..plane + 1)[pixel / 8] >> (pixel % 8) & 1)
+        };
         (0..self.len / self.stride).map(|plane| bit(plane) << plane).sum()
     }
 }

@@ -4,8 +4,8 @@ use crate::summation_order::TILE;
 
 /// The pixels of one tile of `L` frames, interleaved.
 pub(crate) trait InterleavedTile<const L: usize>: Copy {
-    /// True if weight times pixel is exact in f64 (24 bits times at most 29), so that a fused multiply-add rounds like
-    /// a multiplication and an addition.
+    /// True if weight times pixel is exact in f64 (24 bits times at most 29), so that a fused
+    /// multiply-add rounds like a multiplication and an addition.
     const EXACT: bool;
 
     /// Returns the values of one pixel in all frames.

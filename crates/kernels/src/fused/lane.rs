@@ -4,8 +4,8 @@ use crate::bitmap::Bitmap;
 use crate::pixel::PixelWidth;
 use crate::summation_order::TILE;
 
-/// One frame's pixels of the current tile. Invalid pixels are zero; pixels without matrix entries can have any finite
-/// value.
+/// One frame's pixels of the current tile. Invalid pixels are zero; pixels without matrix entries
+/// can have any finite value.
 pub(crate) struct Lane {
     pub(crate) width: PixelWidth,
     pub(crate) low_bytes: [u8; TILE],
@@ -44,7 +44,9 @@ impl Lane {
             self.high_bytes.fill(0);
         }
         if self.width < PixelWidth::F64 && width == PixelWidth::F64 {
-            for (real, (&low, &high)) in self.f64_pixels.iter_mut().zip(self.low_bytes.iter().zip(&self.high_bytes)) {
+            for (real, (&low, &high)) in
+                self.f64_pixels.iter_mut().zip(self.low_bytes.iter().zip(&self.high_bytes))
+            {
                 *real = f64::from(u16::from_le_bytes([low, high]));
             }
         }

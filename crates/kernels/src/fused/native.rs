@@ -8,8 +8,8 @@ use crate::pixel::{Pixel, PixelWidth};
 use crate::simd::{Kernel, Simd};
 use crate::summation_order::TILE;
 
-/// Reads the native pixels of one tile into a lane, and records the invalid ones. A short tile is filled up with zeros.
-/// The loops are written so that the compiler vectorizes them.
+/// Reads the native pixels of one tile into a lane, and records the invalid ones. A short tile is
+/// filled up with zeros. The loops are written so that the compiler vectorizes them.
 pub(super) struct ReadNativeTile<'a, T> {
     pub(super) lane: &'a mut Lane,
     /// The tile's pixels, [`Pixel::SIZE`] bytes each.
@@ -43,9 +43,12 @@ fn read_valid_pixels<T: Pixel>(
     is_invalid: impl Fn(T) -> bool,
 ) {
     let used = context.used();
-    let pixels = || pixels.chunks_exact(T::SIZE).map(T::read).zip(used.iter().map(|&used| used != 0));
+    let pixels =
+        || pixels.chunks_exact(T::SIZE).map(T::read).zip(used.iter().map(|&used| used != 0));
     let (mut bits, mut any_invalid) = (T::Bits::default(), false);
-    for ((pixel, used), (low, high)) in pixels().zip(lane.low_bytes.iter_mut().zip(&mut lane.high_bytes)) {
+    for ((pixel, used), (low, high)) in
+        pixels().zip(lane.low_bytes.iter_mut().zip(&mut lane.high_bytes))
+    {
         let invalid = is_invalid(pixel);
         any_invalid |= used & invalid;
         let valid = if used & !invalid { pixel.bits() } else { T::Bits::default() };

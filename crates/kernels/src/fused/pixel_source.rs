@@ -1,4 +1,5 @@
-//! [`PixelSource`], which reads one frame's pixels tile by tile from native pixels or from bitshuffled blocks.
+//! [`PixelSource`], which reads one frame's pixels tile by tile from native pixels or from
+//! bitshuffled blocks.
 
 use super::bit_planes::BitPlanes;
 use super::lane::Lane;
@@ -14,7 +15,8 @@ use crate::pixel::{Pixel, PixelWidth};
 use crate::simd::Simd;
 use crate::summation_order::TILE;
 
-/// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit planes.
+/// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit
+/// planes.
 pub(crate) struct InvalidRules<T> {
     pub(crate) native: InvalidRanges<T>,
     pub(crate) planes: Option<PlaneInvalidRule>,
@@ -59,41 +61,61 @@ pub(crate) struct SourceBuffers {
 
 impl<'a> BlockSource<'a> {
     /// Reads and checks the header of a stream that must decode to `frame_bytes`.
-    fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
+    fn open(
+        bitshuffle: Bitshuffle,
+        stored: &'a [u8],
+        frame_bytes: usize,
+    ) -> Result<Self, DecodeError> {
         let blocks = BlockReader::open(bitshuffle, stored, frame_bytes)?;
-        let reads_planes =
-            blocks.block_bytes % (TILE * bitshuffle.element_size) == 0 || blocks.block_bytes >= blocks.shuffled_bytes;
+        let reads_planes = blocks.block_bytes % (TILE * bitshuffle.element_size) == 0
+            || blocks.block_bytes >= blocks.shuffled_bytes;
         Ok(BlockSource { blocks, codec: bitshuffle.codec, decoded: 0, reads_planes })
     }
 
     /// Decompresses the next block into the planes.
-    fn decompress_next<S: Simd>(&mut self, simd: S, planes: &mut BitPlanes, element: usize) -> Result<(), DecodeError> {
+    fn decompress_next<S: Simd>(
+        &mut self,
+        simd: S,
+        planes: &mut BitPlanes,
+        element: usize,
+    ) -> Result<(), DecodeError> {
         let len = self.blocks.block_bytes.min(self.blocks.shuffled_bytes - self.decoded);
         self.decoded += len;
         let codec = self.codec;
         self.blocks.decompress_next(len, |block| {
-            planes.load(len, 8 * element, |buffer| codec.decompress(simd, block, buffer, len, len / (8 * element)))
+            planes.load(len, 8 * element, |buffer| {
+                codec.decompress(simd, block, buffer, len, len / (8 * element))
+            })
         })
     }
 }
 
 impl<'a> PixelSource<'a> {
-    /// Returns whether a frame can be read tile by tile: it is stored as native pixels or in bitshuffled blocks.
+    /// Returns whether a frame can be read tile by tile: it is stored as native pixels or in
+    /// bitshuffled blocks.
     pub(crate) fn can_open(pipeline: &Pipeline, stored: &EncodedFrame<'_>) -> bool {
         pipeline.is_native(stored.filter_mask)
-            || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
+            || pipeline.only_bitshuffle(stored.filter_mask).is_some()
+                && cfg!(target_endian = "little")
     }
 
-    /// Opens a frame for which [`PixelSource::can_open`] holds, and checks the header and the length.
+    /// Opens a frame for which [`PixelSource::can_open`] holds, and checks the header and the
+    /// length.
     pub(crate) fn open(
         pipeline: &Pipeline,
         stored: &EncodedFrame<'a>,
         frame_bytes: usize,
     ) -> Result<PixelSource<'a>, DecodeError> {
         match pipeline.only_bitshuffle(stored.filter_mask) {
-            Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(PixelSource::Blocks),
+            Some(bitshuffle) => {
+                BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(PixelSource::Blocks)
+            }
             None if stored.bytes.len() == frame_bytes => Ok(PixelSource::Native(stored.bytes)),
-            None => Err(DecodeError::Length { filter: "raw", found: stored.bytes.len(), expected: frame_bytes }),
+            None => Err(DecodeError::Length {
+                filter: "raw",
+                found: stored.bytes.len(),
+                expected: frame_bytes,
+            }),
         }
     }
 
@@ -103,7 +125,9 @@ impl<'a> PixelSource<'a> {
             PixelSource::Blocks(source) if source.reads_planes && rules.planes.is_some() => {
                 DecodePathCounts { planes: 1, ..DecodePathCounts::default() }
             }
-            PixelSource::Blocks(_) => DecodePathCounts { unshuffled: 1, ..DecodePathCounts::default() },
+            PixelSource::Blocks(_) => {
+                DecodePathCounts { unshuffled: 1, ..DecodePathCounts::default() }
+            }
             PixelSource::Native(_) => DecodePathCounts { native: 1, ..DecodePathCounts::default() },
         }
     }
@@ -126,7 +150,9 @@ impl<'a> PixelSource<'a> {
                 simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
             }
             PixelSource::Blocks(source) => match &rules.planes {
-                Some(rule) if source.reads_planes => source.read_planes(simd, context, rule, rules, buffers, lane)?,
+                Some(rule) if source.reads_planes => {
+                    source.read_planes(simd, context, rule, rules, buffers, lane)?
+                }
                 _ => source.read_via_native(simd, context, rules, buffers, lane)?,
             },
         }
@@ -135,8 +161,8 @@ impl<'a> PixelSource<'a> {
 }
 
 impl BlockSource<'_> {
-    /// Reads a tile from the bit planes of its block. Falls back to unshuffled pixels if the values are too large, and
-    /// for a short last tile.
+    /// Reads a tile from the bit planes of its block. Falls back to unshuffled pixels if the values
+    /// are too large, and for a short last tile.
     fn read_planes<T: Pixel, S: Simd>(
         &mut self,
         simd: S,
@@ -151,7 +177,8 @@ impl BlockSource<'_> {
         if in_block == 0 && self.decoded < self.blocks.shuffled_bytes {
             self.decompress_next(simd, &mut buffers.planes, T::SIZE)?;
         }
-        let in_planes = in_block + TILE <= buffers.planes.pixel_count() && tile_start + TILE <= self.decoded / T::SIZE;
+        let in_planes = in_block + TILE <= buffers.planes.pixel_count()
+            && tile_start + TILE <= self.decoded / T::SIZE;
         if in_planes && buffers.planes.read_tile(simd, in_block, context, rule, lane) {
             return Ok(());
         }

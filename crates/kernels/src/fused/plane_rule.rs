@@ -5,8 +5,9 @@ use std::ops::Range;
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 
-/// The rule for invalid integers, if the values of each invalid range have set bits in common, as those of gaps and
-/// dead pixels do. An AND over the planes of these bits leaves few pixels to compare, mostly none.
+/// The rule for invalid integers, if the values of each invalid range have set bits in common, as
+/// those of gaps and dead pixels do. An AND over the planes of these bits leaves few pixels to
+/// compare, mostly none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,
@@ -27,9 +28,12 @@ pub(crate) struct InvalidPlaneRange {
 }
 
 impl PlaneInvalidRule {
-    /// Makes the rule for an integer type; `None` if the values of a range have no set bit in common, as around zero.
+    /// Makes the rule for an integer type; `None` if the values of a range have no set bit in
+    /// common, as around zero.
     pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> Option<PlaneInvalidRule> {
-        let range = |&(low, high): &(T, T)| InvalidPlaneRange::new(low.bits().into(), high.bits().into(), 8 * T::SIZE);
+        let range = |&(low, high): &(T, T)| {
+            InvalidPlaneRange::new(low.bits().into(), high.bits().into(), 8 * T::SIZE)
+        };
         rule.ranges()
             .iter()
             .map(range)
@@ -49,7 +53,8 @@ impl InvalidPlaneRange {
         let shared = low.checked_shr(free as u32).filter(|&shared| shared != 0)?;
         let end = 64 - shared.leading_zeros() as usize;
         let start = end - (shared << (64 - end)).leading_ones() as usize;
-        let complete = low & low_bits_mask(free) == 0 && high & low_bits_mask(free) == low_bits_mask(free);
+        let complete =
+            low & low_bits_mask(free) == 0 && high & low_bits_mask(free) == low_bits_mask(free);
         let exact = complete && shared == low_bits_mask(bits - free);
         Some(InvalidPlaneRange { planes: start + free..end + free, exact, low, high })
     }
@@ -102,7 +107,9 @@ mod tests {
     fn exact_planes_select_the_range_alone() {
         for low in 0..=255u8 {
             for high in low..=255 {
-                let Some(range) = InvalidPlaneRange::new(low.into(), high.into(), 8) else { continue };
+                let Some(range) = InvalidPlaneRange::new(low.into(), high.into(), 8) else {
+                    continue;
+                };
                 let mask = low_bits_mask(range.planes.end) & !low_bits_mask(range.planes.start);
                 let caught = (0..=255).filter(|v| v & mask == mask);
                 let invalid = (0..=255u64).filter(|&v| range.contains(v));

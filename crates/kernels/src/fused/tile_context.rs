@@ -14,8 +14,8 @@ pub(crate) struct TileContext<'a> {
     pub(crate) pixels: usize,
     /// The pixels without matrix entries.
     pub(crate) unused: &'a Bitmap,
-    /// True if all pixels are summed anyway, because the first frame has many that are above 1. For the other frames
-    /// the zero pixels need not be found.
+    /// True if all pixels are summed anyway, because the first frame has many that are above 1. For
+    /// the other frames the zero pixels need not be found.
     pub(crate) is_dense: bool,
     /// The cache of [`TileContext::used`], which only native pixels need.
     pub(crate) used_mask: &'a OnceCell<[u8; TILE]>,

@@ -1,5 +1,5 @@
-//! [`Workspace`], which integrates up to `L` frames in one pass over the matrix: for each tile it decodes the frames'
-//! pixels into lanes, then applies the tile of the matrix to all lanes at once.
+//! [`Workspace`], which integrates up to `L` frames in one pass over the matrix: for each tile it
+//! decodes the frames' pixels into lanes, then applies the tile of the matrix to all lanes at once.
 
 use std::cell::OnceCell;
 
@@ -17,12 +17,12 @@ use crate::simd::Simd;
 use crate::summation_order::TILE;
 use crate::sums::Sums;
 
-/// Tiles with fewer pixels than this (of 2048) that are not zero in any frame are summed pixel by pixel from a bitmap,
-/// which takes about twice as long per pixel as the loop over all pixels.
+/// Tiles with fewer pixels than this (of 2048) that are not zero in any frame are summed pixel by
+/// pixel from a bitmap, which takes about twice as long per pixel as the loop over all pixels.
 const MAX_SPARSE_NONZERO: u32 = 800;
 
-/// Tiles with fewer pixels than this that are above 1 in any frame add only these to the Poisson excess, and all pixels
-/// to the signal.
+/// Tiles with fewer pixels than this that are above 1 in any frame add only these to the Poisson
+/// excess, and all pixels to the signal.
 const MAX_SPARSE_ABOVE_ONE: u32 = 400;
 
 /// The working memory for `L` frames, reused from call to call.
@@ -69,18 +69,22 @@ impl<const L: usize> Default for Workspace<L> {
 
 /// Allocates a tile on the heap, without a temporary on the stack.
 fn boxed_tile<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
-    vec![[value; L]; TILE].into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
+    vec![[value; L]; TILE]
+        .into_boxed_slice()
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("the length is TILE"))
 }
 
 impl<const L: usize> Workspace<L> {
-    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for each frame the sums by
-    /// each plan.
+    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for
+    /// each frame the sums by each plan.
     ///
-    /// Each tile is read once, and summed by all plans while it is in the cache. The result of a frame
-    /// that can't be decoded is an error; the sums of the other frames are not affected.
+    /// Each tile is read once, and summed by all plans while it is in the cache. The result of a
+    /// frame that can't be decoded is an error; the sums of the other frames are not affected.
     ///
-    /// It is compiled for the processor that the compiler targets, never into a kernel: each kernel that it runs stays a
-    /// function of its own, which the compiler optimizes better than one that holds all of them.
+    /// It is compiled for the processor that the compiler targets, never into a kernel: each kernel
+    /// that it runs stays a function of its own, which the compiler optimizes better than one that
+    /// holds all of them.
     #[inline(never)]
     pub(crate) fn integrate<T: Pixel, S: Simd>(
         &mut self,
@@ -90,7 +94,8 @@ impl<const L: usize> Workspace<L> {
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
-        let (first, others) = plans.split_first().expect("frames are summed by one plan at the least");
+        let (first, others) =
+            plans.split_first().expect("frames are summed by one plan at the least");
         self.accumulators.resize_with(plans.len(), PlanAccumulators::default);
         for (accumulators, plan) in self.accumulators.iter_mut().zip(plans) {
             accumulators.rows.reset(plan.nbins(), plan.has_count_variance());
@@ -100,7 +105,9 @@ impl<const L: usize> Workspace<L> {
             (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
         }
         for (tile_index, unused) in first.unused.iter().enumerate() {
-            let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[tile_index], |a, b| a & b));
+            let unused = others
+                .iter()
+                .fold(*unused, |all, plan| all.zip(&plan.unused[tile_index], |a, b| a & b));
             let mut context = TileContext {
                 tile_index,
                 pixels: first.pixels(),
@@ -131,7 +138,12 @@ impl<const L: usize> Workspace<L> {
     }
 
     /// Returns the sums of the frame in a lane, by each plan.
-    fn finish_lane<S: Simd>(&mut self, simd: S, lane: usize, plans: &[&IntegrationPlan]) -> Vec<Sums> {
+    fn finish_lane<S: Simd>(
+        &mut self,
+        simd: S,
+        lane: usize,
+        plans: &[&IntegrationPlan],
+    ) -> Vec<Sums> {
         let invalid = &mut self.lanes[lane].invalid;
         // A tile with several ranges of invalid values records its pixels range by range.
         invalid.sort_unstable();
@@ -140,10 +152,13 @@ impl<const L: usize> Workspace<L> {
             return vec![accumulators.finish_lane(simd, lane, plan, invalid)];
         }
         // A pixel that one plan uses can be masked in another.
-        let used_by =
-            |plan: &IntegrationPlan| invalid.iter().copied().filter(|&pixel| plan.uses_pixel(pixel as usize)).collect();
+        let used_by = |plan: &IntegrationPlan| {
+            invalid.iter().copied().filter(|&pixel| plan.uses_pixel(pixel as usize)).collect()
+        };
         let by_plan = self.accumulators.iter_mut().zip(plans);
-        by_plan.map(|(accumulators, plan)| accumulators.finish_lane(simd, lane, plan, used_by(plan))).collect()
+        by_plan
+            .map(|(accumulators, plan)| accumulators.finish_lane(simd, lane, plan, used_by(plan)))
+            .collect()
     }
 
     /// Adds the tile in the lanes to the accumulators of all plans.
@@ -156,22 +171,30 @@ impl<const L: usize> Workspace<L> {
             lane.widen_to(width);
         }
         let [nonzero, above_one] = match width {
-            PixelWidth::U8 => {
-                [lane_refs(&self.lanes, |lane| &lane.nonzero), lane_refs(&self.lanes, |lane| &lane.above_one)]
-            }
+            PixelWidth::U8 => [
+                lane_refs(&self.lanes, |lane| &lane.nonzero),
+                lane_refs(&self.lanes, |lane| &lane.above_one),
+            ],
             _ => [[&Bitmap::FULL; L]; 2],
         };
         if width <= PixelWidth::U16 {
             simd.interleave(lane_refs(&self.lanes, |lane| &lane.low_bytes), &mut self.low);
         }
         match width {
-            PixelWidth::U16 => simd.interleave(lane_refs(&self.lanes, |lane| &lane.high_bytes), &mut self.high),
+            PixelWidth::U16 => {
+                simd.interleave(lane_refs(&self.lanes, |lane| &lane.high_bytes), &mut self.high)
+            }
             PixelWidth::F64 => {
-                simd.interleave_f64(std::array::from_fn(|lane| &self.lanes[lane].f64_pixels), &mut self.f64_pixels);
+                simd.interleave_f64(
+                    std::array::from_fn(|lane| &self.lanes[lane].f64_pixels),
+                    &mut self.f64_pixels,
+                );
             }
             PixelWidth::Zero | PixelWidth::U8 => {}
         }
-        for (PlanAccumulators { rows: accumulators, .. }, plan) in self.accumulators.iter_mut().zip(plans) {
+        for (PlanAccumulators { rows: accumulators, .. }, plan) in
+            self.accumulators.iter_mut().zip(plans)
+        {
             let (tile, unused) = (plan.matrix.tile(tile_index), &plan.unused[tile_index]);
             let (nonzero, nonzero_count) = simd.or_bitmaps(nonzero, unused);
             let (above_one, above_one_count) = simd.or_bitmaps(above_one, unused);
@@ -202,7 +225,13 @@ impl<const L: usize> Workspace<L> {
 
 impl<const L: usize> PlanAccumulators<L> {
     /// Returns the sums of the frame in a lane; `invalid` are its invalid pixels, in rising order.
-    fn finish_lane<S: Simd>(&mut self, simd: S, lane: usize, plan: &IntegrationPlan, invalid: Vec<u32>) -> Sums {
+    fn finish_lane<S: Simd>(
+        &mut self,
+        simd: S,
+        lane: usize,
+        plan: &IntegrationPlan,
+        invalid: Vec<u32>,
+    ) -> Sums {
         let [signal, excess] = std::mem::take(&mut self.columns[lane]);
         if invalid.is_empty() {
             return Sums::from_photon_sums(plan, signal, excess, None);
@@ -216,7 +245,8 @@ impl<const L: usize> PlanAccumulators<L> {
     }
 }
 
-/// Returns whether the lane alone has so many pixels above 1 that all pixels of the tile will be summed.
+/// Returns whether the lane alone has so many pixels above 1 that all pixels of the tile will be
+/// summed.
 fn is_dense_tile(lane: &Lane) -> bool {
     lane.width == PixelWidth::U8
         && lane.nonzero.count() >= MAX_SPARSE_NONZERO
@@ -224,6 +254,9 @@ fn is_dense_tile(lane: &Lane) -> bool {
 }
 
 /// Returns references to one field of each lane.
-fn lane_refs<'a, F, const L: usize>(lanes: &'a [Lane], field: impl Fn(&'a Lane) -> &'a F) -> [&'a F; L] {
+fn lane_refs<'a, F, const L: usize>(
+    lanes: &'a [Lane],
+    field: impl Fn(&'a Lane) -> &'a F,
+) -> [&'a F; L] {
     std::array::from_fn(|lane| field(&lanes[lane]))
 }

@@ -1,24 +1,27 @@
 //! An LZ4 decoder that is optimized for blocks of bit planes:
 //!
-//! - A literal run or a match of up to a register's width is one load and one store without a branch, also if the
-//!   length has an extra byte, and if the match overlaps itself (a byte permutation repeats the period).
+//! - A literal run or a match of up to a register's width is one load and one store without a
+//!   branch, also if the length has an extra byte, and if the match overlaps itself (a byte
+//!   permutation repeats the period).
 //! - A long match with a short period stores one register repeatedly.
-//! - Long runs of zeros are not written where the buffer is zero already, so that the many empty planes of a block cost
-//!   nothing.
-//! - If the upper planes of a block are identical, as with gaps and negative pixels, only the first of them is written.
+//! - Long runs of zeros are not written where the buffer is zero already, so that the many empty
+//!   planes of a block cost nothing.
+//! - If the upper planes of a block are identical, as with gaps and negative pixels, only the first
+//!   of them is written.
 #![allow(unsafe_code)]
 
 use super::register::ByteRegister;
 use super::{DecodedBlock, SLACK};
 
-/// Decodes a block of `len` bytes to the front of `out`, which is zero from `dirty` on. Returns `None` for an invalid
-/// block, and then the contents of `out` are arbitrary.
+/// Decodes a block of `len` bytes to the front of `out`, which is zero from `dirty` on. Returns
+/// `None` for an invalid block, and then the contents of `out` are arbitrary.
 ///
-/// `len` is a multiple of `period`. If the block ends in a match of distance `period`, only one period of the match is
-/// written; with 0, every block is written whole.
+/// `len` is a multiple of `period`. If the block ends in a match of distance `period`, only one
+/// period of the match is written; with 0, every block is written whole.
 ///
 /// # Safety
-/// The processor must have the instructions of `V`, and this function must be inlined into code compiled for them.
+/// The processor must have the instructions of `V`, and this function must be inlined into code
+/// compiled for them.
 ///
 /// # Panics
 /// If `out` is not [`SLACK`] longer than `len`, or not a register longer than `dirty`.
@@ -30,20 +33,25 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
     dirty: usize,
     period: usize,
 ) -> Option<DecodedBlock> {
-    assert!(SLACK >= 2 * V::REGISTER_BYTES && out.len() >= len + SLACK && dirty + V::REGISTER_BYTES <= out.len());
+    assert!(
+        SLACK >= 2 * V::REGISTER_BYTES
+            && out.len() >= len + SLACK
+            && dirty + V::REGISTER_BYTES <= out.len()
+    );
     let mut writer = BlockWriter {
         out: out.as_mut_ptr(),
         len,
         at: 0,
         zero_from: dirty,
         dirty_since_skip: false,
-        // SAFETY: `zero` takes no pointer. The processor has the instructions of `V`, as this function requires.
+        // SAFETY: `zero` takes no pointer. The processor has the instructions of `V`, as this
+        // function requires.
         tail: unsafe { V::zero() },
     };
     let ending = padded_block_end(block);
-    // SAFETY of the unsafe blocks below: `i` bytes of the block are read, and `i <= end` where a sequence starts. From
-    // `i` on, `MAX_UNCHECKED_READ` bytes of the source may be read: that many are left, or the source is `ending`. The
-    // writer checks what is written.
+    // SAFETY of the unsafe blocks below: `i` bytes of the block are read, and `i <= end` where a
+    // sequence starts. From `i` on, `MAX_UNCHECKED_READ` bytes of the source may be read: that many
+    // are left, or the source is `ending`. The writer checks what is written.
     let (mut block, mut source) = (block, block.as_ptr());
     let (mut i, mut end) = (0, block.len());
     let mut is_ending = false;
@@ -56,15 +64,18 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         if i == end {
             return None;
         }
-        // SAFETY: the token and the byte after it are the first two of the `MAX_UNCHECKED_READ` bytes that may be read from
-        // `i` on: fewer are left only in `ending`, which is that much longer than `end`.
-        let (token, extension) = unsafe { (usize::from(*source.add(i)), usize::from(*source.add(i + 1))) };
+        // SAFETY: the token and the byte after it are the first two of the `MAX_UNCHECKED_READ`
+        // bytes that may be read from `i` on: fewer are left only in `ending`, which is that much
+        // longer than `end`.
+        let (token, extension) =
+            unsafe { (usize::from(*source.add(i)), usize::from(*source.add(i + 1))) };
         let extended = usize::from(token >= 15 << 4);
         let mut literals = (token >> 4) + extension * extended;
         i += 1 + extended;
         if literals <= V::REGISTER_BYTES && i + literals < end {
-            // SAFETY: `i` is at most two bytes after the start of the sequence, so a register's width, at most 64 bytes, is
-            // left of `MAX_UNCHECKED_READ`. The processor has the instructions of `V`.
+            // SAFETY: `i` is at most two bytes after the start of the sequence, so a register's
+            // width, at most 64 bytes, is left of `MAX_UNCHECKED_READ`. The processor has the
+            // instructions of `V`.
             unsafe { writer.write_short_literals(source.add(i), literals) };
         } else {
             if literals == 15 + 255 {
@@ -81,8 +92,10 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         if writer.at > len || end - i < 3 {
             return None;
         }
-        // SAFETY: `end - i` is at least 3, and `source` holds `end` bytes. The read has no alignment.
-        let (distance, extension) = unsafe { (source.add(i).cast::<u16>().read_unaligned(), *source.add(i + 2)) };
+        // SAFETY: `end - i` is at least 3, and `source` holds `end` bytes. The read has no
+        // alignment.
+        let (distance, extension) =
+            unsafe { (source.add(i).cast::<u16>().read_unaligned(), *source.add(i + 2)) };
         let distance = usize::from(u16::from_le(distance));
         if distance.wrapping_sub(1) >= writer.at {
             return None;
@@ -91,8 +104,8 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         let mut length = (token & 15) + 4 + usize::from(extension) * extended;
         i += 2 + extended;
         if length <= V::REGISTER_BYTES {
-            // SAFETY: the distance is not 0 and does not reach before the start: `distance - 1 < writer.at`, which 0 wraps
-            // beyond. The processor has the instructions of `V`.
+            // SAFETY: the distance is not 0 and does not reach before the start: `distance - 1 <
+            // writer.at`, which 0 wraps beyond. The processor has the instructions of `V`.
             unsafe { writer.copy_short_match(distance, length) };
             if writer.at > len {
                 return None;
@@ -105,30 +118,30 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
                 return None;
             }
             if distance == period && period >= V::REGISTER_BYTES && length >= 2 * period {
-                // SAFETY: the distance, which is the period, is at most `writer.at`; the length is at most `len - writer.at`
-                // and at least two periods, and a period is a register's width or more: all compared above. The processor
-                // has the instructions of `V`.
+                // SAFETY: the distance, which is the period, is at most `writer.at`; the length is
+                // at most `len - writer.at` and at least two periods, and a period is a register's
+                // width or more: all compared above. The processor has the instructions of `V`.
                 let repeated = unsafe { writer.copy_one_period(period, length, block.get(i..)?) };
                 if repeated.is_some() {
                     return repeated;
                 }
             }
-            // SAFETY: the distance is between 1 and `writer.at`, and the length is at most `len - writer.at`: both compared
-            // above. The processor has the instructions of `V`.
+            // SAFETY: the distance is between 1 and `writer.at`, and the length is at most `len -
+            // writer.at`: both compared above. The processor has the instructions of `V`.
             unsafe { writer.copy_long_match(distance, length) };
         }
     }
 }
 
-/// How many bytes of a sequence are read without comparing with the block's end: a token, one extra length byte, and a
-/// register.
+/// How many bytes of a sequence are read without comparing with the block's end: a token, one extra
+/// length byte, and a register.
 const MAX_UNCHECKED_READ: usize = 2 + 64;
 
 /// How many bytes of a block's end are copied to an array that may be read beyond them.
 const BLOCK_END_BYTES: usize = 128;
 
-/// Returns the last [`BLOCK_END_BYTES`] bytes of a block (a shorter block is preceded by zeros), followed by
-/// [`MAX_UNCHECKED_READ`] zeros.
+/// Returns the last [`BLOCK_END_BYTES`] bytes of a block (a shorter block is preceded by zeros),
+/// followed by [`MAX_UNCHECKED_READ`] zeros.
 #[inline(always)]
 fn padded_block_end(block: &[u8]) -> [u8; BLOCK_END_BYTES + MAX_UNCHECKED_READ] {
     let mut ending = [0; BLOCK_END_BYTES + MAX_UNCHECKED_READ];
@@ -139,7 +152,8 @@ fn padded_block_end(block: &[u8]) -> [u8; BLOCK_END_BYTES + MAX_UNCHECKED_READ] 
     ending
 }
 
-/// Adds up the bytes of a length that follow a byte of 255; returns `None` if the block ends before a byte below 255.
+/// Adds up the bytes of a length that follow a byte of 255; returns `None` if the block ends before
+/// a byte below 255.
 #[inline(never)]
 fn read_length_extension(block: &[u8], i: &mut usize) -> Option<usize> {
     let mut length = 0;
@@ -156,9 +170,10 @@ fn read_length_extension(block: &[u8], i: &mut usize) -> Option<usize> {
 
 /// Writes the decoded bytes.
 ///
-/// Invariants: `out` may be written for `len + SLACK` bytes, and for a register's width after `zero_from`; `at <= len`
-/// before each write, and no register is stored to a place after `len`; the bytes in `..at` are decoded; all bytes from
-/// `zero_from` on are zero, except those of the last stored register, which may reach a register's width beyond `at`.
+/// Invariants: `out` may be written for `len + SLACK` bytes, and for a register's width after
+/// `zero_from`; `at <= len` before each write, and no register is stored to a place after `len`;
+/// the bytes in `..at` are decoded; all bytes from `zero_from` on are zero, except those of the
+/// last stored register, which may reach a register's width beyond `at`.
 struct BlockWriter<V> {
     out: *mut u8,
     len: usize,
@@ -178,8 +193,9 @@ impl<V: ByteRegister> BlockWriter<V> {
     #[inline(always)]
     unsafe fn write_short_literals(&mut self, from: *const u8, literals: usize) {
         self.dirty_since_skip = true;
-        // SAFETY: the caller says that a register may be read from `from`. It is stored at `at <= len`, after which `out` has
-        // a slack of two registers' width. The processor has the instructions of `V`, as the caller's caller requires.
+        // SAFETY: the caller says that a register may be read from `from`. It is stored at `at <=
+        // len`, after which `out` has a slack of two registers' width. The processor has the
+        // instructions of `V`, as the caller's caller requires.
         unsafe {
             let bytes = V::load(from);
             bytes.store(self.out.add(self.at));
@@ -188,8 +204,9 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.at += literals;
     }
 
-    /// Writes a run of literals of any length, and advances. `readable` bytes of the block may be read from the run's
-    /// start on; near the block's end they can be fewer than the run and a register.
+    /// Writes a run of literals of any length, and advances. `readable` bytes of the block may be
+    /// read from the run's start on; near the block's end they can be fewer than the run and a
+    /// register.
     #[inline(always)]
     fn write_long_literals(&mut self, run: &[u8], readable: usize) -> Option<()> {
         if run.len() > self.len - self.at {
@@ -199,8 +216,8 @@ impl<V: ByteRegister> BlockWriter<V> {
         let (from, to) = (run.as_ptr(), self.out.wrapping_add(self.at));
         if readable >= run.len() + V::REGISTER_BYTES {
             for k in (0..run.len()).step_by(V::REGISTER_BYTES) {
-                // SAFETY: the last register starts within the run, after which the block goes on for a register's
-                // width; and it starts before `len`.
+                // SAFETY: the last register starts within the run, after which the block goes on
+                // for a register's width; and it starts before `len`.
                 unsafe { V::load(from.add(k)).store(to.add(k)) };
             }
         } else {
@@ -212,37 +229,52 @@ impl<V: ByteRegister> BlockWriter<V> {
         Some(())
     }
 
-    /// Writes the literals that end the block; returns `None` if the block is shorter or longer than `len`.
+    /// Writes the literals that end the block; returns `None` if the block is shorter or longer
+    /// than `len`.
     #[inline(always)]
     fn write_last_literals(mut self, run: &[u8]) -> Option<DecodedBlock> {
         if run.len() != self.len - self.at {
             return None;
         }
         if run.iter().all(|&byte| byte == 0) {
-            // SAFETY: `zero` takes no pointer; a writer is made by `decode` alone, on a processor that has the instructions.
+            // SAFETY: `zero` takes no pointer; a writer is made by `decode` alone, on a processor
+            // that has the instructions.
             self.skip_zeros(run.len(), unsafe { V::zero() });
             return Some(DecodedBlock::fully_written(self.zero_from));
         }
         // SAFETY: the run ends at `len`, and the block is not in `out`.
         unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), self.out.add(self.at), run.len()) };
-        Some(DecodedBlock::fully_written(self.zero_from.max(self.at + V::REGISTER_BYTES.max(run.len()))))
+        Some(DecodedBlock::fully_written(
+            self.zero_from.max(self.at + V::REGISTER_BYTES.max(run.len())),
+        ))
     }
 
-    /// Writes the first whole period of a match (whole periods are counted from the block's start), if only the last
-    /// literals follow and they continue the period. Otherwise returns `None`, and the match is still to be written.
+    /// Writes the first whole period of a match (whole periods are counted from the block's start),
+    /// if only the last literals follow and they continue the period. Otherwise returns `None`, and
+    /// the match is still to be written.
     ///
     /// # Safety
-    /// `V::REGISTER_BYTES <= period <= at`, `2 * period <= length <= len - at`; and as for [`decode`].
+    /// `V::REGISTER_BYTES <= period <= at`, `2 * period <= length <= len - at`; and as for
+    /// [`decode`].
     #[inline(always)]
-    unsafe fn copy_one_period(&mut self, period: usize, length: usize, rest: &[u8]) -> Option<DecodedBlock> {
+    unsafe fn copy_one_period(
+        &mut self,
+        period: usize,
+        length: usize,
+        rest: &[u8],
+    ) -> Option<DecodedBlock> {
         let (&token, run) = rest.split_first()?;
-        if usize::from(token >> 4) != run.len() || run.len() >= 15 || self.at + length + run.len() != self.len {
+        if usize::from(token >> 4) != run.len()
+            || run.len() >= 15
+            || self.at + length + run.len() != self.len
+        {
             return None;
         }
         let start = (self.at - period).next_multiple_of(period);
         let end = start + period;
         for k in (self.at..end).step_by(V::REGISTER_BYTES) {
-            // SAFETY: a register is stored from before `end`, which lies in the match, and read from what was decoded.
+            // SAFETY: a register is stored from before `end`, which lies in the match, and read
+            // from what was decoded.
             unsafe { V::load(self.out.add(k - period)).store(self.out.add(k)) };
         }
         // SAFETY: all bytes up to `end` are decoded, and the run is shorter than a period.
@@ -259,8 +291,8 @@ impl<V: ByteRegister> BlockWriter<V> {
     #[inline(always)]
     unsafe fn copy_short_match(&mut self, distance: usize, length: usize) {
         self.dirty_since_skip = true;
-        // SAFETY: the read starts in `out` and before `at <= len`, the write at `at`; the slack is at least a
-        // register's width.
+        // SAFETY: the read starts in `out` and before `at <= len`, the write at `at`; the slack is
+        // at least a register's width.
         unsafe {
             let to = self.out.add(self.at);
             let bytes = self.tail.load_match(to, distance);
@@ -276,20 +308,24 @@ impl<V: ByteRegister> BlockWriter<V> {
     /// `1 <= distance <= at` and `length <= len - at`; and as for [`decode`].
     #[inline(always)]
     unsafe fn copy_long_match(&mut self, distance: usize, length: usize) {
-        let (from, to) = (self.out.wrapping_add(self.at - distance), self.out.wrapping_add(self.at));
+        let (from, to) =
+            (self.out.wrapping_add(self.at - distance), self.out.wrapping_add(self.at));
         if distance >= V::REGISTER_BYTES {
             self.dirty_since_skip = true;
             for k in (0..length).step_by(V::REGISTER_BYTES) {
-                // SAFETY: both registers start before `len`; the one read ends at or before the one written.
+                // SAFETY: both registers start before `len`; the one read ends at or before the one
+                // written.
                 unsafe { V::load(from.add(k)).store(to.add(k)) };
             }
             self.at += length;
             self.reload_tail();
             return;
         }
-        // SAFETY: the read starts in `out`, at most a register's width before `at <= len`, and ends in the slack.
+        // SAFETY: the read starts in `out`, at most a register's width before `at <= len`, and ends
+        // in the slack.
         let period = unsafe { self.tail.load_match(to, distance) };
-        // SAFETY: `is_zero` takes no pointer; a writer is made by `decode` alone, on a processor that has the instructions.
+        // SAFETY: `is_zero` takes no pointer; a writer is made by `decode` alone, on a processor
+        // that has the instructions.
         if unsafe { period.is_zero() } {
             self.skip_zeros(length, period);
             self.tail = period;
@@ -298,7 +334,8 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.dirty_since_skip = true;
         let (mut k, step) = (0, usize::from(V::PERIOD_STEPS[distance]));
         while k < length {
-            // SAFETY: `k < length <= len - at`, so the register starts before `len` and ends in the slack.
+            // SAFETY: `k < length <= len - at`, so the register starts before `len` and ends in the
+            // slack.
             unsafe { period.store(to.add(k)) };
             k += step;
         }
@@ -309,8 +346,9 @@ impl<V: ByteRegister> BlockWriter<V> {
     /// Reads the last bytes before `at` back from `out`.
     #[inline(always)]
     fn reload_tail(&mut self) {
-        // SAFETY: `out` is at least a register's width long, which is its slack. The first register read ends at `at`, the
-        // second is the first of `out`. Bytes after `at` that are read have been initialized: `out` was a slice.
+        // SAFETY: `out` is at least a register's width long, which is its slack. The first register
+        // read ends at `at`, the second is the first of `out`. Bytes after `at` that are read have
+        // been initialized: `out` was a slice.
         self.tail = unsafe {
             match self.at.checked_sub(V::REGISTER_BYTES) {
                 Some(from) => V::load(self.out.add(from)),
@@ -319,17 +357,21 @@ impl<V: ByteRegister> BlockWriter<V> {
         };
     }
 
-    /// Advances by `length` zeros. They are written only where the buffer is not zero yet. Up to as many more are
-    /// written after them if then all the rest of the buffer is zero.
+    /// Advances by `length` zeros. They are written only where the buffer is not zero yet. Up to as
+    /// many more are written after them if then all the rest of the buffer is zero.
     #[inline(always)]
     fn skip_zeros(&mut self, length: usize, zeros: V) {
-        let until =
-            if self.dirty_since_skip { self.zero_from.max(self.at + V::REGISTER_BYTES) } else { self.zero_from };
+        let until = if self.dirty_since_skip {
+            self.zero_from.max(self.at + V::REGISTER_BYTES)
+        } else {
+            self.zero_from
+        };
         let clears = until <= self.at + (2 * length).max(V::REGISTER_BYTES);
         if self.at < until {
             let (mut k, until) = (self.at, if clears { until } else { self.at + length });
             while k < until {
-                // SAFETY: `out` may be written for a register's width after `zero_from`, and for two after `len`.
+                // SAFETY: `out` may be written for a register's width after `zero_from`, and for
+                // two after `len`.
                 unsafe { zeros.store(self.out.add(k)) };
                 k += V::REGISTER_BYTES;
             }

@@ -1,13 +1,14 @@
 //! Raw LZ4 blocks.
 //!
-//! A block is a list of sequences: a token, whose high half is a number of literals and whose low half is the length of
-//! a match less 4 (15 in either half is continued by extra bytes, the last of which is below 255), the literals, and
-//! the match's distance back (16 bits, little-endian). The last sequence ends after its literals. A match whose
-//! distance is below its length repeats a period.
+//! A block is a list of sequences: a token, whose high half is a number of literals and whose low
+//! half is the length of a match less 4 (15 in either half is continued by extra bytes, the last of
+//! which is below 255), the literals, and the match's distance back (16 bits, little-endian). The
+//! last sequence ends after its literals. A match whose distance is below its length repeats a
+//! period.
 //!
-//! The bit planes of detector frames compress to blocks with kilobytes of zeros as one match of distance 1, and a few
-//! hundred short sequences from the lowest planes. [`decoder`] is optimized for such blocks. [`decompress`] calls
-//! `lz4_flex`, which is portable and the reference in tests.
+//! The bit planes of detector frames compress to blocks with kilobytes of zeros as one match of
+//! distance 1, and a few hundred short sequences from the lowest planes. [`decoder`] is optimized
+//! for such blocks. [`decompress`] calls `lz4_flex`, which is portable and the reference in tests.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod decoder;
@@ -30,7 +31,8 @@ pub(crate) fn decompress(block: &[u8], out: &mut [u8]) -> bool {
 pub(crate) struct DecodedBlock {
     /// All bytes of the buffer from this index on are zero.
     pub(crate) zero_from: usize,
-    /// If set, the block repeats one period from this index to its end, and only the first period is written.
+    /// If set, the block repeats one period from this index to its end, and only the first period
+    /// is written.
     pub(crate) repeats_from: Option<usize>,
 }
 
@@ -41,8 +43,8 @@ impl DecodedBlock {
     }
 }
 
-/// A reusable buffer for decoded blocks with [`SLACK`] at its end. It knows from where on it is zero, so that decoders
-/// need not write zeros again.
+/// A reusable buffer for decoded blocks with [`SLACK`] at its end. It knows from where on it is
+/// zero, so that decoders need not write zeros again.
 #[derive(Default)]
 pub(crate) struct BlockBuffer {
     bytes: Vec<u8>,
@@ -51,9 +53,9 @@ pub(crate) struct BlockBuffer {
 }
 
 impl BlockBuffer {
-    /// Calls `decode` to decode a block of `len` bytes to the front of the buffer; returns its result, `None` for an
-    /// invalid block. `decode` gets the buffer, which is at least `len` + [`SLACK`] long, and the index from which on
-    /// the buffer is zero.
+    /// Calls `decode` to decode a block of `len` bytes to the front of the buffer; returns its
+    /// result, `None` for an invalid block. `decode` gets the buffer, which is at least `len` +
+    /// [`SLACK`] long, and the index from which on the buffer is zero.
     pub(crate) fn decode_with(
         &mut self,
         len: usize,
@@ -83,14 +85,20 @@ impl BlockBuffer {
         &self.bytes
     }
 
-    /// Returns the first `len` bytes, for clearing bits in them. Setting bits would break the promise of `zero_from`.
+    /// Returns the first `len` bytes, for clearing bits in them. Setting bits would break the
+    /// promise of `zero_from`.
     pub(crate) fn bytes_mut(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[..len]
     }
 }
 
-/// Decodes a block of `len` bytes to the front of the buffer with [`decompress`]; returns `None` for an invalid block.
-pub(crate) fn decompress_into_buffer(block: &[u8], buffer: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
+/// Decodes a block of `len` bytes to the front of the buffer with [`decompress`]; returns `None`
+/// for an invalid block.
+pub(crate) fn decompress_into_buffer(
+    block: &[u8],
+    buffer: &mut BlockBuffer,
+    len: usize,
+) -> Option<DecodedBlock> {
     buffer.decode_with(len, |out, dirty| {
         decompress(block, &mut out[..len]).then_some(DecodedBlock::fully_written(dirty.max(len)))
     })

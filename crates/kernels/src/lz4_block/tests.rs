@@ -32,7 +32,9 @@ impl GuardedPages {
     fn last(&mut self, len: usize) -> &mut [u8] {
         assert!(len <= self.len);
         // SAFETY: within the accessible pages, and borrowed from `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.pages.cast::<u8>().add(PAGE + self.len - len), len) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.pages.cast::<u8>().add(PAGE + self.len - len), len)
+        }
     }
 }
 
@@ -64,15 +66,19 @@ impl Random {
         let mut bytes = vec![0; len];
         match self.below(6) {
             0 => bytes.iter_mut().for_each(|b| *b = self.below(256) as u8),
-            1 => bytes.iter_mut().for_each(|b| *b = if self.below(64) < density { 1 << self.below(8) } else { 0 }),
+            1 => bytes
+                .iter_mut()
+                .for_each(|b| *b = if self.below(64) < density { 1 << self.below(8) } else { 0 }),
             2 => (0..len).for_each(|i| bytes[i] = (i / density % 7) as u8),
             3 => (0..len).for_each(|i| {
                 let repeats = i >= period && self.below(60) > 0;
                 bytes[i] = if repeats { bytes[i - period] } else { self.below(256) as u8 };
             }),
             // A dense start, then little.
-            4 => (0..len)
-                .for_each(|i| bytes[i] = if i < len / 9 || self.below(900) == 0 { self.below(256) as u8 } else { 0 }),
+            4 => (0..len).for_each(|i| {
+                bytes[i] =
+                    if i < len / 9 || self.below(900) == 0 { self.below(256) as u8 } else { 0 }
+            }),
             _ => {}
         }
         bytes
@@ -90,8 +96,10 @@ impl Random {
             bytes.copy_within((differ - 1) * stride..differ * stride, plane * stride);
         }
         if self.below(4) == 0 {
-            let (at, len) =
-                ([self.below(stride * planes), stride * planes - 1 - self.below(14)][self.below(2)], bytes.len());
+            let (at, len) = (
+                [self.below(stride * planes), stride * planes - 1 - self.below(14)][self.below(2)],
+                bytes.len(),
+            );
             bytes[at.min(len - 1)] ^= 1;
         }
         bytes
@@ -125,7 +133,10 @@ struct SeenCases {
 impl SeenCases {
     fn check(&self, cases: u64) {
         let cases = cases as usize;
-        assert!(self.valid > cases / 3 && self.invalid > cases / 10 && self.repeating > cases / 200, "{self:?}");
+        assert!(
+            self.valid > cases / 3 && self.invalid > cases / 10 && self.repeating > cases / 200,
+            "{self:?}"
+        );
     }
 }
 
@@ -137,12 +148,16 @@ struct Case<'a> {
     period: usize,
 }
 
-/// Decodes one block with `V` and compares the bytes with the expected ones. Returns whether the decoder left out
-/// repetitions.
+/// Decodes one block with `V` and compares the bytes with the expected ones. Returns whether the
+/// decoder left out repetitions.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
-unsafe fn compare<V: ByteRegister>(case: &Case<'_>, buffer: &mut [u8], expected: Option<&[u8]>) -> bool {
+unsafe fn compare<V: ByteRegister>(
+    case: &Case<'_>,
+    buffer: &mut [u8],
+    expected: Option<&[u8]>,
+) -> bool {
     // SAFETY: as above.
     let found = unsafe { decode_compiled::<V>(case, buffer) };
     match (found, expected) {
@@ -155,29 +170,43 @@ unsafe fn compare<V: ByteRegister>(case: &Case<'_>, buffer: &mut [u8], expected:
             if let Some(start) = repeats_from {
                 assert!(start.is_multiple_of(case.period));
                 let mut periods = expected[start..].chunks_exact(case.period);
-                assert!(periods.all(|period| *period == buffer[start..written]), "no period of the oracle's bytes");
+                assert!(
+                    periods.all(|period| *period == buffer[start..written]),
+                    "no period of the oracle's bytes"
+                );
             }
             repeats_from.is_some()
         }
-        (found, expected) => panic!("valid: {}, for the oracle: {}", found.is_some(), expected.is_some()),
+        (found, expected) => {
+            panic!("valid: {}, for the oracle: {}", found.is_some(), expected.is_some())
+        }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn decode_512(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
     // SAFETY: compiled for the register.
-    unsafe { decoder::decode::<Avx512Register>(case.block, buffer, case.len, case.dirty, case.period) }
+    unsafe {
+        decoder::decode::<Avx512Register>(case.block, buffer, case.len, case.dirty, case.period)
+    }
 }
 
 #[target_feature(enable = "avx2")]
 fn decode_256(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
     // SAFETY: compiled for the register.
-    unsafe { decoder::decode::<Avx2Register>(case.block, buffer, case.len, case.dirty, case.period) }
+    unsafe {
+        decoder::decode::<Avx2Register>(case.block, buffer, case.len, case.dirty, case.period)
+    }
 }
 
-unsafe fn decode_compiled<V: ByteRegister>(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
+unsafe fn decode_compiled<V: ByteRegister>(
+    case: &Case<'_>,
+    buffer: &mut [u8],
+) -> Option<DecodedBlock> {
     // SAFETY: the caller's promise.
-    unsafe { if V::REGISTER_BYTES == 64 { decode_512(case, buffer) } else { decode_256(case, buffer) } }
+    unsafe {
+        if V::REGISTER_BYTES == 64 { decode_512(case, buffer) } else { decode_256(case, buffer) }
+    }
 }
 
 /// Compares the decoder of `V` with `lz4_flex` on one random block per seed.
@@ -197,13 +226,15 @@ unsafe fn compare_cases<V: ByteRegister>(seeds: Range<u64>) -> SeenCases {
         // Sometimes the block is not as long as it should be.
         let len = if random.below(10) == 0 { 1 + random.below(8192) } else { bytes.len() };
         let mut expected = vec![0; len];
-        let is_valid = lz4_flex::block::decompress_into(&block, &mut expected).is_ok_and(|written| written == len);
+        let is_valid = lz4_flex::block::decompress_into(&block, &mut expected)
+            .is_ok_and(|written| written == len);
         let stored = source.last(block.len());
         stored.copy_from_slice(&block);
         // A buffer that is larger than necessary keeps the bytes of earlier blocks.
         let buffer_len = if random.below(4) == 0 { 8192 + SLACK } else { len + SLACK };
         let buffer = target.last(buffer_len);
-        let mut dirty = buffer.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1) + random.below(40);
+        let mut dirty =
+            buffer.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1) + random.below(40);
         if dirty + V::REGISTER_BYTES > buffer.len() {
             buffer.fill(0);
             dirty = 0;

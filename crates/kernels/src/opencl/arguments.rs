@@ -30,8 +30,8 @@ impl From<f64> for KernelArgument<'_> {
     }
 }
 
-/// Defines the arguments of a kernel: a field for each of its parameters, with the parameter's name, in their order.
-/// `set` passes them to the kernel.
+/// Defines the arguments of a kernel: a field for each of its parameters, with the parameter's
+/// name, in their order. `set` passes them to the kernel.
 macro_rules! kernel_arguments {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -54,7 +54,10 @@ macro_rules! kernel_arguments {
 pub(super) use kernel_arguments;
 
 /// Sets the arguments of a kernel, in the order of its parameters.
-pub(super) fn set_arguments(kernel: &Kernel, arguments: &[KernelArgument<'_>]) -> Result<(), DeviceError> {
+pub(super) fn set_arguments(
+    kernel: &Kernel,
+    arguments: &[KernelArgument<'_>],
+) -> Result<(), DeviceError> {
     for (index, argument) in (0..).zip(arguments) {
         let value = match argument {
             KernelArgument::Buffer(buffer) => ArgVal::mem(&buffer.mem),

@@ -64,7 +64,8 @@ pub(super) fn enqueue(
 ) -> Result<(), DeviceError> {
     let PlanLaunch { queue, device_plan, frames, memory, results } = *launch;
     let (plan, matrix, variant) = (device_plan.plan, &device_plan.matrix, device_plan.variant);
-    let Some(Reduction { statistic, variance_model }) = device_plan.csr.map(|csr| csr.reduction) else {
+    let Some(Reduction { statistic, variance_model }) = device_plan.csr.map(|csr| csr.reduction)
+    else {
         unreachable!("a plan with CSR buffers has a CSR matrix")
     };
     let (threshold, max_iter) = match statistic {
@@ -113,18 +114,39 @@ pub(super) fn enqueue(
     let (decode_group, choose_group) = (variant.group, LANES_PER_BIN * variant.bins_per_group());
     let decode_lanes = [matrix.tiles as usize * frames * decode_group, 1, 1];
     let choose_lanes = [plan.nbins() * choose_group, frames.div_ceil(variant.bins_per_group()), 1];
-    let [decode_group, choose_group] = [decode_group, choose_group].map(|lanes| Some([lanes, 1, 1]));
-    // SAFETY: A kernel may read or write outside of its buffers if arguments, buffers and work size don't match.
-    // `DecodeArguments` and `ChooseArguments` have the order and types of `decode` and `choose` in `csr.cl`, and the
-    // driver refuses a wrong number or size. `BufferSizes::new` has sized input, intermediate and results for at least
-    // `frames` frames of this plan, and `CsrBuffers::new` the matrix: `starts` and `pixels` come from a checked matrix,
-    // so all entries and pixels are in range. Block offsets are from `write_input`, within the input. The kernels check
-    // the only untrusted data, the compressed blocks (`lz4.cl`), and frames of other sizes than the plan's never get
-    // here. The buffers stay alive until `wait_and_read` has seen the last event. A change to a kernel's parameters or
-    // to the intermediate layout without `bytes_per_frame` would break this.
+    let [decode_group, choose_group] =
+        [decode_group, choose_group].map(|lanes| Some([lanes, 1, 1]));
+    // SAFETY: A kernel may read or write outside of its buffers if arguments, buffers and work size
+    // don't match. `DecodeArguments` and `ChooseArguments` have the order and types of `decode` and
+    // `choose` in `csr.cl`, and the driver refuses a wrong number or size. `BufferSizes::new` has
+    // sized input, intermediate and results for at least `frames` frames of this plan, and
+    // `CsrBuffers::new` the matrix: `starts` and `pixels` come from a checked matrix, so all
+    // entries and pixels are in range. Block offsets are from `write_input`, within the input. The
+    // kernels check the only untrusted data, the compressed blocks (`lz4.cl`), and frames of other
+    // sizes than the plan's never get here. The buffers stay alive until `wait_and_read` has seen
+    // the last event. A change to a kernel's parameters or to the intermediate layout without
+    // `bytes_per_frame` would break this.
     unsafe {
-        core::enqueue_kernel(queue, decode, 1, None, &decode_lanes, decode_group, NO_WAIT, Some(decoded))?;
-        core::enqueue_kernel(queue, choose, 2, None, &choose_lanes, choose_group, NO_WAIT, Some(chosen))?;
+        core::enqueue_kernel(
+            queue,
+            decode,
+            1,
+            None,
+            &decode_lanes,
+            decode_group,
+            NO_WAIT,
+            Some(decoded),
+        )?;
+        core::enqueue_kernel(
+            queue,
+            choose,
+            2,
+            None,
+            &choose_lanes,
+            choose_group,
+            NO_WAIT,
+            Some(chosen),
+        )?;
     }
     Ok(())
 }

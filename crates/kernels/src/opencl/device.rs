@@ -15,14 +15,15 @@ use super::program::{self, KernelKind, KernelVariant};
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
 
-/// Number of idle matrices that a device keeps. Tasks of several recipes may alternate, and need their matrices again.
+/// Number of idle matrices that a device keeps. Tasks of several recipes may alternate, and need
+/// their matrices again.
 const MAX_CACHED_MATRICES: usize = 4;
 
 /// Settings of an open device.
 #[derive(Clone, Debug)]
 pub struct DeviceSettings {
-    /// Lanes per work-group. The default is 64, or fewer if the device allows no more, and 1 on CPUs, whose drivers run
-    /// the lanes of a work-group in a loop.
+    /// Lanes per work-group. The default is 64, or fewer if the device allows no more, and 1 on
+    /// CPUs, whose drivers run the lanes of a work-group in a loop.
     pub work_group_size: Option<usize>,
     /// Sums in pairs of floats even if the device computes in doubles; for tests.
     pub force_float_pairs: bool,
@@ -43,7 +44,8 @@ pub struct StageTimes {
     pub write: f64,
     /// The first kernel: decoding frames and summing pixels, or with a CSR matrix decoding only.
     pub integrate: f64,
-    /// The second kernel: adding up the partial sums of each bin, or with a CSR matrix the statistics of each bin.
+    /// The second kernel: adding up the partial sums of each bin, or with a CSR matrix the
+    /// statistics of each bin.
     pub reduce: f64,
 }
 
@@ -60,7 +62,8 @@ impl Default for DeviceSettings {
     }
 }
 
-/// An open OpenCL device, with its compiled kernels and the matrices in its memory. All threads share it.
+/// An open OpenCL device, with its compiled kernels and the matrices in its memory. All threads
+/// share it.
 pub struct Device {
     description: DeviceDescription,
     pub(super) id: DeviceId,
@@ -80,10 +83,18 @@ impl Device {
     ///
     /// # Errors
     /// The device is not usable (see [`DeviceDescription::unusable`]), or its driver fails.
-    pub fn open(description: &DeviceDescription, settings: DeviceSettings) -> Result<Device, DeviceError> {
+    pub fn open(
+        description: &DeviceDescription,
+        settings: DeviceSettings,
+    ) -> Result<Device, DeviceError> {
         let id = description.id.filter(|_| description.unusable.is_none());
-        let unusable =
-            || description.unusable.as_deref().unwrap_or("expected a device from the list of devices").to_owned();
+        let unusable = || {
+            description
+                .unusable
+                .as_deref()
+                .unwrap_or("expected a device from the list of devices")
+                .to_owned()
+        };
         let id = id.ok_or_else(|| DeviceError::Unsupported(unusable()))?;
         Ok(Device {
             description: description.clone(),
@@ -103,8 +114,8 @@ impl Device {
         &self.description
     }
 
-    /// Returns true if the device can compute statistics that need all pixels of a bin: it has doubles and work-groups of at
-    /// least 16 lanes. No device computes quantiles.
+    /// Returns true if the device can compute statistics that need all pixels of a bin: it has
+    /// doubles and work-groups of at least 16 lanes. No device computes quantiles.
     pub fn supports_csr(&self) -> bool {
         self.has_doubles() && self.description.lanes >= program::LANES_PER_BIN
     }
@@ -118,7 +129,8 @@ impl Device {
         self.failure.get()
     }
 
-    /// Disables the device: all later calls return this error. If it is disabled twice, the first error stays.
+    /// Disables the device: all later calls return this error. If it is disabled twice, the first
+    /// error stays.
     pub fn disable(&self, why: DeviceError) {
         let _ = self.failure.set(why);
     }
@@ -134,10 +146,13 @@ impl Device {
             return;
         }
         let at = |event, what| match core::get_event_profiling_info(event, what) {
-            Ok(ProfilingInfoResult::Start(nanoseconds) | ProfilingInfoResult::End(nanoseconds)) => nanoseconds as f64,
+            Ok(ProfilingInfoResult::Start(nanoseconds) | ProfilingInfoResult::End(nanoseconds)) => {
+                nanoseconds as f64
+            }
             _ => 0.,
         };
-        let seconds = |event| (at(event, ProfilingInfo::End) - at(event, ProfilingInfo::Start)) * 1e-9;
+        let seconds =
+            |event| (at(event, ProfilingInfo::End) - at(event, ProfilingInfo::Start)) * 1e-9;
         let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.write += seconds(written);
         for [integrated, reduced, _] in steps {
@@ -146,14 +161,31 @@ impl Device {
         }
     }
 
-    /// Returns the variant of the kernels for frames of a pixel type, in blocks of `block_bytes` decoded bytes.
-    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, kind: KernelKind) -> KernelVariant {
-        let group = if self.description.kind == DeviceKind::Cpu { 1 } else { self.description.lanes.clamp(1, 64) };
+    /// Returns the variant of the kernels for frames of a pixel type, in blocks of `block_bytes`
+    /// decoded bytes.
+    pub(super) fn variant(
+        &self,
+        dtype: crate::PixelType,
+        block_bytes: usize,
+        kind: KernelKind,
+    ) -> KernelVariant {
+        let group = if self.description.kind == DeviceKind::Cpu {
+            1
+        } else {
+            self.description.lanes.clamp(1, 64)
+        };
         let doubles = self.has_doubles();
-        KernelVariant { dtype, block_bytes, kind, group: self.settings.work_group_size.unwrap_or(group), doubles }
+        KernelVariant {
+            dtype,
+            block_bytes,
+            kind,
+            group: self.settings.work_group_size.unwrap_or(group),
+            doubles,
+        }
     }
 
-    /// Returns the compiled kernels of a variant. Each variant is compiled once; meanwhile other threads wait.
+    /// Returns the compiled kernels of a variant. Each variant is compiled once; meanwhile other
+    /// threads wait.
     pub(super) fn program(&self, variant: KernelVariant) -> Result<Arc<Program>, DeviceError> {
         if variant.dtype == crate::PixelType::F64 && !variant.doubles {
             let why = "float64 pixels: expected a device with doubles (cl_khr_fp64)";
@@ -170,17 +202,18 @@ impl Device {
         }
         let DeviceDescription { platform, name, version, driver, .. } = &self.description;
         let driver = [platform, name, version, driver].map(String::as_str).join("\n");
-        let program = variant.build(&self.context, self.id, &driver, self.settings.cache.as_deref())?;
+        let program =
+            variant.build(&self.context, self.id, &driver, self.settings.cache.as_deref())?;
         let program = Arc::new(program);
         programs.insert(variant, program.clone());
         Ok(program)
     }
 
-    /// Returns a plan's matrix in the device's memory, for blocks of `elements` pixels: the CSR matrix if `csr` is
-    /// given.
+    /// Returns a plan's matrix in the device's memory, for blocks of `elements` pixels: the CSR
+    /// matrix if `csr` is given.
     ///
-    /// A matrix is copied to the device once; meanwhile other threads wait. If memory is short, idle matrices are
-    /// dropped.
+    /// A matrix is copied to the device once; meanwhile other threads wait. If memory is short,
+    /// idle matrices are dropped.
     pub(super) fn matrix(
         &self,
         plan: &IntegrationPlan,
@@ -203,7 +236,8 @@ impl Device {
                 })?
             }
         };
-        // The most recently used matrix is first, so that `evict_idle` drops the least recently used ones.
+        // The most recently used matrix is first, so that `evict_idle` drops the least recently
+        // used ones.
         matrices.insert(0, matrix.clone());
         Ok(matrix)
     }
@@ -220,8 +254,8 @@ impl Device {
     }
 }
 
-/// Drops all matrices that no launch uses, except the `max_idle` most recently used ones. Returns true if any was
-/// dropped.
+/// Drops all matrices that no launch uses, except the `max_idle` most recently used ones. Returns
+/// true if any was dropped.
 fn evict_idle(matrices: &mut Vec<Arc<DeviceMatrix>>, max_idle: usize) -> bool {
     let (count_before, mut idle) = (matrices.len(), 0);
     matrices.retain(|matrix| {
@@ -245,12 +279,18 @@ mod tests {
 
     #[test]
     fn engines_share_a_matrix_and_those_in_use_stay() {
-        let found = all_devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
+        let found = all_devices()
+            .ok()
+            .and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
         let Some(description) = found else {
-            assert!(std::env::var_os("CI").is_none(), "no OpenCL device: scripts/setup tests installs PoCL");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "no OpenCL device: scripts/setup tests installs PoCL"
+            );
             return;
         };
-        let device = Device::open(&description, DeviceSettings::default()).expect("a device that works");
+        let device =
+            Device::open(&description, DeviceSettings::default()).expect("a device that works");
         let plans: Vec<IntegrationPlan> = (0..3 * MAX_CACHED_MATRICES).map(|_| plan()).collect();
         let matrix = |plan: &IntegrationPlan| device.matrix(plan, None, 2048).expect("memory");
         let held: Vec<Arc<DeviceMatrix>> = std::thread::scope(|scope| {
@@ -259,10 +299,16 @@ mod tests {
             engines.into_iter().map(|engine| engine.join().expect("no panic")).collect()
         });
         let (ours, theirs) = held.split_at(MAX_CACHED_MATRICES + 1);
-        assert!(ours.iter().zip(theirs).all(|(one, other)| Arc::ptr_eq(one, other)), "made once each");
+        assert!(
+            ours.iter().zip(theirs).all(|(one, other)| Arc::ptr_eq(one, other)),
+            "made once each"
+        );
         // Many more, which nobody keeps.
         plans[MAX_CACHED_MATRICES + 1..].iter().for_each(|plan| drop(matrix(plan)));
-        assert!(plans.iter().zip(ours).all(|(plan, held)| Arc::ptr_eq(&matrix(plan), held)), "those in use stay");
+        assert!(
+            plans.iter().zip(ours).all(|(plan, held)| Arc::ptr_eq(&matrix(plan), held)),
+            "those in use stay"
+        );
         let kept = device.matrices.lock().expect("no panic").len();
         assert!(kept <= ours.len() + MAX_CACHED_MATRICES, "{kept} matrices: the others go");
     }

@@ -24,8 +24,8 @@ use crate::{EncodedFrame, IntegrationSpec, Pipeline, Scratch, integrate_frames};
 /// Maximum bytes of a decoded block, such that the block fits in a work-group's local memory.
 const MAX_BLOCK_BYTES: usize = 8192;
 
-/// Minimum number of pixels of a block that the device decodes. For smaller blocks, the tables of the matrix would be
-/// larger than the matrix.
+/// Minimum number of pixels of a block that the device decodes. For smaller blocks, the tables of
+/// the matrix would be larger than the matrix.
 const MIN_BLOCK_ELEMENTS: usize = 128;
 
 /// Maximum number of frames per launch.
@@ -39,10 +39,11 @@ pub struct DeviceQueues {
     max_frames: usize,
     /// Working memory for frames that the device found damaged.
     cpu_scratch: Scratch,
-    /// The invalid pixels of the last frame of each plan, by [`IntegrationPlan::id`]. Detectors mark the same pixels in
-    /// most frames, so the sums without them can be reused.
+    /// The invalid pixels of the last frame of each plan, by [`IntegrationPlan::id`]. Detectors
+    /// mark the same pixels in most frames, so the sums without them can be reused.
     last_invalid: HashMap<u64, LastInvalidPixels>,
-    /// The matrices of the last call. Holding them keeps the device from dropping them before the next call.
+    /// The matrices of the last call. Holding them keeps the device from dropping them before the
+    /// next call.
     matrices: Vec<Arc<DeviceMatrix>>,
     disputed_frames: u64,
 }
@@ -78,13 +79,16 @@ struct LastInvalidPixels {
 }
 
 impl DeviceQueues {
-    /// Creates `count` queues, at least one. With two or more, copying and computing of several launches overlap.
+    /// Creates `count` queues, at least one. With two or more, copying and computing of several
+    /// launches overlap.
     ///
     /// # Errors
     /// The driver fails, or the device has been disabled.
     pub fn new(device: Arc<Device>, count: usize) -> Result<DeviceQueues, DeviceError> {
         device.failure().map_or(Ok(()), |why| Err(why.clone()))?;
-        let queues = (0..count.max(1)).map(|_| DeviceQueue::new(device.clone())).collect::<Result<_, _>>()?;
+        let queues = (0..count.max(1))
+            .map(|_| DeviceQueue::new(device.clone()))
+            .collect::<Result<_, _>>()?;
         Ok(DeviceQueues {
             device,
             queues,
@@ -106,8 +110,8 @@ impl DeviceQueues {
         self.queues.iter().map(|queue| queue.sent_bytes).sum()
     }
 
-    /// Returns the number of frames so far that the device found damaged, but the CPU could decode. If it is not 0, the
-    /// device can't be trusted.
+    /// Returns the number of frames so far that the device found damaged, but the CPU could decode.
+    /// If it is not 0, the device can't be trusted.
     pub fn disputed(&self) -> u64 {
         self.disputed_frames
     }
@@ -128,20 +132,29 @@ impl DeviceQueues {
         invalid: &InvalidValues,
         frames: &[EncodedFrame<'_>],
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
-        let rows = self.integrate_batch_by_plans(pipeline, &[IntegrationSpec { plan, invalid, csr: None }], frames)?;
+        let rows = self.integrate_batch_by_plans(
+            pipeline,
+            &[IntegrationSpec { plan, invalid, csr: None }],
+            frames,
+        )?;
         Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
     }
 
-    /// Decodes frames and integrates them with several plans, each with its own invalid values and statistic. All plans
-    /// must be for frames of the same size. Each frame is sent to the device once.
+    /// Decodes frames and integrates them with several plans, each with its own invalid values and
+    /// statistic. All plans must be for frames of the same size. Each frame is sent to the device
+    /// once.
     ///
-    /// Signals and variances agree with [`crate::accumulate_frame`] up to the rounding of sums, and weights are equal
-    /// to the bit. Statistics with a CSR matrix are the same bytes as [`crate::CsrMatrix::integrate`]. A device gives
-    /// the same bytes for a frame whichever frames and plans are integrated with it. A frame that can't be decoded
-    /// gives the error of [`integrate_frames`]; the other frames are not affected.
+    /// Signals and variances agree with [`crate::accumulate_frame`] up to the rounding of sums, and
+    /// weights are equal to the bit. Statistics with a CSR matrix are the same bytes as
+    /// [`crate::CsrMatrix::integrate`]. A device gives the same bytes for a frame whichever frames
+    /// and plans are integrated with it. A frame that can't be decoded gives the error of
+    /// [`integrate_frames`]; the other frames are not affected.
     ///
-    /// # Errors The device fails, lacks memory, or can't do what a plan needs. Then no frame is integrated. A failed device
-    /// is disabled; without enough memory or a feature it can still be used for other plans.
+    /// # Errors
+    ///
+    /// The device fails, lacks memory, or can't do what a plan needs. Then no frame is integrated.
+    /// A failed device is disabled; without enough memory or a feature it can still be used for
+    /// other plans.
     pub fn integrate_batch_by_plans(
         &mut self,
         pipeline: &Pipeline,
@@ -150,9 +163,11 @@ impl DeviceQueues {
     ) -> Result<Vec<FrameResult>, DeviceError> {
         self.device.failure().map_or(Ok(()), |why| Err(why.clone()))?;
         // Crate `ocl` panics at error codes that it does not know.
-        let results = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, specs, frames)));
-        let results = results
-            .unwrap_or_else(|_| Err(DeviceError::Failed("the driver returned an unknown error code".to_owned())));
+        let results =
+            catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, specs, frames)));
+        let results = results.unwrap_or_else(|_| {
+            Err(DeviceError::Failed("the driver returned an unknown error code".to_owned()))
+        });
         if let Err(why @ DeviceError::Failed(_)) = &results {
             self.device.disable(why.clone());
         }
@@ -171,13 +186,19 @@ impl DeviceQueues {
         };
         // The kernels rely on it: they read the pixels of each plan from the same input.
         if specs.iter().any(|spec| spec.plan.pixels() != plan.pixels()) {
-            return Err(DeviceError::Unsupported("expected plans for frames of the same size".to_owned()));
+            return Err(DeviceError::Unsupported(
+                "expected plans for frames of the same size".to_owned(),
+            ));
         }
         let mut results: Vec<Option<FrameResult>> = frames.iter().map(|_| None).collect();
-        for BlockSizeGroup { block_bytes, frames: mut todo } in group_by_block_size(pipeline, plan, frames) {
-            let device_plans = specs.iter().map(|spec| self.device_plan(pipeline, block_bytes, spec));
+        for BlockSizeGroup { block_bytes, frames: mut todo } in
+            group_by_block_size(pipeline, plan, frames)
+        {
+            let device_plans =
+                specs.iter().map(|spec| self.device_plan(pipeline, block_bytes, spec));
             let job = LaunchJob { pipeline, plans: device_plans.collect::<Result<_, _>>()? };
-            self.matrices = job.plans.iter().map(|device_plan| device_plan.matrix.clone()).collect();
+            self.matrices =
+                job.plans.iter().map(|device_plan| device_plan.matrix.clone()).collect();
             while !todo.is_empty() {
                 let LaunchOutcome { outputs, remaining } = self.launch(&job, frames, todo)?;
                 todo = remaining;
@@ -192,7 +213,9 @@ impl DeviceQueues {
                         FrameOutcome::DecodeFailed(why) => Err(why),
                         FrameOutcome::DamagedOnDevice => {
                             let frame = &frames[index..=index];
-                            let result = integrate_frames(pipeline, specs, frame, &mut self.cpu_scratch).remove(0);
+                            let result =
+                                integrate_frames(pipeline, specs, frame, &mut self.cpu_scratch)
+                                    .remove(0);
                             self.disputed_frames += u64::from(result.is_ok());
                             result
                         }
@@ -214,17 +237,26 @@ impl DeviceQueues {
             let why = "medians and quantiles: expected a mean or sigma clipping on a device";
             return Err(DeviceError::Unsupported(why.to_owned()));
         }
-        let kind = csr.map_or(KernelKind::Sums { variance: plan.has_count_variance() }, |_| KernelKind::Csr);
+        let kind = csr
+            .map_or(KernelKind::Sums { variance: plan.has_count_variance() }, |_| KernelKind::Csr);
         let variant = self.device.variant(pipeline.dtype(), block_bytes, kind);
         let matrix = self.device.matrix(plan, csr, variant.elements())?;
         let ranges = with_pixel!(pipeline.dtype(), encode_ranges(invalid));
         let range_count = (ranges.len() / (2 * pipeline.dtype().size())) as u32;
-        Ok(DevicePlan { plan, csr, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
+        Ok(DevicePlan {
+            plan,
+            csr,
+            variant,
+            matrix,
+            ranges: self.device.ranges(ranges)?,
+            range_count,
+        })
     }
 
     /// Integrates frames in launches of up to `max_frames`, on all queues in turn.
     ///
-    /// If memory is short, `max_frames` is halved, and the frames that are not done are returned as `remaining`.
+    /// If memory is short, `max_frames` is halved, and the frames that are not done are returned as
+    /// `remaining`.
     fn launch<'a>(
         &mut self,
         job: &LaunchJob<'_>,
@@ -275,14 +307,27 @@ impl DeviceQueues {
         let plan = device_plan.plan;
         let DevicePhotonSums { signal, poisson_excess, invalid } = match (sums, device_plan.csr) {
             (FrameSums::Photons(photons), _) => photons,
-            (FrameSums::Selected(numbers), Some(csr)) => return csr.sums_from_device(plan, &numbers),
-            (FrameSums::Selected(_), None) => unreachable!("only plans with a CSR matrix select pixels"),
+            (FrameSums::Selected(numbers), Some(csr)) => {
+                return csr.sums_from_device(plan, &numbers);
+            }
+            (FrameSums::Selected(_), None) => {
+                unreachable!("only plans with a CSR matrix select pixels")
+            }
         };
-        let Some(bitmap) = invalid else { return Sums::from_photon_sums(plan, signal, poisson_excess, None) };
+        let Some(bitmap) = invalid else {
+            return Sums::from_photon_sums(plan, signal, poisson_excess, None);
+        };
         let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
-            let pixels = pixels_of_bitmap(&bitmap, device_plan.variant.elements(), device_plan.matrix.block_pixels);
-            LastInvalidPixels { totals: Isa::fastest().run(StaticSumsWithout { plan, invalid: &pixels }), bitmap }
+            let pixels = pixels_of_bitmap(
+                &bitmap,
+                device_plan.variant.elements(),
+                device_plan.matrix.block_pixels,
+            );
+            LastInvalidPixels {
+                totals: Isa::fastest().run(StaticSumsWithout { plan, invalid: &pixels }),
+                bitmap,
+            }
         });
         let sums = Sums::from_photon_sums(plan, signal, poisson_excess, Some(&last.totals));
         self.last_invalid.insert(plan.id(), last);
@@ -290,8 +335,8 @@ impl DeviceQueues {
     }
 }
 
-/// Groups frames by the size of their blocks. The group of a frame does not depend on the other frames, so that its
-/// sums don't either.
+/// Groups frames by the size of their blocks. The group of a frame does not depend on the other
+/// frames, so that its sums don't either.
 fn group_by_block_size(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
@@ -302,7 +347,8 @@ fn group_by_block_size(
     let mut groups: Vec<BlockSizeGroup> = Vec::new();
     for (index, stored) in frames.iter().enumerate() {
         let block_offsets = block_offsets(pipeline, stored, plan.pixels() * size);
-        let block_bytes = block_offsets.as_ref().map_or(default_block_bytes, |offsets| offsets.block_bytes);
+        let block_bytes =
+            block_offsets.as_ref().map_or(default_block_bytes, |offsets| offsets.block_bytes);
         let frame = IndexedFrame { index, block_offsets };
         match groups.iter_mut().find(|group| group.block_bytes == block_bytes) {
             Some(group) => group.frames.push(frame),
@@ -312,29 +358,44 @@ fn group_by_block_size(
     groups
 }
 
-/// Returns the offsets of a frame's blocks if the device can decode them. It can't if the codec is not bitshuffled LZ4,
-/// the block size does not suit it, or the headers of the blocks are damaged.
-fn block_offsets(pipeline: &Pipeline, stored: &EncodedFrame<'_>, frame_bytes: usize) -> Option<BlockOffsets> {
-    let bitshuffle = pipeline.only_bitshuffle(stored.filter_mask).filter(|b| b.codec == Codec::Lz4)?;
+/// Returns the offsets of a frame's blocks if the device can decode them. It can't if the codec is
+/// not bitshuffled LZ4, the block size does not suit it, or the headers of the blocks are damaged.
+fn block_offsets(
+    pipeline: &Pipeline,
+    stored: &EncodedFrame<'_>,
+    frame_bytes: usize,
+) -> Option<BlockOffsets> {
+    let bitshuffle =
+        pipeline.only_bitshuffle(stored.filter_mask).filter(|b| b.codec == Codec::Lz4)?;
     let offsets = BlockOffsets::scan(bitshuffle, stored.bytes, frame_bytes).ok()?;
     let elements = offsets.block_bytes / pipeline.dtype().size();
     (elements >= MIN_BLOCK_ELEMENTS && offsets.block_bytes <= MAX_BLOCK_BYTES).then_some(offsets)
 }
 
-/// Encodes the invalid ranges for the kernels: the lowest and the highest pixel of each range, in the pixel type.
+/// Encodes the invalid ranges for the kernels: the lowest and the highest pixel of each range, in
+/// the pixel type.
 fn encode_ranges<T: Pixel>(invalid: &InvalidValues) -> Vec<u8> {
     let bytes = |pixel: T| pixel.bits().into().to_le_bytes()[..T::SIZE].to_vec();
-    invalid.for_type::<T>().ranges().iter().flat_map(|&(low, high)| [bytes(low), bytes(high)].concat()).collect()
+    invalid
+        .for_type::<T>()
+        .ranges()
+        .iter()
+        .flat_map(|&(low, high)| [bytes(low), bytes(high)].concat())
+        .collect()
 }
 
-/// Returns the indices of the pixels set in a device's bitmap, ascending. See [`super::slot_layout::SlotLayout::used`]
-/// for the layout.
+/// Returns the indices of the pixels set in a device's bitmap, ascending. See
+/// [`super::slot_layout::SlotLayout::used`] for the layout.
 fn pixels_of_bitmap(bitmap: &[u8], elements: usize, block_pixels: u32) -> Vec<u32> {
     let columns = elements / 8;
     let mut pixels = Vec::new();
     for (tile, tile_bits) in bitmap.chunks_exact(columns + 1).enumerate() {
         for (column, &byte) in tile_bits.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-            let first = if column == columns { block_pixels } else { (tile * elements + 8 * column) as u32 };
+            let first = if column == columns {
+                block_pixels
+            } else {
+                (tile * elements + 8 * column) as u32
+            };
             pixels.extend(iter_bits(byte.into()).map(|bit| first + bit as u32));
         }
     }

@@ -5,9 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
-use ocl::core::{self, DeviceId, DeviceInfo, DeviceInfoResult, DeviceType, PlatformId, PlatformInfo, Status};
+use ocl::core::{
+    self, DeviceId, DeviceInfo, DeviceInfoResult, DeviceType, PlatformId, PlatformInfo, Status,
+};
 
-/// A device and its properties, as its driver reports them. The default describes no device and can't be opened.
+/// A device and its properties, as its driver reports them. The default describes no device and
+/// can't be opened.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceDescription {
     /// Name of the platform: the driver.
@@ -73,12 +76,13 @@ pub enum OpenClUnavailable {
     Failed(String),
 }
 
-/// Minimum local memory of a work-group, in bytes: a block before and after unshuffling, and a few words.
+/// Minimum local memory of a work-group, in bytes: a block before and after unshuffling, and a few
+/// words.
 const MIN_LOCAL_MEMORY: u64 = 20 << 10;
 
-/// Lists the devices of all platforms, in the order of the OpenCL library. Users select devices by the index in this
-/// list. If only some platforms can list theirs, an unusable device for each of the others comes last, so that the
-/// indices stay.
+/// Lists the devices of all platforms, in the order of the OpenCL library. Users select devices by
+/// the index in this list. If only some platforms can list theirs, an unusable device for each of
+/// the others comes last, so that the indices stay.
 ///
 /// # Errors
 /// There is no OpenCL library, no driver, or no platform that can list its devices.
@@ -89,9 +93,10 @@ pub fn all_devices() -> Result<Vec<DeviceDescription>, OpenClUnavailable> {
     opencl_loader::load()?;
     // `get_platform_ids` would wait ten seconds for a driver to appear.
     let mut count = 0;
-    // SAFETY: With 0 entries and a null list, `clGetPlatformIDs` writes only the number of platforms, to `count`, which
-    // is a `cl_uint` that outlives the call. The library has been loaded by the line above, so the symbol that
-    // `opencl_loader` forwards to is present. The lock keeps two threads from initializing the loader at once.
+    // SAFETY: With 0 entries and a null list, `clGetPlatformIDs` writes only the number of
+    // platforms, to `count`, which is a `cl_uint` that outlives the call. The library has been
+    // loaded by the line above, so the symbol that `opencl_loader` forwards to is present. The lock
+    // keeps two threads from initializing the loader at once.
     let status = unsafe { ocl::ffi::clGetPlatformIDs(0, std::ptr::null_mut(), &mut count) };
     if status == Status::CL_PLATFORM_NOT_FOUND_KHR as i32 || status == 0 && count == 0 {
         return Err(OpenClUnavailable::NoDriver);
@@ -111,7 +116,11 @@ pub fn all_devices() -> Result<Vec<DeviceDescription>, OpenClUnavailable> {
     {
         return Err(failed(why));
     }
-    found.extend(failed_platforms.iter().map(|(platform, why)| DeviceDescription::for_failed_platform(*platform, why)));
+    found.extend(
+        failed_platforms
+            .iter()
+            .map(|(platform, why)| DeviceDescription::for_failed_platform(*platform, why)),
+    );
     Ok(found)
 }
 
@@ -123,7 +132,8 @@ fn devices_of_platform(platform: PlatformId) -> core::Result<Vec<DeviceDescripti
 }
 
 impl DeviceDescription {
-    /// Returns the text that identifies the device in records: its name, and its PCI address if known.
+    /// Returns the text that identifies the device in records: its name, and its PCI address if
+    /// known.
     pub fn label(&self) -> String {
         self.pci.map_or_else(|| self.name.clone(), |address| format!("{} ({address})", self.name))
     }
@@ -133,14 +143,18 @@ impl DeviceDescription {
         self.kind != DeviceKind::Cpu
     }
 
-    /// Describes the devices of a platform that can't list them, as a single one that is not usable.
+    /// Describes the devices of a platform that can't list them, as a single one that is not
+    /// usable.
     fn for_failed_platform(platform: PlatformId, why: &core::Error) -> DeviceDescription {
-        let name = core::get_platform_info(platform, PlatformInfo::Name).map(|name| name.to_string().trim().to_owned());
+        let name = core::get_platform_info(platform, PlatformInfo::Name)
+            .map(|name| name.to_string().trim().to_owned());
         DeviceDescription {
             platform: name.unwrap_or_else(|_| "unknown platform".to_owned()),
             name: "unknown".to_owned(),
             kind: DeviceKind::Accelerator,
-            unusable: Some(format!("listing the platform's devices failed: {}", error_text(why)).into()),
+            unusable: Some(
+                format!("listing the platform's devices failed: {}", error_text(why)).into(),
+            ),
             ..DeviceDescription::default()
         }
     }
@@ -158,7 +172,9 @@ impl DeviceDescription {
         };
         let number = |request| -> core::Result<u64> {
             Ok(match info(request)? {
-                DeviceInfoResult::GlobalMemSize(bytes) | DeviceInfoResult::LocalMemSize(bytes) => bytes,
+                DeviceInfoResult::GlobalMemSize(bytes) | DeviceInfoResult::LocalMemSize(bytes) => {
+                    bytes
+                }
                 DeviceInfoResult::MaxWorkGroupSize(lanes) => lanes as u64,
                 DeviceInfoResult::Available(yes)
                 | DeviceInfoResult::CompilerAvailable(yes)
@@ -205,13 +221,24 @@ impl PciAddress {
             && let [domain, bus, device, function] =
                 words.as_chunks().0.iter().map(|w| u32::from_ne_bytes(*w)).collect::<Vec<_>>()[..]
         {
-            return Some(PciAddress { domain, bus: bus as u8, device: device as u8, function: function as u8 });
+            return Some(PciAddress {
+                domain,
+                bus: bus as u8,
+                device: device as u8,
+                function: function as u8,
+            });
         }
         if has("cl_nv_device_attribute_query") {
-            // The slot holds device and function, as in PCI configuration addresses. Older drivers report no domain.
+            // The slot holds device and function, as in PCI configuration addresses. Older drivers
+            // report no domain.
             let slot = word(PCI_SLOT_ID_NV)?;
             let (domain, bus) = (word(PCI_DOMAIN_ID_NV).unwrap_or(0), word(PCI_BUS_ID_NV)? as u8);
-            return Some(PciAddress { domain, bus, device: (slot >> 3) as u8, function: (slot & 7) as u8 });
+            return Some(PciAddress {
+                domain,
+                bus,
+                device: (slot >> 3) as u8,
+                function: (slot & 7) as u8,
+            });
         }
         if has("cl_amd_device_attribute_query") {
             // The structure is a 32-bit type, 17 unused bytes, then bus, device and function.
@@ -235,7 +262,8 @@ impl FromStr for PciAddress {
     /// Parses an address as `lspci` writes it. The domain and the function may be omitted.
     fn from_str(text: &str) -> Result<PciAddress, ()> {
         let number = |digits: &str| u32::from_str_radix(digits, 16).map_err(|_| ());
-        let byte = |digits: &str| number(digits).and_then(|number| u8::try_from(number).map_err(|_| ()));
+        let byte =
+            |digits: &str| number(digits).and_then(|number| u8::try_from(number).map_err(|_| ()));
         let (slot, function) = text.split_once('.').unwrap_or((text, "0"));
         let (domain, bus, device) = match slot.split(':').collect::<Vec<_>>()[..] {
             [domain, bus, device] => (number(domain)?, bus, device),
@@ -273,7 +301,10 @@ mod tests {
         let address = PciAddress { domain: 1, bus: 0x3b, device: 2, function: 1 };
         assert_eq!(address.to_string(), "0001:3b:02.1");
         assert_eq!("0001:3b:02.1".parse(), Ok(address));
-        assert_eq!("3B:00".parse(), Ok(PciAddress { domain: 0, bus: 0x3b, device: 0, function: 0 }));
+        assert_eq!(
+            "3B:00".parse(),
+            Ok(PciAddress { domain: 0, bus: 0x3b, device: 0, function: 0 })
+        );
         for wrong in ["", "0", "3b:00:00:00", "gpu:1", "100:100:1", "A100"] {
             assert_eq!(wrong.parse::<PciAddress>(), Err(()), "{wrong}");
         }

@@ -4,7 +4,8 @@ use ocl::core::{self, Status};
 
 use super::discovery::error_text;
 
-/// An error of a device. The call that returns it has integrated no frame: the caller must integrate them on the CPU.
+/// An error of a device. The call that returns it has integrated no frame: the caller must
+/// integrate them on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The device has too little memory, even for one frame at a time.
@@ -36,12 +37,16 @@ impl DeviceError {
 impl From<core::Error> for DeviceError {
     fn from(why: core::Error) -> DeviceError {
         use Status::{
-            CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES,
+            CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY,
+            CL_OUT_OF_RESOURCES,
         };
         let text = error_text(&why);
         match why.api_status() {
             Some(
-                CL_MEM_OBJECT_ALLOCATION_FAILURE | CL_OUT_OF_RESOURCES | CL_OUT_OF_HOST_MEMORY | CL_INVALID_BUFFER_SIZE,
+                CL_MEM_OBJECT_ALLOCATION_FAILURE
+                | CL_OUT_OF_RESOURCES
+                | CL_OUT_OF_HOST_MEMORY
+                | CL_INVALID_BUFFER_SIZE,
             ) => DeviceError::OutOfMemory(text),
             _ => DeviceError::Failed(text),
         }

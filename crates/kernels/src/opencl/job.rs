@@ -53,7 +53,8 @@ pub(super) struct LaunchFrame<'a> {
     /// Index of the frame in the call.
     pub(super) index: usize,
     pub(super) stored: EncodedFrame<'a>,
-    /// Offsets of the frame's blocks, if the device decodes them; otherwise the CPU decodes the frame.
+    /// Offsets of the frame's blocks, if the device decodes them; otherwise the CPU decodes the
+    /// frame.
     pub(super) block_offsets: Option<BlockOffsets>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct DevicePhotonSums {
     pub(super) signal: Vec<f64>,
     /// Σ w² (max(raw, 1) - 1) of each bin; empty if it is not summed.
     pub(super) poisson_excess: Vec<f64>,
-    /// Bitmap of the invalid pixels, in the layout of [`super::slot_layout::SlotLayout::used`]; `None` if there are
-    /// none.
+    /// Bitmap of the invalid pixels, in the layout of [`super::slot_layout::SlotLayout::used`];
+    /// `None` if there are none.
     pub(super) invalid: Option<Vec<u8>>,
 }

@@ -25,7 +25,11 @@ impl KernelPair {
     }
 
     /// Enqueues both kernels; `events` are set to their ends.
-    pub(super) fn enqueue(&self, launch: &PlanLaunch<'_>, events: [&mut Event; 2]) -> Result<(), DeviceError> {
+    pub(super) fn enqueue(
+        &self,
+        launch: &PlanLaunch<'_>,
+        events: [&mut Event; 2],
+    ) -> Result<(), DeviceError> {
         let kernels = [&self.first, &self.second];
         match &launch.device_plan.matrix.entries {
             MatrixBuffers::Slots(slots) => slots::enqueue(slots, kernels, launch, events),

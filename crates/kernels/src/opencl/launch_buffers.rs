@@ -17,7 +17,8 @@ pub(super) struct LaunchBuffers {
     pub(super) download: PinnedBuffer,
     /// Tables of block offsets, then the chunks; see `integrate.cl`.
     pub(super) input: DeviceBuffer,
-    /// Results of the first kernel for the second one. The kernels of all plans run one after the other and share it.
+    /// Results of the first kernel for the second one. The kernels of all plans run one after the
+    /// other and share it.
     pub(super) intermediate: DeviceBuffer,
     /// The results of each plan.
     pub(super) results: Vec<PlanResults>,
@@ -40,8 +41,8 @@ pub(super) struct PlanResults {
     pub(super) sums: DeviceBuffer,
     /// A bitmap of invalid pixels for each frame.
     pub(super) invalid: DeviceBuffer,
-    /// The number of invalid pixels of each frame, then the first damaged tile of each frame, 0xffffffff if there is
-    /// none.
+    /// The number of invalid pixels of each frame, then the first damaged tile of each frame,
+    /// 0xffffffff if there is none.
     pub(super) status: DeviceBuffer,
 }
 
@@ -72,14 +73,16 @@ impl BufferSizes {
         let input_bytes = |frame: &LaunchFrame<'_>| {
             if frame.block_offsets.is_some() { frame.stored.bytes.len() } else { frame_bytes }
         };
-        let max_of_plans = |size: &dyn Fn(&DevicePlan<'_>) -> usize| job.plans.iter().map(size).max().unwrap_or(0);
+        let max_of_plans =
+            |size: &dyn Fn(&DevicePlan<'_>) -> usize| job.plans.iter().map(size).max().unwrap_or(0);
         let sum_bytes = |count: usize, device_plan: &DevicePlan<'_>| {
             frames.len() * count * device_plan.variant.sums_per_bin() * SUM_BYTES
         };
         BufferSizes {
             frames: frames.len(),
             plans: job.plans.len(),
-            input: block_table_bytes(job, frames.len()) + frames.iter().map(input_bytes).sum::<usize>(),
+            input: block_table_bytes(job, frames.len())
+                + frames.iter().map(input_bytes).sum::<usize>(),
             intermediate: max_of_plans(&|device_plan| match &device_plan.matrix.entries {
                 MatrixBuffers::Slots(slots) => sum_bytes(slots.slots as usize, device_plan),
                 MatrixBuffers::Csr(csr) => frames.len() * csr.bytes_per_frame(frame_bytes),
@@ -115,7 +118,8 @@ impl BufferSizes {
 
     /// Returns the bytes of device memory that the buffers take.
     pub(super) fn device_bytes(&self) -> u64 {
-        (self.input + self.intermediate + self.plans * (self.sums + self.frames * self.invalid)) as u64
+        (self.input + self.intermediate + self.plans * (self.sums + self.frames * self.invalid))
+            as u64
     }
 
     /// Returns the bytes that are read back for each plan.
@@ -126,7 +130,11 @@ impl BufferSizes {
 
 impl LaunchBuffers {
     /// Allocates the buffers.
-    pub(super) fn new(device: &Device, queue: &CommandQueue, sizes: BufferSizes) -> Result<LaunchBuffers, DeviceError> {
+    pub(super) fn new(
+        device: &Device,
+        queue: &CommandQueue,
+        sizes: BufferSizes,
+    ) -> Result<LaunchBuffers, DeviceError> {
         let (context, status) = (&device.context, status_bytes(sizes.frames));
         let results = || -> Result<PlanResults, DeviceError> {
             Ok(PlanResults {
@@ -138,7 +146,11 @@ impl LaunchBuffers {
         Ok(LaunchBuffers {
             sizes,
             upload: PinnedBuffer::new(context, queue, status + sizes.input)?,
-            download: PinnedBuffer::new(context, queue, (sizes.plans * sizes.readback_bytes()).max(sizes.invalid))?,
+            download: PinnedBuffer::new(
+                context,
+                queue,
+                (sizes.plans * sizes.readback_bytes()).max(sizes.invalid),
+            )?,
             input: DeviceBuffer::new(context, sizes.input)?,
             intermediate: DeviceBuffer::new(context, sizes.intermediate)?,
             results: (0..sizes.plans).map(|_| results()).collect::<Result<_, _>>()?,
@@ -156,11 +168,11 @@ fn block_table_bytes(job: &LaunchJob<'_>, frames: usize) -> usize {
     4 * frames * (job.tile_count() + 2)
 }
 
-/// Writes the input of a launch to `out`: the tables, then the chunks. Frames that the device can't decode are decoded
-/// here.
+/// Writes the input of a launch to `out`: the tables, then the chunks. Frames that the device can't
+/// decode are decoded here.
 ///
-/// Returns the indices of the frames that were written, and the number of bytes. A frame that can't be decoded is left
-/// out, and its error is appended to `outputs`.
+/// Returns the indices of the frames that were written, and the number of bytes. A frame that can't
+/// be decoded is left out, and its error is appended to `outputs`.
 pub(super) fn write_input(
     job: &LaunchJob<'_>,
     frames: Vec<LaunchFrame<'_>>,
@@ -181,20 +193,33 @@ pub(super) fn write_input(
                 block_offsets.starts
             }
             None => {
-                let decoded = job.pipeline.decode(stored.filter_mask, stored.bytes, &mut chunks[at..at + frame_bytes]);
+                let decoded = job.pipeline.decode(
+                    stored.filter_mask,
+                    stored.bytes,
+                    &mut chunks[at..at + frame_bytes],
+                );
                 if let Err(why) = decoded {
                     outputs.push((index, FrameOutcome::DecodeFailed(why)));
                     continue;
                 }
                 let DevicePlan { variant, matrix, .. } = &job.plans[0];
                 let end = matrix.block_pixels as usize * variant.dtype.size();
-                (0..tiles).map(|tile| tile * variant.block_bytes).chain([end]).map(|at| at as u32).collect()
+                (0..tiles)
+                    .map(|tile| tile * variant.block_bytes)
+                    .chain([end])
+                    .map(|at| at as u32)
+                    .collect()
             }
         };
         let Some(table) = tables.next() else { unreachable!("there are as many tables as frames") };
         let offsets = starts.into_iter().map(|start| (table_bytes + at) as u32 + start);
         let words = [u32::from(is_native)].into_iter().chain(offsets);
-        table.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+        table
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip(words)
+            .for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         at += if is_native { frame_bytes } else { stored.bytes.len() };
         indices.push(index);
     }

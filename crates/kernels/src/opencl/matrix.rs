@@ -16,7 +16,8 @@ pub(super) struct DeviceMatrix {
     pub(super) elements: usize,
     /// Tiles per frame.
     pub(super) tiles: u32,
-    /// Pixels of a frame that are in blocks. Up to seven pixels after the last block are not bitshuffled.
+    /// Pixels of a frame that are in blocks. Up to seven pixels after the last block are not
+    /// bitshuffled.
     pub(super) block_pixels: u32,
     pub(super) entries: MatrixBuffers,
 }
@@ -44,14 +45,19 @@ pub(super) struct SlotBuffers {
 }
 
 impl DeviceMatrix {
-    /// Copies a plan's matrix to a device, for blocks of `elements` pixels: the CSR matrix if `csr` is given.
+    /// Copies a plan's matrix to a device, for blocks of `elements` pixels: the CSR matrix if `csr`
+    /// is given.
     pub(super) fn new(
         context: &Context,
         plan: &IntegrationPlan,
         csr: Option<&CsrMatrix>,
         elements: usize,
     ) -> Result<DeviceMatrix, DeviceError> {
-        let too_large = || DeviceError::Unsupported("matrix too large: expected fewer than 2^32 entries".to_owned());
+        let too_large = || {
+            DeviceError::Unsupported(
+                "matrix too large: expected fewer than 2^32 entries".to_owned(),
+            )
+        };
         let [tiles, block_pixels] = tile_counts(plan.pixels(), elements).ok_or_else(too_large)?;
         let entries = match csr {
             None => MatrixBuffers::Slots(SlotBuffers::new(
@@ -61,7 +67,9 @@ impl DeviceMatrix {
             Some(csr) if u32::try_from(csr.norms.len()).is_err() => return Err(too_large()),
             // The kernels rely on it.
             Some(csr) if !csr.fits(plan) => {
-                return Err(DeviceError::Unsupported("expected the CSR matrix that was made from the plan".to_owned()));
+                return Err(DeviceError::Unsupported(
+                    "expected the CSR matrix that was made from the plan".to_owned(),
+                ));
             }
             Some(csr) => MatrixBuffers::Csr(CsrBuffers::new(context, plan, csr)?),
         };
@@ -104,7 +112,11 @@ pub(super) struct CsrBuffers {
 
 impl CsrBuffers {
     /// Copies a matrix to a device. The number of entries must fit in 32 bits.
-    fn new(context: &Context, plan: &IntegrationPlan, csr: &CsrMatrix) -> Result<CsrBuffers, DeviceError> {
+    fn new(
+        context: &Context,
+        plan: &IntegrationPlan,
+        csr: &CsrMatrix,
+    ) -> Result<CsrBuffers, DeviceError> {
         let starts: Vec<u32> = csr.starts.iter().map(|&start| start as u32).collect();
         Ok(CsrBuffers {
             entries: csr.norms.len(),
@@ -124,8 +136,8 @@ impl CsrBuffers {
         })
     }
 
-    /// Returns the bytes of a frame's intermediate results: its pixels, and the indices of the entries that remain
-    /// after clipping.
+    /// Returns the bytes of a frame's intermediate results: its pixels, and the indices of the
+    /// entries that remain after clipping.
     pub(super) fn bytes_per_frame(&self, frame_bytes: usize) -> usize {
         frame_bytes.next_multiple_of(8) + (4 * self.entries).next_multiple_of(8)
     }

@@ -4,7 +4,9 @@ use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
-use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
+use ocl::core::{
+    self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult,
+};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,7 +15,8 @@ use super::error::DeviceError;
 use crate::PixelType;
 
 /// Prepended to the sources, because the type of a pixel may be double.
-const SOURCE_PROLOGUE: &str = "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
+const SOURCE_PROLOGUE: &str =
+    "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
 
 /// Number of lanes that sum one bin of one frame together in `csr.cl`.
 pub(super) const LANES_PER_BIN: usize = 16;
@@ -24,7 +27,8 @@ pub(super) const SUMS_PER_BIN: usize = 5;
 /// The computation that a pair of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum KernelKind {
-    /// Sums over all valid pixels of a bin: the signal and, if asked for, the variance from the pixels' counts.
+    /// Sums over all valid pixels of a bin: the signal and, if asked for, the variance from the
+    /// pixels' counts.
     Sums {
         /// True to sum the Poisson excess w² (max(raw, 1) - 1), too.
         variance: bool,
@@ -76,7 +80,9 @@ impl KernelVariant {
     /// Returns the source text of the kernels.
     fn sources(&self) -> String {
         let own = match self.kind {
-            KernelKind::Sums { .. } => [include_str!("sums.cl"), include_str!("integrate.cl")].concat(),
+            KernelKind::Sums { .. } => {
+                [include_str!("sums.cl"), include_str!("integrate.cl")].concat()
+            }
             KernelKind::Csr => include_str!("csr.cl").to_owned(),
         };
         [SOURCE_PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), &own].concat()
@@ -87,7 +93,8 @@ impl KernelVariant {
         if self.doubles {
             return f64::from_le_bytes(bytes);
         }
-        let [high, low] = [[bytes[0], bytes[1], bytes[2], bytes[3]], [bytes[4], bytes[5], bytes[6], bytes[7]]];
+        let [high, low] =
+            [[bytes[0], bytes[1], bytes[2], bytes[3]], [bytes[4], bytes[5], bytes[6], bytes[7]]];
         f64::from(f32::from_le_bytes(high)) + f64::from(f32::from_le_bytes(low))
     }
 
@@ -118,10 +125,11 @@ impl KernelVariant {
         )
     }
 
-    /// Returns the program from the cache directory if it is there, or compiles it and stores it there.
+    /// Returns the program from the cache directory if it is there, or compiles it and stores it
+    /// there.
     ///
-    /// `driver` identifies the device and its driver: a binary for one is no good for another, so it is part of the
-    /// key.
+    /// `driver` identifies the device and its driver: a binary for one is no good for another, so
+    /// it is part of the key.
     pub(super) fn build(
         &self,
         context: &Context,
@@ -133,7 +141,8 @@ impl KernelVariant {
         let key = format!("{driver}\n{options}\n{sources}");
         let file = cache.map(|cache| cache.join(format!("{:016x}.bin", xxh3_64(key.as_bytes()))));
         let options = CString::new(options).map_err(|why| DeviceError::Failed(why.to_string()))?;
-        let build = |program: &Program| core::build_program(program, Some(&[device]), &options, None, None);
+        let build =
+            |program: &Program| core::build_program(program, Some(&[device]), &options, None, None);
         if let Some(binary) = file.as_ref().and_then(|file| read_cached(file, &key))
             && let Ok(program) = core::create_program_with_binary(context, &[device], &[&binary])
             && build(&program).is_ok()
@@ -154,7 +163,8 @@ impl KernelVariant {
             (file, core::get_program_info(&program, ProgramInfo::Binaries))
             && let [binary] = &binaries[..]
         {
-            // If the cache can't be written, the next run compiles again. That costs some seconds, and nothing else.
+            // If the cache can't be written, the next run compiles again. That costs some seconds,
+            // and nothing else.
             let _ = write_cached(&file, &key, binary);
         }
         Ok(program)
@@ -175,13 +185,15 @@ fn verified_body(content: &[u8]) -> Option<&[u8]> {
     (u64::from_le_bytes(*checksum) == xxh3_64(content)).then_some(content)
 }
 
-/// Writes a binary to the cache. Several processes may write the same file at once: it is replaced atomically, so
-/// readers always see a complete file.
+/// Writes a binary to the cache. Several processes may write the same file at once: it is replaced
+/// atomically, so readers always see a complete file.
 fn write_cached(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
     let body = [key.as_bytes(), b"\0", binary].concat();
     let content = [&xxh3_64(&body).to_le_bytes()[..], &body].concat();
     ownership::create_directories(file.parent().unwrap_or(Path::new("")))?;
-    let is_own = |file: &Path| Ok(ownership::is_in_azpipe_dir(file) || verified_body(&fs::read(file)?).is_some());
+    let is_own = |file: &Path| {
+        Ok(ownership::is_in_azpipe_dir(file) || verified_body(&fs::read(file)?).is_some())
+    };
     atomic::write(file, content, &OwnershipRule::new("a compiled kernel", is_own))
 }
 
@@ -202,6 +214,10 @@ mod tests {
         *content.last_mut().expect("not empty") ^= 1;
         fs::write(&file, content).expect("writable");
         assert_eq!(read_cached(&file, "key"), None, "damaged");
-        assert_eq!(fs::read_dir(dir.path().join("deep")).expect("there").count(), 1, "no leftovers");
+        assert_eq!(
+            fs::read_dir(dir.path().join("deep")).expect("there").count(),
+            1,
+            "no leftovers"
+        );
     }
 }

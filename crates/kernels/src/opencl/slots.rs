@@ -88,16 +88,27 @@ pub(super) fn enqueue(
     let integrate_lanes = [spans * frames * group, 1, 1];
     let reduce_lanes = [plan.nbins().next_multiple_of(group), frames, 1];
     let group = Some([group, 1, 1]);
-    // SAFETY: A kernel may read or write outside of its buffers if arguments, buffers and work size don't match.
-    // `IntegrateArguments` and `ReduceArguments` have the order and types of `integrate` and `reduce` in
-    // `integrate.cl`, and the driver refuses a wrong number or size. `BufferSizes::new` has sized input, intermediate
-    // and results for at least `frames` frames of this plan. The matrix is a `SlotLayout`, whose slots, rows and pixels
-    // are in range by construction. Block offsets are from `write_input`, within the input, and all plans of a launch
-    // are for frames of one size (`DeviceQueues::try_integrate`). The kernels check the only untrusted data, the
-    // compressed blocks (`lz4.cl`). The buffers stay alive until `wait_and_read` has seen the last event. A change to a
-    // kernel's parameters or to `SlotLayout` on one side only would break this.
+    // SAFETY: A kernel may read or write outside of its buffers if arguments, buffers and work size
+    // don't match. `IntegrateArguments` and `ReduceArguments` have the order and types of
+    // `integrate` and `reduce` in `integrate.cl`, and the driver refuses a wrong number or size.
+    // `BufferSizes::new` has sized input, intermediate and results for at least `frames` frames of
+    // this plan. The matrix is a `SlotLayout`, whose slots, rows and pixels are in range by
+    // construction. Block offsets are from `write_input`, within the input, and all plans of a
+    // launch are for frames of one size (`DeviceQueues::try_integrate`). The kernels check the only
+    // untrusted data, the compressed blocks (`lz4.cl`). The buffers stay alive until
+    // `wait_and_read` has seen the last event. A change to a kernel's parameters or to `SlotLayout`
+    // on one side only would break this.
     unsafe {
-        core::enqueue_kernel(queue, integrate, 1, None, &integrate_lanes, group, NO_WAIT, Some(integrated))?;
+        core::enqueue_kernel(
+            queue,
+            integrate,
+            1,
+            None,
+            &integrate_lanes,
+            group,
+            NO_WAIT,
+            Some(integrated),
+        )?;
         core::enqueue_kernel(queue, reduce, 2, None, &reduce_lanes, group, NO_WAIT, Some(reduced))?;
     }
     Ok(())

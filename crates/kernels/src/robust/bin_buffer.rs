@@ -8,10 +8,12 @@ use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::simd::Simd;
 
-/// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from the mean.
+/// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from
+/// the mean.
 const MEAN_TOLERANCE: f64 = 1e-12;
 
-/// The valid pixels of one bin. All non-empty lists have one element per pixel, in the order of the frame.
+/// The valid pixels of one bin. All non-empty lists have one element per pixel, in the order of the
+/// frame.
 #[derive(Default)]
 pub(crate) struct BinBuffer {
     /// w s.
@@ -22,15 +24,16 @@ pub(crate) struct BinBuffer {
     pub(super) weights: Vec<f64>,
     /// w² v; empty if pixels have no variance of their own.
     pub(super) variance: Vec<f64>,
-    /// s / n, for quantiles; else empty. It is not computed as (w s) / (w n): rounding would make equal pixels differ.
+    /// s / n, for quantiles; else empty. It is not computed as (w s) / (w n): rounding would make
+    /// equal pixels differ.
     pub(super) intensity: Vec<f64>,
     /// Working memory of the quantile search.
     scratch: quantile::QuantileScratch,
 }
 
 impl BinBuffer {
-    /// Replaces the contents by the valid pixels of a bin, and returns true if all its pixels are valid. Fills
-    /// `intensity` if `with_intensities`.
+    /// Replaces the contents by the valid pixels of a bin, and returns true if all its pixels are
+    /// valid. Fills `intensity` if `with_intensities`.
     #[inline(always)]
     pub(super) fn load_valid<T: Pixel>(
         &mut self,
@@ -46,8 +49,12 @@ impl BinBuffer {
         let values = raw.iter().map(|raw| raw.to_f64());
         match (weights, dark) {
             (None, None) => self.signal.extend(values),
-            (Some(weights), None) => self.signal.extend(values.zip(weights).map(|(raw, &w)| f64::from(w) * raw)),
-            (_, Some(_)) => self.signal.extend(values.enumerate().map(|(entry, raw)| bin.signal(entry, raw))),
+            (Some(weights), None) => {
+                self.signal.extend(values.zip(weights).map(|(raw, &w)| f64::from(w) * raw))
+            }
+            (_, Some(_)) => {
+                self.signal.extend(values.enumerate().map(|(entry, raw)| bin.signal(entry, raw)))
+            }
         }
         match weights {
             None => self.norms.extend_from_slice(norms),
@@ -58,7 +65,8 @@ impl BinBuffer {
         }
         self.intensity.clear();
         if with_intensities {
-            let signals = raw.iter().enumerate().map(|(entry, raw)| bin.dark_subtracted(entry, raw.to_f64()));
+            let signals =
+                raw.iter().enumerate().map(|(entry, raw)| bin.dark_subtracted(entry, raw.to_f64()));
             self.intensity.extend(signals.zip(norms).map(|(signal, norm)| signal / norm));
         }
         self.variance.clear();
@@ -77,7 +85,8 @@ impl BinBuffer {
         false
     }
 
-    /// Returns the sums over the pixels between two quantiles; see [`quantile::mean_between_quantiles`].
+    /// Returns the sums over the pixels between two quantiles; see
+    /// [`quantile::mean_between_quantiles`].
     pub(super) fn mean_between_quantiles<S: Simd>(
         &mut self,
         simd: S,
@@ -87,7 +96,8 @@ impl BinBuffer {
     ) -> BinSums {
         let mut scratch = std::mem::take(&mut self.scratch);
         let pixels = BinPixels { intensity: &self.intensity, norm: &self.norms, bin: self };
-        let sums = quantile::mean_between_quantiles(simd, &pixels, full_sums, low, high, &mut scratch);
+        let sums =
+            quantile::mean_between_quantiles(simd, &pixels, full_sums, low, high, &mut scratch);
         self.scratch = scratch;
         sums
     }
@@ -96,7 +106,8 @@ impl BinBuffer {
         self.norms.is_empty()
     }
 
-    /// Removes the pixels for which `keep(index, w s, w n)` is false. The order of the others stays.
+    /// Removes the pixels for which `keep(index, w s, w n)` is false. The order of the others
+    /// stays.
     #[inline(always)]
     pub(super) fn retain(&mut self, keep: impl Fn(usize, f64, f64) -> bool) {
         let mut kept = 0;
@@ -124,7 +135,8 @@ impl BinBuffer {
         self.intensity.truncate(kept);
     }
 
-    /// Returns the sums over the buffered pixels, with a variance of 0. Weights are taken from `full_sums` if given.
+    /// Returns the sums over the buffered pixels, with a variance of 0. Weights are taken from
+    /// `full_sums` if given.
     #[inline(always)]
     pub(super) fn sums(&self, full_sums: Option<BinSums>) -> BinSums {
         let signal = sum(&self.signal, |signal| signal);
@@ -136,7 +148,11 @@ impl BinBuffer {
             variance: 0.,
             norm: sum(&self.norms, |norm| norm),
             norm_sq: sum(&self.norms, |norm| norm * norm),
-            count: if self.weights.is_empty() { self.norms.len() as f64 } else { sum(&self.weights, |weight| weight) },
+            count: if self.weights.is_empty() {
+                self.norms.len() as f64
+            } else {
+                sum(&self.weights, |weight| weight)
+            },
         }
     }
 
@@ -155,12 +171,14 @@ impl BinBuffer {
         })
     }
 
-    /// Removes the pixels whose s / n is farther than `limit` from the mean, and returns true if there are any.
+    /// Removes the pixels whose s / n is farther than `limit` from the mean, and returns true if
+    /// there are any.
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
         let limit = limit_with_tolerance(mean, limit);
         let is_near = |signal: f64, norm: f64| (signal - mean * norm).abs() <= limit * norm.abs();
-        let outliers = sum_pairs(&self.signal, &self.norms, |signal, norm| f64::from(!is_near(signal, norm)));
+        let outliers =
+            sum_pairs(&self.signal, &self.norms, |signal, norm| f64::from(!is_near(signal, norm)));
         if outliers == 0. {
             return false;
         }
@@ -180,7 +198,8 @@ impl PixelTerms for BinBuffer {
     }
 }
 
-/// Returns `limit` plus the distance that rounding explains: a pixel nearer to the mean is no outlier.
+/// Returns `limit` plus the distance that rounding explains: a pixel nearer to the mean is no
+/// outlier.
 #[inline(always)]
 pub(super) fn limit_with_tolerance(mean: f64, limit: f64) -> f64 {
     limit + MEAN_TOLERANCE * mean.abs()

@@ -15,8 +15,8 @@ pub(crate) struct BinEntries<'a> {
     /// Dark counts; `None` without a dark frame.
     pub(crate) dark: Option<&'a [f64]>,
     pub(crate) variance: PixelVariance<'a>,
-    /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's weights are more exact
-    /// than sums over the lists here, and equal for all frames.
+    /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
+    /// weights are more exact than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,
 }
 
@@ -38,7 +38,8 @@ impl BinEntries<'_> {
         self.weights.map_or(1., |weight| f64::from(weight[entry]))
     }
 
-    /// Returns w s of an entry. A missing weight list counts as 1 and a missing dark as 0, which changes no bit.
+    /// Returns w s of an entry. A missing weight list counts as 1 and a missing dark as 0, which
+    /// changes no bit.
     #[inline(always)]
     pub(super) fn signal(&self, entry: usize, raw: f64) -> f64 {
         self.weight(entry) * self.dark_subtracted(entry, raw)

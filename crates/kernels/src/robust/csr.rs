@@ -8,9 +8,11 @@ use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::PixelVarianceModel;
 
-/// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to compute with it.
+/// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to
+/// compute with it.
 ///
-/// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and variance.
+/// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and
+/// variance.
 pub struct CsrMatrix {
     pub(crate) reduction: Reduction,
     /// Index of the first entry of each bin, then the number of entries.
@@ -72,15 +74,21 @@ impl CsrMatrix {
         matrix
     }
 
-    /// Returns true if the matrix has the bins of a plan and refers to no pixel outside of its frames.
+    /// Returns true if the matrix has the bins of a plan and refers to no pixel outside of its
+    /// frames.
     pub(crate) fn fits(&self, plan: &IntegrationPlan) -> bool {
-        self.starts.len() == plan.nbins() + 1 && self.pixels.iter().all(|&pixel| (pixel as usize) < plan.pixels())
+        self.starts.len() == plan.nbins() + 1
+            && self.pixels.iter().all(|&pixel| (pixel as usize) < plan.pixels())
     }
 
     /// Returns the bytes of memory that the matrix takes.
     pub fn memory_bytes(&self) -> usize {
-        let reals = size_of_val(&*self.norms) + size_of_val(&*self.dark) + size_of_val(&*self.variance);
-        reals + size_of_val(&*self.weights) + size_of_val(&*self.pixels) + size_of_val(&*self.starts)
+        let reals =
+            size_of_val(&*self.norms) + size_of_val(&*self.dark) + size_of_val(&*self.variance);
+        reals
+            + size_of_val(&*self.weights)
+            + size_of_val(&*self.pixels)
+            + size_of_val(&*self.starts)
     }
 
     /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
@@ -88,12 +96,14 @@ impl CsrMatrix {
         InterleavedPixels::memory_bytes(plan)
     }
 
-    /// Returns true if the statistic does not sort pixels by intensity. OpenCL devices compute only such statistics.
+    /// Returns true if the statistic does not sort pixels by intensity. OpenCL devices compute only
+    /// such statistics.
     pub fn is_order_free(&self) -> bool {
         !matches!(self.reduction.statistic, Statistic::QuantileMean { .. })
     }
 
-    /// Returns a frame's sums from a device's result: `nbins` signals, then variances, norms, squared norms, counts.
+    /// Returns a frame's sums from a device's result: `nbins` signals, then variances, norms,
+    /// squared norms, counts.
     pub(crate) fn sums_from_device(&self, plan: &IntegrationPlan, numbers: &[f64]) -> Sums {
         let mut lists = numbers.chunks_exact(plan.nbins().max(1)).map(<[f64]>::to_vec);
         let mut next = || lists.next().unwrap_or_default();
@@ -102,7 +112,8 @@ impl CsrMatrix {
         FrameBinSums { signal, variance, weights }.into_sums(self.reduction.variance_model, plan)
     }
 
-    /// Returns the pixels of all entries from the first one of a bin on, including those of the bins that follow.
+    /// Returns the pixels of all entries from the first one of a bin on, including those of the
+    /// bins that follow.
     pub(super) fn pixels_from_bin(&self, bin: usize) -> &[u32] {
         &self.pixels[self.starts[bin]..]
     }

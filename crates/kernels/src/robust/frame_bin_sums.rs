@@ -27,11 +27,13 @@ impl FrameBinSums {
         self.weights.count[bin] = sums.count;
     }
 
-    /// Returns the sums of the frame. The variance is left out if the model has none, the weights if they are the plan's.
+    /// Returns the sums of the frame. The variance is left out if the model has none, the weights
+    /// if they are the plan's.
     pub(super) fn into_sums(self, variance_model: VarianceModel, plan: &IntegrationPlan) -> Sums {
         let weights = &self.weights;
-        let equals_plan =
-            weights.norm == plan.norm() && weights.norm_sq == plan.norm_sq() && weights.count == plan.count();
+        let equals_plan = weights.norm == plan.norm()
+            && weights.norm_sq == plan.norm_sq()
+            && weights.count == plan.count();
         Sums {
             signal: self.signal,
             variance: variance_model.has_variance().then_some(self.variance),

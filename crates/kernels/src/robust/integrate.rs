@@ -1,4 +1,5 @@
-//! Integrates stored frames with a [`CsrMatrix`]: interleaved if the frames allow it, otherwise one by one.
+//! Integrates stored frames with a [`CsrMatrix`]: interleaved if the frames allow it, otherwise one
+//! by one.
 
 use super::bin_buffer::BinBuffer;
 use super::csr::CsrMatrix;
@@ -16,7 +17,8 @@ use crate::plan::IntegrationPlan;
 use crate::simd::{Isa, Kernel, Simd};
 use crate::sums::Sums;
 
-/// Number of frames that are decoded whole before they are reduced. The entries of a bin are then read once for both.
+/// Number of frames that are decoded whole before they are reduced. The entries of a bin are then
+/// read once for both.
 const DECODED_FRAMES_PER_PASS: usize = 2;
 
 /// Working memory of a thread.
@@ -29,7 +31,8 @@ pub(crate) struct CsrScratch {
     buffer: BinBuffer,
 }
 
-/// The integration of any number of stored frames with the statistic of a matrix; see [`CsrMatrix::integrate`].
+/// The integration of any number of stored frames with the statistic of a matrix; see
+/// [`CsrMatrix::integrate`].
 pub(crate) struct CsrIntegration<'a> {
     pub(crate) matrix: &'a CsrMatrix,
     pub(crate) pipeline: &'a Pipeline,
@@ -54,7 +57,14 @@ fn integrate_batches<T: Pixel>(integration: CsrIntegration<'_>) -> Vec<Result<Su
     let rules = &InvalidRules::<T>::new(invalid);
     let mut sums = Vec::with_capacity(frames.len());
     for frames in frames.chunks(INTERLEAVED_FRAMES) {
-        sums.extend(isa.run(CsrBatch { matrix, pipeline, plan, rules, frames, scratch: &mut *scratch }));
+        sums.extend(isa.run(CsrBatch {
+            matrix,
+            pipeline,
+            plan,
+            rules,
+            frames,
+            scratch: &mut *scratch,
+        }));
     }
     sums
 }
@@ -82,11 +92,18 @@ impl<T: Pixel> Kernel for CsrBatch<'_, T> {
 }
 
 impl<T: Pixel> CsrBatch<'_, T> {
-    /// Integrates the frames interleaved. Returns `None` if that is not possible: for floating-point pixels, a single
-    /// frame, frames that must be decoded whole, or too many pixels that overflow 16 bits.
-    fn integrate_interleaved<S: Simd>(&mut self, simd: S) -> Option<Vec<Result<Sums, DecodeError>>> {
+    /// Integrates the frames interleaved. Returns `None` if that is not possible: for
+    /// floating-point pixels, a single frame, frames that must be decoded whole, or too many pixels
+    /// that overflow 16 bits.
+    fn integrate_interleaved<S: Simd>(
+        &mut self,
+        simd: S,
+    ) -> Option<Vec<Result<Sums, DecodeError>>> {
         let CsrBatch { matrix, pipeline, plan, rules, frames, ref mut scratch } = *self;
-        if !T::INTEGER || frames.len() < 2 || !frames.iter().all(|stored| PixelSource::can_open(pipeline, stored)) {
+        if !T::INTEGER
+            || frames.len() < 2
+            || !frames.iter().all(|stored| PixelSource::can_open(pipeline, stored))
+        {
             return None;
         }
         let open = |stored| PixelSource::open(pipeline, stored, plan.pixels() * T::SIZE);
@@ -96,10 +113,25 @@ impl<T: Pixel> CsrBatch<'_, T> {
         if !interleaved.read(simd, plan, rules, &mut sources) {
             return None;
         }
-        let mut totals: Vec<FrameBinSums> = frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
-        simd.run(InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals: &mut totals });
-        let complete = |totals: FrameBinSums| totals.into_sums(matrix.reduction.variance_model, plan);
-        Some(sources.into_iter().zip(totals).map(|(source, totals)| source.map(|_| complete(totals))).collect())
+        let mut totals: Vec<FrameBinSums> =
+            frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+        simd.run(InterleavedReduction {
+            matrix,
+            plan,
+            interleaved,
+            scratch,
+            buffer,
+            totals: &mut totals,
+        });
+        let complete =
+            |totals: FrameBinSums| totals.into_sums(matrix.reduction.variance_model, plan);
+        Some(
+            sources
+                .into_iter()
+                .zip(totals)
+                .map(|(source, totals)| source.map(|_| complete(totals)))
+                .collect(),
+        )
     }
 
     /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
@@ -114,12 +146,21 @@ impl<T: Pixel> CsrBatch<'_, T> {
                 pixels.resize(len + SLACK, 0);
                 pipeline.decode_with_slack(stored.filter_mask, stored.bytes, pixels, len)
             };
-            let outcomes: Vec<Result<(), DecodeError>> = few.iter().zip(&mut *decoded).map(decode).collect();
+            let outcomes: Vec<Result<(), DecodeError>> =
+                few.iter().zip(&mut *decoded).map(decode).collect();
             let good = decoded.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
             let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
-            let mut totals: Vec<FrameBinSums> = good.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+            let mut totals: Vec<FrameBinSums> =
+                good.iter().map(|_| FrameBinSums::zeros(plan)).collect();
             let (rule, totals_of_good) = (&rules.native, &mut totals);
-            simd.run(PerFrameReduction { matrix, plan, rule, frames: &good, buffer, totals: totals_of_good });
+            simd.run(PerFrameReduction {
+                matrix,
+                plan,
+                rule,
+                frames: &good,
+                buffer,
+                totals: totals_of_good,
+            });
             let mut totals = totals.into_iter();
             for outcome in outcomes {
                 sums.push(outcome.map(|()| {

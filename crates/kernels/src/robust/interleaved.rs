@@ -1,8 +1,9 @@
-//! Reduces 8 frames interleaved: SIMD lanes are frames, and the entries of a bin are read once for all of them.
+//! Reduces 8 frames interleaved: SIMD lanes are frames, and the entries of a bin are read once for
+//! all of them.
 //!
-//! Pixels that are invalid in all frames are removed first. A lane whose bin has an overflowing pixel ([`OVERFLOW`]) or
-//! an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum in the same order, so they give the same
-//! bytes.
+//! Pixels that are invalid in all frames are removed first. A lane whose bin has an overflowing
+//! pixel ([`OVERFLOW`]) or an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum
+//! in the same order, so they give the same bytes.
 
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
@@ -18,8 +19,8 @@ use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
 
-/// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the hardware prefetcher
-/// can't follow.
+/// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the
+/// hardware prefetcher can't follow.
 const PREFETCH_DISTANCE: usize = 64;
 
 /// One number per frame.
@@ -61,9 +62,14 @@ impl Kernel for InterleavedReduction<'_> {
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
-            let InterleavedScratch { rows, without_masked, norms, raw, intensity, quantile } = &mut *scratch;
-            let mut largest =
-                gather_rows(&interleaved.pixels, matrix.pixels_from_bin(bin_index), bin.pixels.len(), rows);
+            let InterleavedScratch { rows, without_masked, norms, raw, intensity, quantile } =
+                &mut *scratch;
+            let mut largest = gather_rows(
+                &interleaved.pixels,
+                matrix.pixels_from_bin(bin_index),
+                bin.pixels.len(),
+                rows,
+            );
             let bin = if largest[..totals.len()].contains(&OVERFLOW) {
                 without_masked.drop_masked(&bin, interleaved, rows, totals.len(), &mut largest)
             } else {
@@ -77,7 +83,9 @@ impl Kernel for InterleavedReduction<'_> {
             let sums = match (bin.weights, bin.dark) {
                 _ if is_quantile_mean => [None; INTERLEAVED_FRAMES],
                 (None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
-                (Some(weights), None) => sum_lanes(&reduction, &bin, rows, norms, PixelWeights(weights)),
+                (Some(weights), None) => {
+                    sum_lanes(&reduction, &bin, rows, norms, PixelWeights(weights))
+                }
                 (_, Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
@@ -86,8 +94,19 @@ impl Kernel for InterleavedReduction<'_> {
                     (_, Some(sums)) if has_no_overflow => sums,
                     (Statistic::QuantileMean { low, high }, _) if has_no_overflow => {
                         fill_intensities(&bin, rows, lane, intensity);
-                        let pixels = BinPixels { intensity, norm: norms, bin: &BinLane { bin: &bin, rows, lane } };
-                        quantile::mean_between_quantiles(simd, &pixels, Some(bin.full_sums), low, high, quantile)
+                        let pixels = BinPixels {
+                            intensity,
+                            norm: norms,
+                            bin: &BinLane { bin: &bin, rows, lane },
+                        };
+                        quantile::mean_between_quantiles(
+                            simd,
+                            &pixels,
+                            Some(bin.full_sums),
+                            low,
+                            high,
+                            quantile,
+                        )
                     }
                     _ => {
                         raw.clear();
@@ -117,8 +136,8 @@ impl PixelTerms for BinLane<'_> {
     }
 }
 
-/// Copies the rows of the first `count` pixels of `indices` to `rows`, and returns the maximum of each lane. Prefetches
-/// the rows of the indices that follow.
+/// Copies the rows of the first `count` pixels of `indices` to `rows`, and returns the maximum of
+/// each lane. Prefetches the rows of the indices that follow.
 #[inline(always)]
 fn gather_rows(
     pixels: &[[u16; INTERLEAVED_FRAMES]],
@@ -141,7 +160,12 @@ fn gather_rows(
 
 /// Replaces the contents of `intensity` by s / n of the pixels of one lane.
 #[inline(always)]
-fn fill_intensities(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]], lane: usize, intensity: &mut Vec<f64>) {
+fn fill_intensities(
+    bin: &BinEntries<'_>,
+    rows: &[[u16; INTERLEAVED_FRAMES]],
+    lane: usize,
+    intensity: &mut Vec<f64>,
+) {
     intensity.resize(rows.len(), 0.);
     match bin.dark {
         None => {
@@ -158,8 +182,9 @@ fn fill_intensities(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]], la
     }
 }
 
-/// A rule that turns counts into w s. It is a trait and not a closure because its method is called from several places
-/// and must still be inlined into each: only inlined code is compiled for the instruction set of its caller.
+/// A rule that turns counts into w s. It is a trait and not a closure because its method is called
+/// from several places and must still be inlined into each: only inlined code is compiled for the
+/// instruction set of its caller.
 trait WeightedSignal: Copy {
     /// Returns w s of an entry in all frames.
     fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums;
@@ -195,8 +220,8 @@ impl WeightedSignal for &BinEntries<'_> {
     }
 }
 
-/// The terms of a sum over the entries of a bin, in all frames. It is a trait for the reason that [`WeightedSignal`] is
-/// one.
+/// The terms of a sum over the entries of a bin, in all frames. It is a trait for the reason that
+/// [`WeightedSignal`] is one.
 trait RowTerm {
     /// Returns the terms of an entry, given its raw pixels.
     fn term(&self, entry: usize, raw: LaneSums) -> LaneSums;
@@ -262,8 +287,8 @@ impl RowTerm for CountVariance<'_> {
     }
 }
 
-/// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma clipping finds an
-/// outlier.
+/// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma
+/// clipping finds an outlier.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
@@ -276,10 +301,14 @@ fn sum_lanes(
     let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = signals.map(|signal| signal / bin.full_sums.norm);
     let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
-    let from_spread = variance_model.is_spread_in_result() || variance_model.is_spread_in_clipping() && is_clipped;
+    let from_spread = variance_model.is_spread_in_result()
+        || variance_model.is_spread_in_clipping() && is_clipped;
     let pixel_variance = pixel_variance_sums(bin, rows);
-    let variance =
-        if from_spread { sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms }) } else { pixel_variance };
+    let variance = if from_spread {
+        sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms })
+    } else {
+        pixel_variance
+    };
     let mut outliers = [0.; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
@@ -310,7 +339,9 @@ fn deviation(signal: LaneSums, mean: &LaneSums, norm: f64) -> LaneSums {
 fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]]) -> LaneSums {
     match (bin.variance, bin.weights) {
         (PixelVariance::No, _) => [0.; INTERLEAVED_FRAMES],
-        (PixelVariance::Given(given), _) => [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES],
+        (PixelVariance::Given(given), _) => {
+            [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES]
+        }
         (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
         (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
     }

@@ -1,4 +1,5 @@
-//! Pixels of 8 frames interleaved as 16-bit counts, with an overflow list per frame for pixels that don't fit.
+//! Pixels of 8 frames interleaved as 16-bit counts, with an overflow list per frame for pixels that
+//! don't fit.
 
 use std::cell::OnceCell;
 
@@ -12,19 +13,21 @@ use crate::summation_order::TILE;
 /// Number of frames that are interleaved: SIMD lanes of 16 bits in 16 bytes.
 pub(crate) const INTERLEAVED_FRAMES: usize = 8;
 
-/// Marks a pixel whose value is in the overflow list: an invalid pixel, or a value that is no integer from 0 to 65534.
+/// Marks a pixel whose value is in the overflow list: an invalid pixel, or a value that is no
+/// integer from 0 to 65534.
 pub(crate) const OVERFLOW: u16 = u16::MAX;
 
-/// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists are slower than
-/// [`super::PerFrameReduction`].
+/// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists
+/// are slower than [`super::PerFrameReduction`].
 const MAX_OVERFLOW_DIVISOR: usize = 256;
 
 /// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.
 pub(crate) struct InterleavedPixels {
-    /// One row per pixel, one element per frame. Rows of pixels without matrix entries may hold any value.
+    /// One row per pixel, one element per frame. Rows of pixels without matrix entries may hold any
+    /// value.
     pub(super) pixels: Vec<[u16; INTERLEAVED_FRAMES]>,
-    /// For each lane, the index and the value of all pixels with matrix entries that are [`OVERFLOW`], by ascending
-    /// index. The value of an invalid pixel is NaN.
+    /// For each lane, the index and the value of all pixels with matrix entries that are
+    /// [`OVERFLOW`], by ascending index. The value of an invalid pixel is NaN.
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
     lanes: Vec<Lane>,
     buffers: Vec<SourceBuffers>,
@@ -60,8 +63,9 @@ impl InterleavedPixels {
 
     /// Reads up to [`INTERLEAVED_FRAMES`] frames for a plan.
     ///
-    /// A source that fails is replaced by its error; its lane then holds arbitrary values. Returns false if too many
-    /// pixels overflow. The sources are then consumed, and the contents of `self` must not be used.
+    /// A source that fails is replaced by its error; its lane then holds arbitrary values. Returns
+    /// false if too many pixels overflow. The sources are then consumed, and the contents of `self`
+    /// must not be used.
     pub(super) fn read<T: Pixel, S: Simd>(
         &mut self,
         simd: S,
@@ -77,8 +81,13 @@ impl InterleavedPixels {
         }
         for (tile_index, unused) in plan.unused.iter().enumerate() {
             // `is_dense`: all pixels are stored, so nothing depends on which of them are bright.
-            let tile =
-                TileContext { tile_index, pixels: plan.pixels(), unused, is_dense: true, used_mask: &OnceCell::new() };
+            let tile = TileContext {
+                tile_index,
+                pixels: plan.pixels(),
+                unused,
+                is_dense: true,
+                used_mask: &OnceCell::new(),
+            };
             let lanes = self.lanes.iter_mut().zip(&mut self.buffers).zip(&mut self.overflow);
             for (source, ((lane, buffers), overflow)) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
@@ -124,7 +133,8 @@ impl InterleavedPixels {
         }
     }
 
-    /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of `pixels`.
+    /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of
+    /// `pixels`.
     #[inline(always)]
     pub(super) fn value(&self, pixel: u32, lane: usize, stored: u16) -> f64 {
         if stored == OVERFLOW { self.overflow_value(pixel, lane) } else { f64::from(stored) }
@@ -134,11 +144,13 @@ impl InterleavedPixels {
     #[cold]
     fn overflow_value(&self, pixel: u32, lane: usize) -> f64 {
         let list = &self.overflow[lane];
-        list.binary_search_by_key(&pixel, |(pixel, _)| *pixel).map_or(f64::NAN, |found| list[found].1)
+        list.binary_search_by_key(&pixel, |(pixel, _)| *pixel)
+            .map_or(f64::NAN, |found| list[found].1)
     }
 }
 
-/// Converts the pixels of a lane to 16 bits. Pixels that don't fit become [`OVERFLOW`] and are appended to `overflow`.
+/// Converts the pixels of a lane to 16 bits. Pixels that don't fit become [`OVERFLOW`] and are
+/// appended to `overflow`.
 fn fit_to_u16(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
     let (first, overflow_before) = (tile.tile_index * TILE, overflow.len());
     let Lane { low_bytes: low, high_bytes: high, .. } = lane;
@@ -147,12 +159,19 @@ fn fit_to_u16(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f
         PixelWidth::Zero | PixelWidth::U8 => {}
         PixelWidth::U16 => {
             let overflows = |low: u8, high: u8| low & high == u8::MAX;
-            if low.iter().zip(high.iter()).fold(false, |any, (&low, &high)| any | overflows(low, high)) {
-                // Pixels in detector gaps overflow, too, but they have no matrix entries and need no value.
+            if low
+                .iter()
+                .zip(high.iter())
+                .fold(false, |any, (&low, &high)| any | overflows(low, high))
+            {
+                // Pixels in detector gaps overflow, too, but they have no matrix entries and need
+                // no value.
                 let used = tile.used().iter().map(|&used| used != 0);
                 let wide = low.iter().zip(high.iter()).zip(used).enumerate();
-                let wide = wide.filter(|(_, ((low, high), used))| overflows(**low, **high) && *used);
-                overflow.extend(wide.map(|(pixel, _)| ((first + pixel) as u32, f64::from(u16::MAX))));
+                let wide =
+                    wide.filter(|(_, ((low, high), used))| overflows(**low, **high) && *used);
+                overflow
+                    .extend(wide.map(|(pixel, _)| ((first + pixel) as u32, f64::from(u16::MAX))));
             }
         }
         PixelWidth::F64 => {

@@ -1,7 +1,8 @@
 //! A natural logarithm that gives the same bits on every processor and OpenCL device.
 //!
-//! It uses additions, multiplications and divisions only, which IEEE 754 rounds the same everywhere; the `ln` of a math
-//! library may differ in the last bit. `opencl/csr.cl` has the same algorithm.
+//! It uses additions, multiplications and divisions only, which IEEE 754 rounds the same
+//! everywhere; the `ln` of a math library may differ in the last bit. `opencl/csr.cl` has the same
+//! algorithm.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
@@ -10,7 +11,8 @@ const SERIES_TERMS: u32 = 11;
 
 /// Returns ln x of a finite x ≥ 1, accurate to a few units in the last place.
 ///
-/// x = 2ᵏ m with m between √½ and √2, and ln m = 2 artanh f = 2 (f + f³/3 + f⁵/5 + …) with f = (m - 1) / (m + 1).
+/// x = 2ᵏ m with m between √½ and √2, and ln m = 2 artanh f = 2 (f + f³/3 + f⁵/5 + …) with f = (m -
+/// 1) / (m + 1).
 #[inline(always)]
 pub(super) fn ln(x: f64) -> f64 {
     let mut exponent = (x.to_bits() >> 52) as i32 - 1023;
@@ -37,7 +39,12 @@ mod tests {
         assert_eq!(ln(1.), 0.);
         for i in 1..200_000 {
             let x = 1. + f64::from(i) * f64::from(i) * 0.000_37;
-            assert!((ln(x) - x.ln()).abs() <= 4. * f64::EPSILON * x.ln(), "{x}: {:e}, not {:e}", ln(x), x.ln());
+            assert!(
+                (ln(x) - x.ln()).abs() <= 4. * f64::EPSILON * x.ln(),
+                "{x}: {:e}, not {:e}",
+                ln(x),
+                x.ln()
+            );
         }
         assert!((ln(f64::MAX) / f64::MAX.ln() - 1.).abs() < 1e-15);
     }

@@ -1,22 +1,25 @@
-//! Statistics that need all pixels of a bin at once: sigma clipping, quantile means, azimuthal variance.
+//! Statistics that need all pixels of a bin at once: sigma clipping, quantile means, azimuthal
+//! variance.
 //!
-//! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the other. Frames are
-//! reduced in one of two ways:
+//! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the
+//! other. Frames are reduced in one of two ways:
 //!
-//! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It needs frames that
-//!   are decoded block by block.
-//! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and pixel type. It is
-//!   the reference: `interleaved` gives the same bytes.
+//! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It
+//!   needs frames that are decoded block by block.
+//! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and
+//!   pixel type. It is the reference: `interleaved` gives the same bytes.
 //!
-//! Both return [`crate::Sums`] with the weights of the pixels that were selected, so these sums merge like all others.
+//! Both return [`crate::Sums`] with the weights of the pixels that were selected, so these sums
+//! merge like all others.
 //!
-//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m = Σ w s / Σ w n,
-//! V = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of pyFAI 2026.9
-//! (`sigma_clip_ng` and `medfilt1d_ng` of its Python engine), except for split pixels: here each part of a split pixel
-//! is clipped or kept by the bin that it falls into.
+//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m
+//! = Σ w s / Σ w n, V = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The
+//! definitions are those of pyFAI 2026.9 (`sigma_clip_ng` and `medfilt1d_ng` of its Python engine),
+//! except for split pixels: here each part of a split pixel is clipped or kept by the bin that it
+//! falls into.
 //!
-//! The sums of a bin are f64. They run over the pixels that are valid and selected, in the order of the frame, and
-//! are added in the order of [`partial_sums`]. So they depend on those pixels alone.
+//! The sums of a bin are f64. They run over the pixels that are valid and selected, in the order of
+//! the frame, and are added in the order of [`partial_sums`]. So they depend on those pixels alone.
 
 mod bin_buffer;
 mod bin_entries;
@@ -49,14 +52,14 @@ pub enum Statistic {
     Mean,
     /// The mean of the pixels that remain after sigma clipping.
     SigmaClip {
-        /// Distance from the mean, in standard deviations, beyond which a pixel is an outlier. Chauvenet's criterion
-        /// is used instead where it allows a larger distance.
+        /// Distance from the mean, in standard deviations, beyond which a pixel is an outlier.
+        /// Chauvenet's criterion is used instead where it allows a larger distance.
         threshold: f64,
         /// The maximum number of clipping iterations.
         max_iter: u32,
     },
-    /// The mean of the pixels between two quantiles of s / n, weighted by w n. The pixels at the quantiles are
-    /// included.
+    /// The mean of the pixels between two quantiles of s / n, weighted by w n. The pixels at the
+    /// quantiles are included.
     QuantileMean {
         /// The lower quantile, from 0 to 1.
         low: f64,
@@ -88,7 +91,8 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// Returns the sums over the pixels of a bin that are valid and selected. `raw` has one pixel per entry of `bin`.
+    /// Returns the sums over the pixels of a bin that are valid and selected. `raw` has one pixel
+    /// per entry of `bin`.
     #[inline(always)]
     fn reduce_raw<T: Pixel, S: Simd>(
         &self,
@@ -103,11 +107,16 @@ impl Reduction {
         self.reduce(simd, buffer, all_valid.then_some(bin.full_sums))
     }
 
-    /// Returns the sums over the selected pixels in `buffer`. `full_sums` has the weights of the bin if all its pixels
-    /// are valid. These weights are used instead of new sums, because they are more exact and equal to those of other
-    /// frames.
+    /// Returns the sums over the selected pixels in `buffer`. `full_sums` has the weights of the
+    /// bin if all its pixels are valid. These weights are used instead of new sums, because they
+    /// are more exact and equal to those of other frames.
     #[inline(always)]
-    fn reduce<S: Simd>(&self, simd: S, buffer: &mut BinBuffer, full_sums: Option<BinSums>) -> BinSums {
+    fn reduce<S: Simd>(
+        &self,
+        simd: S,
+        buffer: &mut BinBuffer,
+        full_sums: Option<BinSums>,
+    ) -> BinSums {
         match self.statistic {
             _ if buffer.is_empty() => BinSums::default(),
             Statistic::Mean => {
@@ -117,7 +126,9 @@ impl Reduction {
             Statistic::SigmaClip { threshold, max_iter } => {
                 sigma_clip::sigma_clip(buffer, full_sums, self.variance_model, threshold, max_iter)
             }
-            Statistic::QuantileMean { low, high } => buffer.mean_between_quantiles(simd, full_sums, low, high),
+            Statistic::QuantileMean { low, high } => {
+                buffer.mean_between_quantiles(simd, full_sums, low, high)
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Sums in a fixed order that suits vector registers of any width.
 //!
-//! Term `i` is added to partial sum `i % 16`. At the end, partial sum `i + 8` is added to partial sum `i`, then `i +
-//! 4`, `i + 2`, `i + 1`. On OpenCL devices each partial sum belongs to one lane (`opencl/csr.cl`).
+//! Term `i` is added to partial sum `i % 16`. At the end, partial sum `i + 8` is added to partial
+//! sum `i`, then `i + 4`, `i + 2`, `i + 1`. On OpenCL devices each partial sum belongs to one lane
+//! (`opencl/csr.cl`).
 
 use crate::simd::{Kernel, Simd};
 
@@ -34,7 +35,8 @@ pub(crate) fn sum_by<T>(a: &[T], f: impl Fn(&T) -> f64) -> f64 {
 #[inline(always)]
 pub(crate) fn sum_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     let mut sums = [0.; PARTIAL_SUMS];
-    let ((whole_a, rest_a), (whole_b, rest_b)) = (a.as_chunks::<PARTIAL_SUMS>(), b.as_chunks::<PARTIAL_SUMS>());
+    let ((whole_a, rest_a), (whole_b, rest_b)) =
+        (a.as_chunks::<PARTIAL_SUMS>(), b.as_chunks::<PARTIAL_SUMS>());
     for (a, b) in whole_a.iter().zip(whole_b) {
         for lane in 0..PARTIAL_SUMS {
             sums[lane] += f(a[lane], b[lane]);
@@ -46,7 +48,8 @@ pub(crate) fn sum_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f6
     add_partial_sums(sums)
 }
 
-/// Computes the sum of numbers with the processor's instruction set, for callers that aren't compiled for it.
+/// Computes the sum of numbers with the processor's instruction set, for callers that aren't
+/// compiled for it.
 pub(super) struct Sum<'a>(pub(super) &'a [f64]);
 
 impl Kernel for Sum<'_> {
@@ -76,7 +79,8 @@ mod tests {
     #[test]
     fn the_order_is_as_written() {
         let terms: Vec<f64> = (0..37).map(|i| 1. / f64::from(i + 1)).collect();
-        let partial = |lane: usize| terms.iter().skip(lane).step_by(16).fold(0., |sum, term| sum + term);
+        let partial =
+            |lane: usize| terms.iter().skip(lane).step_by(16).fold(0., |sum, term| sum + term);
         let mut expected: Vec<f64> = (0..16).map(partial).collect();
         for half in [8, 4, 2, 1] {
             expected = (0..half).map(|lane| expected[lane] + expected[lane + half]).collect();

@@ -1,4 +1,5 @@
-//! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the interleaved reduction.
+//! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the
+//! interleaved reduction.
 
 use super::bin_buffer::BinBuffer;
 use super::csr::CsrMatrix;
@@ -35,7 +36,10 @@ impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
                 for &pixel in bin.pixels {
                     raw.push(T::read(&frame[pixel as usize * T::SIZE..]));
                 }
-                totals.set_bin(bin_index, reduction.reduce_raw(simd, &bin, &raw, self.rule, self.buffer));
+                totals.set_bin(
+                    bin_index,
+                    reduction.reduce_raw(simd, &bin, &raw, self.rule, self.buffer),
+                );
             }
         }
     }

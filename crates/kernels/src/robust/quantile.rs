@@ -1,20 +1,22 @@
 //! The mean of the pixels between two quantiles, as pyFAI's `medfilt1d_ng`.
 //!
-//! A quantile is found by selection, not by sorting all pixels: a sample brackets it, one pass picks the pixels within
-//! the bracket, and only these candidates are partitioned.
+//! A quantile is found by selection, not by sorting all pixels: a sample brackets it, one pass
+//! picks the pixels within the bracket, and only these candidates are partitioned.
 
 use super::BinSums;
 use super::partial_sums::{Sum, sum, sum_by, sum_pairs};
 use crate::simd::{Kernel, Simd};
 
-/// Fraction of a bin's norm by which rounding may shift a quantile. A pixel that near to the quantile is at it.
+/// Fraction of a bin's norm by which rounding may shift a quantile. A pixel that near to the
+/// quantile is at it.
 const QUANTILE_TOLERANCE: f64 = 1e-12;
 
 /// Minimum number of pixels for which a sample is taken. Fewer pixels are partitioned directly.
 const MIN_SAMPLED_PIXELS: usize = 1024;
 /// Number of pixels in a sample.
 const SAMPLE_SIZE: usize = 128;
-/// Number of sampled pixels on either side of the quantile that bracket it: three standard deviations of its position.
+/// Number of sampled pixels on either side of the quantile that bracket it: three standard
+/// deviations of its position.
 const SAMPLE_MARGIN: usize = 17;
 
 /// Working memory of a thread.
@@ -71,8 +73,8 @@ pub(super) struct PixelTerm {
 struct QuantileCut {
     /// The intensity of the pixel at the quantile.
     intensity: f64,
-    /// For each pixel of this intensity: -1 before the pixel at the quantile, 0 for that pixel, 1 after it. The
-    /// elements of other pixels have no meaning.
+    /// For each pixel of this intensity: -1 before the pixel at the quantile, 0 for that pixel, 1
+    /// after it. The elements of other pixels have no meaning.
     side: Vec<i8>,
     /// Σ w n up to and including the pixel at the quantile.
     norm_up_to: f64,
@@ -96,8 +98,8 @@ pub(super) struct BinPixels<'a, B> {
 
 /// Returns the sums over the pixels between two quantiles, including the pixels at the quantiles.
 ///
-/// Pixels of equal intensity are ordered by w s, w² v and w n, as pyFAI sorts its records. `full_sums` has the weights
-/// of the whole bin, if they are known.
+/// Pixels of equal intensity are ordered by w s, w² v and w n, as pyFAI sorts its records.
+/// `full_sums` has the weights of the whole bin, if they are known.
 pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
     simd: S,
     pixels: &BinPixels<'_, B>,
@@ -157,10 +159,11 @@ pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
 }
 
 impl CandidatePixels {
-    /// Replaces the contents by candidates for the pixel at the quantile, and returns Σ w n of the pixels below them.
+    /// Replaces the contents by candidates for the pixel at the quantile, and returns Σ w n of the
+    /// pixels below them.
     ///
-    /// The pixel at the quantile is the first, in order of intensity, for which `reaches(Σ w n up to and including it)`
-    /// is true. `norm` is Σ w n of all pixels. `narrowed` is working memory.
+    /// The pixel at the quantile is the first, in order of intensity, for which `reaches(Σ w n up
+    /// to and including it)` is true. `norm` is Σ w n of all pixels. `narrowed` is working memory.
     fn narrow_to_quantile<S: Simd, B>(
         &mut self,
         simd: S,
@@ -170,7 +173,9 @@ impl CandidatePixels {
         reaches: &dyn Fn(f64) -> bool,
     ) -> f64 {
         let mut norm_below = match pixels.norm.len() {
-            MIN_SAMPLED_PIXELS.. => self.narrow_by_sample(simd, pixels.intensity, pixels.norm, (0., norm), reaches),
+            MIN_SAMPLED_PIXELS.. => {
+                self.narrow_by_sample(simd, pixels.intensity, pixels.norm, (0., norm), reaches)
+            }
             _ => None,
         };
         if norm_below.is_none() {
@@ -184,7 +189,8 @@ impl CandidatePixels {
         while self.norm.len() >= MIN_SAMPLED_PIXELS {
             let start = norm_below.unwrap_or(0.);
             let end = start + simd.run(Sum(&self.norm));
-            let below_narrowed = narrowed.narrow_by_sample(simd, &self.intensity, &self.norm, (start, end), reaches);
+            let below_narrowed =
+                narrowed.narrow_by_sample(simd, &self.intensity, &self.norm, (start, end), reaches);
             // If most pixels are equal, a sample does not separate them.
             if below_narrowed.is_none() || narrowed.norm.len() > self.norm.len() / 2 {
                 break;
@@ -198,10 +204,11 @@ impl CandidatePixels {
         norm_below.unwrap_or(0.)
     }
 
-    /// Replaces the contents by the pixels within the bracket of a sample, and returns Σ w n of the pixels below them.
+    /// Replaces the contents by the pixels within the bracket of a sample, and returns Σ w n of the
+    /// pixels below them.
     ///
-    /// `start` is Σ w n below all given pixels, `end` that up to and including the last of them. Returns `None` if the
-    /// quantile is outside the bracket.
+    /// `start` is Σ w n below all given pixels, `end` that up to and including the last of them.
+    /// Returns `None` if the quantile is outside the bracket.
     fn narrow_by_sample<S: Simd>(
         &mut self,
         simd: S,
@@ -258,8 +265,8 @@ fn bracket_by_sample(
     reaches: impl Fn(f64) -> bool,
 ) -> (f64, f64) {
     let sampled_index = |i: usize| (2 * i + 1) * norm.len() / (2 * SAMPLE_SIZE);
-    // Integers that have the order of the intensities. Their lowest bits are replaced by the number of the sample, so
-    // that sorting them sorts the samples.
+    // Integers that have the order of the intensities. Their lowest bits are replaced by the number
+    // of the sample, so that sorting them sorts the samples.
     let mut sample: [i64; SAMPLE_SIZE] = std::array::from_fn(|i| {
         let bits = intensity[sampled_index(i)].to_bits() as i64;
         let ordered = bits ^ ((bits >> 63) as u64 >> 1) as i64;
@@ -279,8 +286,8 @@ fn bracket_by_sample(
 }
 
 impl QuantileCut {
-    /// Finds the first entry for which `reaches(Σ w n up to and including it)` is true, or the last entry if there is
-    /// none. `norm_below` is Σ w n of the pixels below the entries.
+    /// Finds the first entry for which `reaches(Σ w n up to and including it)` is true, or the last
+    /// entry if there is none. `norm_below` is Σ w n of the pixels below the entries.
     fn find<B: PixelTerms>(
         &mut self,
         pixels: &BinPixels<'_, B>,
@@ -328,12 +335,17 @@ impl QuantileCut {
     }
 }
 
-/// Partitions entries into smaller, equal and larger keys, such that the pixel at the quantile is among the equal ones.
+/// Partitions entries into smaller, equal and larger keys, such that the pixel at the quantile is
+/// among the equal ones.
 ///
-/// Returns the range `start..end` of the equal keys and Σ w n below them. If `reaches` is true nowhere, these are the
-/// entries of the largest key.
+/// Returns the range `start..end` of the equal keys and Σ w n below them. If `reaches` is true
+/// nowhere, these are the entries of the largest key.
 #[inline(always)]
-fn partition_ties(entries: &mut [KeyedPixel], norm_below: f64, reaches: impl Fn(f64) -> bool) -> (usize, usize, f64) {
+fn partition_ties(
+    entries: &mut [KeyedPixel],
+    norm_below: f64,
+    reaches: impl Fn(f64) -> bool,
+) -> (usize, usize, f64) {
     let (mut start, mut end, mut norm_below) = (0, entries.len(), norm_below);
     // With low counts, most pixels are equal.
     let first_key = entries.first().map_or(0., |entry| entry.key);
@@ -351,7 +363,8 @@ fn partition_ties(entries: &mut [KeyedPixel], norm_below: f64, reaches: impl Fn(
         }
         let equal = partition(&mut range[middle..], |key| key <= pivot);
         let norm_up_to = norm_before + sum_norms(&range[middle..middle + equal]);
-        // The sum of all entries may reach the quantile where sums over parts, rounded differently, do not.
+        // The sum of all entries may reach the quantile where sums over parts, rounded differently,
+        // do not.
         if equal == 0 || middle + equal == range.len() || reaches(norm_up_to) {
             return (start + middle, start + middle + equal.max(1), norm_before);
         }

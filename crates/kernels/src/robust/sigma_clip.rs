@@ -5,9 +5,11 @@ use super::bin_buffer::BinBuffer;
 use super::logarithm::ln;
 use crate::variance_model::VarianceModel;
 
-/// Drops outliers until none remain, at most `max_iter` times, and returns the sums over the remaining pixels.
+/// Drops outliers until none remain, at most `max_iter` times, and returns the sums over the
+/// remaining pixels.
 ///
-/// If the spread of the pixels is used for clipping alone, the returned variance is the pixels' own.
+/// If the spread of the pixels is used for clipping alone, the returned variance is the pixels'
+/// own.
 #[inline(always)]
 pub(super) fn sigma_clip(
     buffer: &mut BinBuffer,
@@ -35,7 +37,11 @@ pub(super) fn sigma_clip(
 
 #[inline(always)]
 fn with_variance(buffer: &BinBuffer, sums: BinSums, from_spread: bool) -> BinSums {
-    let variance = if from_spread { buffer.azimuthal_variance(sums.signal / sums.norm) } else { buffer.variance() };
+    let variance = if from_spread {
+        buffer.azimuthal_variance(sums.signal / sums.norm)
+    } else {
+        buffer.variance()
+    };
     BinSums { variance, ..sums }
 }
 
@@ -46,8 +52,8 @@ pub(super) fn outlier_limit(sums: &BinSums, threshold: f64) -> f64 {
     threshold.max(chauvenet_factor(sums.count)) * std
 }
 
-/// Returns Chauvenet's criterion: by how many standard deviations one of `count` pixels may deviate by chance. Counts
-/// below three are taken as three.
+/// Returns Chauvenet's criterion: by how many standard deviations one of `count` pixels may deviate
+/// by chance. Counts below three are taken as three.
 fn chauvenet_factor(count: f64) -> f64 {
     (2. * ln(count.max(3.) / std::f64::consts::TAU.sqrt())).sqrt()
 }

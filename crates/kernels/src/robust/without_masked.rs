@@ -1,11 +1,13 @@
-//! Removes the pixels of a bin that are invalid in all interleaved frames, such as dead pixels that no mask names.
+//! Removes the pixels of a bin that are invalid in all interleaved frames, such as dead pixels that
+//! no mask names.
 
 use super::BinSums;
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
 use super::partial_sums::{sum, sum_by};
 
-/// Working memory of a thread: the remaining entries of a bin, in lists like those of [`BinEntries`].
+/// Working memory of a thread: the remaining entries of a bin, in lists like those of
+/// [`BinEntries`].
 #[derive(Default)]
 pub(super) struct WithoutMasked {
     kept: Vec<u32>,
@@ -17,8 +19,9 @@ pub(super) struct WithoutMasked {
 }
 
 impl WithoutMasked {
-    /// Removes the pixels that are invalid in all of the first `frames` lanes from the bin's `rows`, and returns the
-    /// remaining entries. Updates `largest`, the maximum of each lane over `rows`.
+    /// Removes the pixels that are invalid in all of the first `frames` lanes from the bin's
+    /// `rows`, and returns the remaining entries. Updates `largest`, the maximum of each lane over
+    /// `rows`.
     pub(super) fn drop_masked<'a>(
         &'a mut self,
         bin: &BinEntries<'a>,
@@ -64,11 +67,14 @@ impl WithoutMasked {
             gather_kept(kept, all, variance);
             remaining.variance = PixelVariance::Given(variance);
         }
-        let norms: Vec<f64> = (0..kept.len()).map(|entry| remaining.weight(entry) * remaining.norms[entry]).collect();
+        let norms: Vec<f64> =
+            (0..kept.len()).map(|entry| remaining.weight(entry) * remaining.norms[entry]).collect();
         remaining.full_sums = BinSums {
             norm: sum(&norms, |norm| norm),
             norm_sq: sum(&norms, |norm| norm * norm),
-            count: remaining.weights.map_or(kept.len() as f64, |weight| sum_by(weight, |&w| f64::from(w))),
+            count: remaining
+                .weights
+                .map_or(kept.len() as f64, |weight| sum_by(weight, |&w| f64::from(w))),
             ..BinSums::default()
         };
         remaining

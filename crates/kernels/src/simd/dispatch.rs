@@ -14,7 +14,8 @@ pub enum Isa {
     Avx2,
     /// AVX-512 (F, BW, VL, DQ); 16 frames interleaved, or 8 if a call has no more.
     Avx512,
-    /// AVX-512 (F, BW, VL, DQ) with VBMI and GFNI; 16 frames interleaved, or 8 if a call has no more.
+    /// AVX-512 (F, BW, VL, DQ) with VBMI and GFNI; 16 frames interleaved, or 8 if a call has no
+    /// more.
     Avx512Gfni,
 }
 
@@ -46,9 +47,11 @@ impl Isa {
         }
     }
 
-    /// Runs a kernel with this instruction set, or with [`Isa::Portable`] if the processor lacks it.
+    /// Runs a kernel with this instruction set, or with [`Isa::Portable`] if the processor lacks
+    /// it.
     ///
-    /// The features are looked up at each call, which costs nothing for kernels that work on whole blocks.
+    /// The features are looked up at each call, which costs nothing for kernels that work on whole
+    /// blocks.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         match self {

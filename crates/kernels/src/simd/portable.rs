@@ -1,4 +1,5 @@
-//! The operations in plain Rust: the reference for all instruction sets, and the fallback for processors without one.
+//! The operations in plain Rust: the reference for all instruction sets, and the fallback for
+//! processors without one.
 
 use super::{Kernel, Simd};
 use crate::bitmap::Bitmap;
@@ -17,7 +18,13 @@ impl Simd for Portable {
         kernel.run(self)
     }
 
-    fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize, _: usize) -> Option<DecodedBlock> {
+    fn decompress(
+        self,
+        block: &[u8],
+        buffer: &mut BlockBuffer,
+        len: usize,
+        _: usize,
+    ) -> Option<DecodedBlock> {
         lz4_block::decompress_into_buffer(block, buffer, len)
     }
 
@@ -62,7 +69,8 @@ impl Kernel for OrPlanes<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> Bitmap {
         let planes = self.planes.chunks_exact(self.stride);
-        let any = planes.fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_bits(plane, self.from), |a, b| a | b));
+        let any = planes
+            .fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_bits(plane, self.from), |a, b| a | b));
         any.without(self.unused)
     }
 }
@@ -109,7 +117,8 @@ impl<const L: usize> Kernel for OrBitmaps<'_, L> {
     fn run<S: Simd>(self, _: S) -> (Bitmap, u32) {
         let mut any = Bitmap::EMPTY;
         for (i, word) in any.0.iter_mut().enumerate() {
-            *word = self.bitmaps.iter().fold(0, |all, bitmap| all | bitmap.0[i]) & !self.unused.0[i];
+            *word =
+                self.bitmaps.iter().fold(0, |all, bitmap| all | bitmap.0[i]) & !self.unused.0[i];
         }
         (any, any.count())
     }
@@ -151,16 +160,21 @@ pub(super) fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut 
             for plane in (0..8).rev() {
                 bits = bits << 8 | u64::from(planes[plane * stride + from + j]);
             }
-            for (out, value) in out.chunks_exact_mut(element).zip(transpose_bits_8x8(bits).to_le_bytes()) {
+            for (out, value) in
+                out.chunks_exact_mut(element).zip(transpose_bits_8x8(bits).to_le_bytes())
+            {
                 out[byte] = value;
             }
         }
     }
 }
 
-/// Transposes a matrix of 8 × 8 bits; byte `i` is row `i`. The algorithm is that of Hacker's Delight, section 7-3.
+/// Transposes a matrix of 8 × 8 bits; byte `i` is row `i`. The algorithm is that of Hacker's
+/// Delight, section 7-3.
 fn transpose_bits_8x8(mut bits: u64) -> u64 {
-    for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
+    for (shift, mask) in
+        [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
+    {
         let swap = (bits ^ bits >> shift) & mask;
         bits ^= swap ^ swap << shift;
     }

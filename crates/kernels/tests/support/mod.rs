@@ -3,7 +3,8 @@
 
 use kernels::PixelType;
 
-/// A xorshift generator. It gives the same numbers on every machine, so that a failure can be repeated by its seed.
+/// A xorshift generator. It gives the same numbers on every machine, so that a failure can be
+/// repeated by its seed.
 pub struct Random(u64);
 
 impl Random {
@@ -33,7 +34,8 @@ pub struct Csc {
 }
 
 impl Csc {
-    /// Creates a random matrix. Neighbouring pixels have similar bins; some pixels have many bins, some have none.
+    /// Creates a random matrix. Neighbouring pixels have similar bins; some pixels have many bins,
+    /// some have none.
     pub fn random(pixels: usize, nbins: usize, random: &mut Random) -> Csc {
         let mut csc = Csc { starts: vec![0], nbins, ..Csc::default() };
         for pixel in 0..pixels {
@@ -57,7 +59,8 @@ impl Csc {
     }
 
     pub fn matrix(&self) -> kernels::TiledCsc {
-        kernels::TiledCsc::new(&self.starts, &self.bins, &self.weights, self.nbins).expect("a good matrix")
+        kernels::TiledCsc::new(&self.starts, &self.bins, &self.weights, self.nbins)
+            .expect("a good matrix")
     }
 
     pub fn entries(&self, pixel: usize) -> impl Iterator<Item = (usize, f64)> {
@@ -65,7 +68,8 @@ impl Csc {
         range.map(|e| (self.bins[e] as usize, f64::from(self.weights[e]))).filter(|(_, w)| *w != 0.)
     }
 
-    /// Returns all entries as (pixel, bin, weight) in the order of summation, straight from its definition.
+    /// Returns all entries as (pixel, bin, weight) in the order of summation, straight from its
+    /// definition.
     pub fn in_order(&self) -> Vec<(usize, usize, f64)> {
         let pixels = self.starts.len() - 1;
         let mut order = Vec::new();
@@ -75,7 +79,9 @@ impl Csc {
                     for pixel in [0, 512, 1024, 1536].map(|stream| tile + stream + i) {
                         if pixel < pixels {
                             let first = self.entries(pixel).next().map_or(0, |(bin, _)| bin);
-                            let of_round = self.entries(pixel).filter(|(bin, _)| (*bin <= first + 1) == (round == 1));
+                            let of_round = self
+                                .entries(pixel)
+                                .filter(|(bin, _)| (*bin <= first + 1) == (round == 1));
                             order.extend(of_round.map(|(bin, weight)| (pixel, bin, weight)));
                         }
                     }
@@ -121,7 +127,9 @@ impl Frame {
         let mut frame = Frame { dtype, values: vec![], valid: vec![], bytes: vec![] };
         for _ in 0..pixels {
             let count = match photons {
-                Photons::Sparse(one_in) => u64::from(random.below(one_in) == 0) * (1 + random.below(3)),
+                Photons::Sparse(one_in) => {
+                    u64::from(random.below(one_in) == 0) * (1 + random.below(3))
+                }
                 Photons::Below(end) => random.below(end),
                 Photons::Noise => random.next(),
             };
@@ -164,8 +172,8 @@ impl Frame {
     }
 }
 
-/// Returns the values that detectors write into gaps and dead pixels: the two largest of an unsigned type, -1 and -2 of
-/// a signed type.
+/// Returns the values that detectors write into gaps and dead pixels: the two largest of an
+/// unsigned type, -1 and -2 of a signed type.
 pub fn gaps(dtype: PixelType) -> Ranges {
     match dtype.name().strip_prefix('u') {
         Some(bits) => {
@@ -177,7 +185,12 @@ pub fn gaps(dtype: PixelType) -> Ranges {
 }
 
 /// Encodes a frame as a bitshuffle chunk, bit by bit, each block compressed by `compress`.
-pub fn bitshuffle(pixels: &[u8], element: usize, block: usize, compress: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+pub fn bitshuffle(
+    pixels: &[u8],
+    element: usize,
+    block: usize,
+    compress: impl Fn(&[u8]) -> Vec<u8>,
+) -> Vec<u8> {
     let mut stored = Vec::new();
     stored.extend((pixels.len() as u64).to_be_bytes());
     stored.extend(((block * element) as u32).to_be_bytes());

@@ -10,9 +10,14 @@ use kernels::opencl::{Device, DeviceSettings, all_devices};
 pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
     let found = all_devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
     match found {
-        Ok(Some(description)) => Some(Arc::new(Device::open(&description, settings).expect("a device that works"))),
+        Ok(Some(description)) => {
+            Some(Arc::new(Device::open(&description, settings).expect("a device that works")))
+        }
         why => {
-            assert!(std::env::var_os("CI").is_none(), "no OpenCL device ({why:?}): scripts/setup tests installs PoCL");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "no OpenCL device ({why:?}): scripts/setup tests installs PoCL"
+            );
             None
         }
     }
@@ -20,11 +25,12 @@ pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
 
 /// Runs a test of this program under the simulator Oclgrind, and asserts that it reports nothing.
 ///
-/// Oclgrind finds data races, barriers that some lanes don't reach, accesses out of bounds and invalid API calls. PoCL
-/// finds none of these, as it runs the lanes of a work-group in a fixed order. The simulation takes a thousand times as
-/// long.
+/// Oclgrind finds data races, barriers that some lanes don't reach, accesses out of bounds and
+/// invalid API calls. PoCL finds none of these, as it runs the lanes of a work-group in a fixed
+/// order. The simulation takes a thousand times as long.
 pub fn simulate(test: &str) {
-    let libraries = ["/usr/lib/oclgrind/liboclgrind-rt.so", "/usr/local/lib/oclgrind/liboclgrind-rt.so"];
+    let libraries =
+        ["/usr/lib/oclgrind/liboclgrind-rt.so", "/usr/local/lib/oclgrind/liboclgrind-rt.so"];
     let Some(library) = libraries.into_iter().find(|path| Path::new(path).exists()) else {
         assert!(std::env::var_os("CI").is_none(), "no Oclgrind: scripts/setup tests installs it");
         return;
@@ -32,12 +38,20 @@ pub fn simulate(test: &str) {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let ran = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", test])
-        .envs([("AZPIPE_OPENCL_LIBRARY", library), ("OCLGRIND_DATA_RACES", "1"), ("OCLGRIND_CHECK_API", "1")])
+        .envs([
+            ("AZPIPE_OPENCL_LIBRARY", library),
+            ("OCLGRIND_DATA_RACES", "1"),
+            ("OCLGRIND_CHECK_API", "1"),
+        ])
         .env("OCLGRIND_LOG", log.path())
         .output()
         .expect("it starts");
     let said = std::fs::read_to_string(log.path()).expect("a log");
     let stdout = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && stdout.contains("1 passed"), "{stdout}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success() && stdout.contains("1 passed"),
+        "{stdout}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     assert!(said.is_empty(), "{said}");
 }

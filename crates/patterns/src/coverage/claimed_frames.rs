@@ -1,5 +1,5 @@
-//! Frames that files claim to have, by the names of parts and the head of the final file: quick, and without a look at
-//! patterns.
+//! Frames that files claim to have, by the names of parts and the head of the final file: quick,
+//! and without a look at patterns.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use records::{Span, Spans, Task};
 
 use super::UnusableFile;
-use crate::output::{OutputError, OutputFile};
+use crate::output::OutputFile;
 use crate::part::{self, range_in_name};
 
 /// Frames of a task that files claim to have.
@@ -21,9 +21,10 @@ pub struct ClaimedFrames {
     pub unusable: Vec<UnusableFile>,
 }
 
-/// Returns the frames that the parts of the task's scan and recipe below `out_root`, and the task's final file, claim to
-/// have. Neither patterns nor checksums are read, and raw data is not compared, so that damage and changes are overlooked;
-/// frames in a gap of a part count, too. [`super::find_coverage`] knows all of that, and takes its time.
+/// Returns the frames that the parts of the task's scan and recipe below `out_root`, and the task's
+/// final file, claim to have. Neither patterns nor checksums are read, and raw data is not
+/// compared, so that damage and changes are overlooked; frames in a gap of a part count, too.
+/// [`super::find_coverage`] knows all of that, and takes its time.
 pub fn find_claimed_frames(out_root: &Path, task: &Task) -> ClaimedFrames {
     let mut unusable = Vec::new();
     let in_parts = part::parts_dir(out_root, &task.scan, &task.recipe_digest)
@@ -33,8 +34,8 @@ pub fn find_claimed_frames(out_root: &Path, task: &Task) -> ClaimedFrames {
     ClaimedFrames { all: in_parts.union(&in_output), in_output, unusable }
 }
 
-/// Returns the frames that the names of the parts in a directory tell. A part with another kind of name tells them in its
-/// user block.
+/// Returns the frames that the names of the parts in a directory tell. A part with another kind of
+/// name tells them in its user block.
 fn frames_of_parts(directory: &Path, unusable: &mut Vec<UnusableFile>) -> Spans {
     let mut spans = Vec::new();
     match part::list_files(directory) {
@@ -63,13 +64,17 @@ fn frames_of_parts(directory: &Path, unusable: &mut Vec<UnusableFile>) -> Spans 
 }
 
 /// Returns the settled frames of the final file, if it has the task's scan and recipe.
-fn frames_of_output(out_root: &Path, task: &Task, unusable: &mut Vec<UnusableFile>) -> Option<Spans> {
+fn frames_of_output(
+    out_root: &Path,
+    task: &Task,
+    unusable: &mut Vec<UnusableFile>,
+) -> Option<Spans> {
     if !task.final_file.is_contained() {
         return None;
     }
     let output = match OutputFile::open(&out_root.join(task.final_file.as_path())) {
         Ok(output) => output,
-        Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => return None,
+        Err(error) if error.is_not_found() => return None,
         Err(error) => {
             unusable.push(error.into());
             return None;

@@ -26,8 +26,8 @@ struct OpenOutput {
 }
 
 impl OutputCoverage {
-    /// Returns the wanted frames that the final file at `path` covers. `wanted` is ascending and not empty; `fingerprints` belong
-    /// to the task's sources.
+    /// Returns the wanted frames that the final file at `path` covers. `wanted` is ascending and
+    /// not empty; `fingerprints` belong to the task's sources.
     ///
     /// # Errors
     /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
@@ -38,23 +38,38 @@ impl OutputCoverage {
         fingerprints: &SourceFingerprints,
         wanted: &[u64],
     ) -> Result<CoveredFrames, OutputError> {
-        let metadata = path.metadata().map_err(|why| OutputError::Io { path: path.to_path_buf(), why })?;
+        let metadata =
+            path.metadata().map_err(|why| OutputError::Io { path: path.to_path_buf(), why })?;
         let version = FileVersion::new(&metadata);
         if self.0.as_ref().is_none_or(|open| open.path != path || open.version != version) {
             self.0 = None;
             let file = OutputFile::open(path)?;
             let (fingerprints, verified) =
                 (SourceFingerprints::new(&file.task.acquisition), vec![false; file.status.len()]);
-            self.0 = Some(OpenOutput { path: path.to_path_buf(), version, file, fingerprints, verified });
+            self.0 = Some(OpenOutput {
+                path: path.to_path_buf(),
+                version,
+                file,
+                fingerprints,
+                verified,
+            });
         }
         let output = self.0.as_mut().expect("it was just opened");
-        if output.file.task.scan != task.scan || output.file.task.recipe_digest != task.recipe_digest {
+        if output.file.task.scan != task.scan
+            || output.file.task.recipe_digest != task.recipe_digest
+        {
             return Ok(CoveredFrames::default());
         }
         output.verify(wanted)?;
         let covered = |&frame: &u64| {
-            let status = output.file.status.get(frame as usize).copied().filter(|status| status.is_settled())?;
-            let is_same = output.file.is_intact_at(frame) && output.fingerprints.is_same_data(fingerprints, frame);
+            let status = output
+                .file
+                .status
+                .get(frame as usize)
+                .copied()
+                .filter(|status| status.is_settled())?;
+            let is_same = output.file.is_intact_at(frame)
+                && output.fingerprints.is_same_data(fingerprints, frame);
             is_same.then_some((frame, status))
         };
         Ok(wanted.iter().filter_map(covered).collect())
@@ -62,7 +77,8 @@ impl OutputCoverage {
 }
 
 impl OpenOutput {
-    /// Verifies the rows from the first to the last wanted frame, except those that were verified before.
+    /// Verifies the rows from the first to the last wanted frame, except those that were verified
+    /// before.
     fn verify(&mut self, wanted: &[u64]) -> Result<(), OutputError> {
         let rows = self.verified.len();
         let place = |frame: Option<&u64>, beyond: u64| {
@@ -71,7 +87,8 @@ impl OpenOutput {
         let mut range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
             // The following rows are verified, too, because the next task asks for them.
-            let at_once = crate::row_blocks::rows_in::<[f32; 2]>(VERIFY_BYTES, self.file.shared.axes.bins());
+            let at_once =
+                crate::row_blocks::rows_in::<[f32; 2]>(VERIFY_BYTES, self.file.shared.axes.bins());
             range.end = range.end.max(range.start.saturating_add(at_once)).min(rows);
             self.file.verify(range.clone())?;
             self.file.verify_sums(range.clone())?;

@@ -9,13 +9,15 @@ use crate::part::{self, range_in_name};
 
 /// Index of the parts of one directory by their first and last frames.
 ///
-/// Most parts have both numbers in their names, so a directory of 10^5 parts is listed once and no part is opened until a
-/// task asks for its frames. For a part with any other name, the user block is read once.
+/// Most parts have both numbers in their names, so a directory of 10^5 parts is listed once and no
+/// part is opened until a task asks for its frames. For a part with any other name, the user block
+/// is read once.
 #[derive(Debug, Default)]
 pub(super) struct PartListing {
     directory: PathBuf,
-    /// Parts by the binary logarithm of the number of frames that they span, then by their first frame. A part of
-    /// logarithm k that overlaps a range begins at most 2^(k+1) frames before the range.
+    /// Parts by the binary logarithm of the number of frames that they span, then by their first
+    /// frame. A part of logarithm k that overlaps a range begins at most 2^(k+1) frames before the
+    /// range.
     by_log_length: BTreeMap<u32, BTreeMap<u64, Vec<ListedPart>>>,
     names: HashSet<OsString>,
 }
@@ -39,10 +41,13 @@ impl PartListing {
 
     /// Adds a part, unless it is already listed.
     pub fn add(&mut self, path: &Path, unusable: &mut Vec<UnusableFile>) {
-        let Some(name) = path.file_name().filter(|name| !self.names.contains(*name)) else { return };
+        let Some(name) = path.file_name().filter(|name| !self.names.contains(*name)) else {
+            return;
+        };
         let range = match range_in_name(name.as_encoded_bytes()) {
             Some(range) => Ok(Some(range)),
-            None => part::read_user_block(path).map(|head| (head.count > 0).then_some((head.first, head.last))),
+            None => part::read_user_block(path)
+                .map(|head| (head.count > 0).then_some((head.first, head.last))),
         };
         match range {
             Ok(Some((first, last))) => {
@@ -51,7 +56,8 @@ impl PartListing {
                 self.by_log_length.entry(length).or_default().entry(first).or_default().push(entry);
             }
             Ok(None) => (),
-            // Gather may have merged the part into the final file and removed it since it was listed.
+            // Gather may have merged the part into the final file and removed it since it was
+            // listed.
             Err(error) if error.was_removed() => return,
             Err(error) => unusable.push(error.into()),
         }
@@ -64,7 +70,9 @@ impl PartListing {
         for (&length, by_first) in &self.by_log_length {
             let earliest = first.saturating_sub(2_u64.saturating_pow(length.saturating_add(1)));
             for (_, entries) in by_first.range(earliest..=last) {
-                names.extend(entries.iter().filter(|entry| first <= entry.last).map(|entry| &entry.name));
+                names.extend(
+                    entries.iter().filter(|entry| first <= entry.last).map(|entry| &entry.name),
+                );
             }
         }
         names.sort_unstable();
@@ -80,10 +88,15 @@ mod tests {
     fn a_name_of_two_numbers_gives_the_frames() {
         assert_eq!(range_in_name(b"00000500-00000999.h5"), Some((500, 999)));
         assert_eq!(range_in_name(b"100000000-100000000.h5"), Some((100_000_000, 100_000_000)));
-        for other in ["00000000-0123456789012345.h5", "00000000-0123456789abcdef.h5", "lost-00000000-00000001.h5"] {
+        for other in [
+            "00000000-0123456789012345.h5",
+            "00000000-0123456789abcdef.h5",
+            "lost-00000000-00000001.h5",
+        ] {
             assert_eq!(range_in_name(other.as_bytes()), None, "{other}");
         }
-        for other in ["00000005-00000004.h5", "a.h5", "-.h5", "+1-+2.h5", "00000001-00000002.h5.h5"] {
+        for other in ["00000005-00000004.h5", "a.h5", "-.h5", "+1-+2.h5", "00000001-00000002.h5.h5"]
+        {
             assert_eq!(range_in_name(other.as_bytes()), None, "{other}");
         }
     }

@@ -11,7 +11,8 @@ use crate::part::PartError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableFile {
     why: String,
-    /// True if the file system failed, so that it is unknown what the file holds; false if the file is damaged.
+    /// True if the file system failed, so that it is unknown what the file holds; false if the file
+    /// is damaged.
     pub is_io_failure: bool,
 }
 
@@ -31,7 +32,8 @@ impl From<PartError> for UnusableFile {
 impl From<OutputError> for UnusableFile {
     fn from(error: OutputError) -> Self {
         // A file that ends early is damaged.
-        let is_io_failure = error.io_error().is_some_and(|why| why.kind() != ErrorKind::UnexpectedEof);
+        let is_io_failure =
+            error.io_error().is_some_and(|why| why.kind() != ErrorKind::UnexpectedEof);
         Self { why: error.to_string(), is_io_failure }
     }
 }

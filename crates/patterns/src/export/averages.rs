@@ -14,13 +14,15 @@ pub(super) struct Averages<'a> {
 }
 
 impl<'a> Averages<'a> {
-    /// Finds the average patterns of a final file. `format` is the name of the format that needs them.
+    /// Finds the average patterns of a final file. `format` is the name of the format that needs
+    /// them.
     ///
     /// # Errors
     /// Fails if there are none, or if they are cakes.
     pub fn new(output: &'a OutputFile, format: &'static str) -> Result<Self, ExportError> {
         let path = || output.path.clone();
-        let averaged = output.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
+        let averaged =
+            output.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
         if let [azimuthal, radial] = output.shared.axes.shape()[..] {
             return Err(ExportError::Cake { path: path(), format, azimuthal, radial });
         }
@@ -40,12 +42,14 @@ impl<'a> Averages<'a> {
     /// Fails if the pattern is damaged, or the file can't be read.
     pub fn read(&self, index: usize) -> Result<AveragePattern, ExportError> {
         let path = || self.output.path.clone();
-        let pattern = self.averaged.pattern(index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
+        let pattern =
+            self.averaged.pattern(index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
         pattern.ok_or_else(|| ExportError::Damaged { path: path(), index })
     }
 }
 
-/// Returns the numbers of a range of frames as they stand in names of files: `00000-00099`, or `00007` for one frame.
+/// Returns the numbers of a range of frames as they stand in names of files: `00000-00099`, or
+/// `00007` for one frame.
 pub(super) fn format_range(range: &Range<u64>) -> String {
     match range.end.saturating_sub(range.start) {
         1 => format!("{:05}", range.start),

@@ -2,14 +2,17 @@
 
 use crate::output::{AveragePattern, OutputFile};
 
-/// Formats one line per bin from its position, intensity and error. Bins for which `line` returns `None` are left out.
+/// Formats one line per bin from its position, intensity and error. Bins for which `line` returns
+/// `None` are left out.
 pub(super) fn format_rows(
     output: &OutputFile,
     pattern: &AveragePattern,
     line: impl Fn(&[f64]) -> Option<String>,
 ) -> String {
     let mut out = String::new();
-    for (bin, (center, intensity)) in output.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate() {
+    for (bin, (center, intensity)) in
+        output.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate()
+    {
         let error = pattern.errors.as_ref().map(|errors| errors[bin]);
         let columns: Vec<f64> = [*center, *intensity].into_iter().chain(error).collect();
         out.extend(line(&columns).into_iter().flat_map(|line| [line, "\n".to_owned()]));
@@ -25,7 +28,8 @@ pub(super) fn format_number(value: f64) -> String {
     let text = format!("{value:.8e}");
     match text.split_once('e') {
         Some((digits, exponent)) => {
-            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+            let (sign, exponent) =
+                exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
             format!("{digits}e{sign}{exponent:0>2}")
         }
         None => text,

@@ -25,7 +25,11 @@ impl ExportFormat for Csv {
         ExportContent::Averages
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         write_text_files(self, output, policy, |pattern| Ok(format_csv(output, pattern)))
     }
 }

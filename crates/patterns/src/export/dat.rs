@@ -27,7 +27,11 @@ impl ExportFormat for Dat {
         ExportContent::Averages
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         write_text_files(self, output, policy, |pattern| Ok(format_dat(output, pattern)))
     }
 }
@@ -35,14 +39,21 @@ impl ExportFormat for Dat {
 fn format_dat(output: &OutputFile, pattern: &AveragePattern) -> String {
     let column = |value: &f64| format!("{:>14}", format_number(*value));
     let header = format_header(output, pattern);
-    header + &format_rows(output, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
+    header
+        + &format_rows(output, pattern, |columns| {
+            Some(columns.iter().map(column).collect::<Vec<_>>().join("  "))
+        })
 }
 
 fn format_header(output: &OutputFile, pattern: &AveragePattern) -> String {
     let (axis, scan) = (&output.shared.axes.radial, &output.task.acquisition);
     let mut header = String::new();
     let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
-    line(&format!("== {}, azpipe {} ==", describe_average(output, pattern), env!("CARGO_PKG_VERSION")));
+    line(&format!(
+        "== {}, azpipe {} ==",
+        describe_average(output, pattern),
+        env!("CARGO_PKG_VERSION")
+    ));
     line(&format!("File: {}", one_line(&scan.file)));
     line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
     output.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));

@@ -18,14 +18,19 @@ pub trait ExportFormat: Send + Sync {
     /// Returns which patterns the files have.
     fn content(&self) -> ExportContent;
 
-    /// Writes the files beside the final file, and returns their paths. A file that exists is replaced if azpipe wrote it, or if
-    /// `policy` allows it. `write_text_files` in `text_files.rs` and `write_hdf5_file` in
-    /// `hdf5_file.rs` see to that.
+    /// Writes the files beside the final file, and returns their paths. A file that exists is
+    /// replaced if azpipe wrote it, or if `policy` allows it. `write_text_files` in `text_files.rs`
+    /// and `write_hdf5_file` in `hdf5_file.rs` see to that.
     ///
     /// # Errors
-    /// Fails if the final file has no average patterns and the format needs them, if the format doesn't support the axis or
-    /// cakes, if a file of somebody else has the path, or if a file can't be read or written.
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError>;
+    /// Fails if the final file has no average patterns and the format needs them, if the format
+    /// doesn't support the axis or cakes, if a file of somebody else has the path, or if a file
+    /// can't be read or written.
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError>;
 }
 
 /// Patterns that the files of a format have.

@@ -1,4 +1,5 @@
-//! GSAS's format FXYE: powder data in free format, where each record has a position, an intensity and its error.
+//! GSAS's format FXYE: powder data in free format, where each record has a position, an intensity
+//! and its error.
 //!
 //! ```text
 //! LaB6_0001 1.1 pilatus: mean of 60 frames, 0.4100 angstrom
@@ -6,10 +7,11 @@
 //!   1.34521000e+02  1.20000000e+01  1.00000000e-01
 //! ```
 //!
-//! Positions are centidegrees of 2θ. The line `BANK` has the numbers of points and of records, which are equal, the first
-//! position, and the step. If the axis is q, then 2θ = 2 arcsin(q λ / 4π) has unequal steps, and the line has their mean;
-//! programs use the positions of the records. Points without data, or without an error above zero, are left out, because a
-//! refinement can't weight them.
+//! Positions are centidegrees of 2θ. The line `BANK` has the numbers of points and of records,
+//! which are equal, the first position, and the step. If the axis is q, then 2θ = 2 arcsin(q λ /
+//! 4π) has unequal steps, and the line has their mean; programs use the positions of the records.
+//! Points without data, or without an error above zero, are left out, because a refinement can't
+//! weight them.
 
 use std::f64::consts::PI;
 use std::path::PathBuf;
@@ -42,7 +44,11 @@ impl ExportFormat for Fxye {
         ExportContent::Averages
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         write_text_files(self, output, policy, |pattern| format_fxye(output, pattern))
     }
 }
@@ -54,30 +60,40 @@ fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, 
         // Without an error model, all points have the same weight.
         None => 1.0,
     };
-    let is_there = |bin: &usize| pattern.intensity[*bin].is_finite() && sigma(*bin).is_finite() && sigma(*bin) > 0.0;
+    let is_there = |bin: &usize| {
+        pattern.intensity[*bin].is_finite() && sigma(*bin).is_finite() && sigma(*bin) > 0.0
+    };
     let bins: Vec<usize> = (0..positions.len()).filter(is_there).collect();
-    let (first, last) =
-        (bins.first().map_or(0.0, |bin| positions[*bin]), bins.last().map_or(0.0, |bin| positions[*bin]));
-    let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
+    let (first, last) = (
+        bins.first().map_or(0.0, |bin| positions[*bin]),
+        bins.last().map_or(0.0, |bin| positions[*bin]),
+    );
+    let span =
+        bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
     let scan = &output.task.acquisition;
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(output, pattern));
+    let mut title =
+        format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(output, pattern));
     if let Some(wavelength) = wavelength {
         title += &format!(", {:.6} angstrom", wavelength * 1e10);
     }
-    let title: String =
-        title.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_TITLE_CHARS).collect();
+    let title: String = title
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .take(MAX_TITLE_CHARS)
+        .collect();
     let (count, step) = (bins.len(), (last - first) / span as f64);
     let mut out = format!("{title}\nBANK 1 {count} {count} CONST {first:.6} {step:.6} 0 0 FXYE\n");
     for bin in bins {
-        let record =
-            [positions[bin], pattern.intensity[bin], sigma(bin)].map(|value| format!("{:>16}", format_number(value)));
+        let record = [positions[bin], pattern.intensity[bin], sigma(bin)]
+            .map(|value| format!("{:>16}", format_number(value)));
         out += &format!("{}\n", record.join(" "));
     }
     Ok(out)
 }
 
-/// Returns the centres of the bins in hundredths of a degree of 2θ, and the wavelength in metres if it is known.
+/// Returns the centres of the bins in hundredths of a degree of 2θ, and the wavelength in metres if
+/// it is known.
 fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f64>), ExportError> {
     let (path, format) = (|| output.path.clone(), Fxye.name());
     let axis = &output.shared.axes.radial;
@@ -89,11 +105,25 @@ fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f6
             axis.centers.iter().map(|angle| angle / unit.scale()).collect()
         }
         Some(unit) if *unit.quantity() == quantity::Q => {
-            let why = poni.err().map_or_else(|| "the PONI file has none".to_owned(), |why| why.to_string());
-            let wavelength = wavelength.ok_or_else(|| ExportError::Wavelength { path: path(), format, why })? * 1e9;
-            axis.centers.iter().map(|q| 2.0 * (q / unit.scale() * wavelength / (4.0 * PI)).asin()).collect()
+            let why = poni
+                .err()
+                .map_or_else(|| "the PONI file has none".to_owned(), |why| why.to_string());
+            let wavelength =
+                wavelength.ok_or_else(|| ExportError::Wavelength { path: path(), format, why })?
+                    * 1e9;
+            axis.centers
+                .iter()
+                .map(|q| 2.0 * (q / unit.scale() * wavelength / (4.0 * PI)).asin())
+                .collect()
         }
-        _ => return Err(ExportError::Axis { path: path(), axis: axis.label(), format, expected: "2th or q" }),
+        _ => {
+            return Err(ExportError::Axis {
+                path: path(),
+                axis: axis.label(),
+                format,
+                expected: "2th or q",
+            });
+        }
     };
     Ok((two_theta.into_iter().map(|angle| angle.to_degrees() * 100.0).collect(), wavelength))
 }

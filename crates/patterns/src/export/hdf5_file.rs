@@ -16,7 +16,8 @@ pub(super) struct Hdf5Export {
     pub extension: &'static str,
     /// Kind of the file in the message about a file of somebody else.
     pub kind: &'static str,
-    /// Text dataset below the group that the attribute `default` of the file names. It is [`MARK`] in files of azpipe.
+    /// Text dataset below the group that the attribute `default` of the file names. It is [`MARK`]
+    /// in files of azpipe.
     pub mark: &'static str,
 }
 
@@ -49,8 +50,9 @@ impl From<Hdf5Error> for WriteError {
     }
 }
 
-/// Writes an HDF5 file beside the final file, and returns its path. `write_content` fills the file, and must write the mark. A
-/// file that exists is replaced if it has the mark, or if `policy` allows it.
+/// Writes an HDF5 file beside the final file, and returns its path. `write_content` fills the file,
+/// and must write the mark. A file that exists is replaced if it has the mark, or if `policy`
+/// allows it.
 ///
 /// # Errors
 /// Fails if a file of somebody else has the path, and as `write_content` does.
@@ -67,7 +69,8 @@ pub(super) fn write_hdf5_file(
         why => ExportError::Hdf5 { path: path.clone(), why },
     };
     let mark = export.mark;
-    let claim = OwnershipRule::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
+    let claim =
+        OwnershipRule::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
     write_content(&file).map_err(|why| match why {

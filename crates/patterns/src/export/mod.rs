@@ -1,7 +1,9 @@
-//! Exports patterns for other programs: text files with columns, and HDF5 files by NeXus definitions.
+//! Exports patterns for other programs: text files with columns, and HDF5 files by NeXus
+//! definitions.
 //!
-//! A format is an [`ExportFormat`], in a file of its own, and a row of [`formats`], from which the command line, help and manual
-//! pages take their lists. `docs/extending.md` shows how one is added.
+//! A format is an [`ExportFormat`], in a file of its own, and a row of [`formats`], from which the
+//! command line, help and manual pages take their lists. `docs/extending.md` shows how one is
+//! added.
 
 mod averages;
 mod columns;

@@ -1,5 +1,5 @@
-//! NeXus files by the application definitions NXazint1d and NXazint2d, with the patterns of all frames of a scan. Source:
-//! <https://manual.nexusformat.org/classes/applications/NXazint1d.html>.
+//! NeXus files by the application definitions NXazint1d and NXazint2d, with the patterns of all
+//! frames of a scan. Source: <https://manual.nexusformat.org/classes/applications/NXazint1d.html>.
 //!
 //! ```text
 //! /<N>.<M>                       NXentry   definition, title, start_time, end_time,
@@ -26,7 +26,8 @@ use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, format_iso8601
 use crate::row_writer::RowWriter;
 
 /// Citation of the method and its formulas.
-const CITATION: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
+const CITATION: &str =
+    "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
 const ARBITRARY: &str = "arbitrary units";
 
 /// The format.
@@ -45,9 +46,14 @@ impl ExportFormat for NxAzint {
         ExportContent::AllFrames
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         let (radial, wavelength) = (self.radial_name(output)?, self.wavelength(output)?);
-        let export = Hdf5Export { extension: "nxs", kind: "an NXazint export", mark: "reduction/program" };
+        let export =
+            Hdf5Export { extension: "nxs", kind: "an NXazint export", mark: "reduction/program" };
         write_hdf5_file(&export, output, policy, |file| {
             let entry = write_entry(file, output, wavelength)?;
             write_rows(NxDataWriter::create(&entry, output, radial)?, output)
@@ -75,7 +81,11 @@ impl NxAzint {
     fn wavelength(&self, output: &OutputFile) -> Result<f64, ExportError> {
         let poni = Poni::parse(&output.recipe.poni).map_err(|why| why.to_string());
         let known = poni.and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
-        known.map_err(|why| ExportError::Wavelength { path: output.path.clone(), format: self.name(), why })
+        known.map_err(|why| ExportError::Wavelength {
+            path: output.path.clone(),
+            format: self.name(),
+            why,
+        })
     }
 }
 
@@ -103,7 +113,9 @@ fn write_entry(root: &Group, output: &OutputFile, wavelength: f64) -> h5::Result
     entry.set_text("default", "data")?;
     let definition = if output.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
     entry.write_text("definition", definition)?;
-    for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
+    for (name, text) in
+        [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)]
+    {
         text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
     }
     for (name, applied) in [
@@ -129,12 +141,16 @@ fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::
     let scan = &output.task.acquisition;
     let path = |name: &str| format!("/{}/instrument/{name}", scan.entry);
     let read = ["name", "source/name", "source/type", "source/probe"].map(path);
-    let raw = match h5::Hdf5File::open_objects(&scan.file, &read.each_ref().map(String::as_str), &[]) {
-        Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
-            return Err(h5::Hdf5Error::Io(std::io::Error::other(format!("{}: {why}", scan.file.display()))));
-        }
-        raw => raw.ok(),
-    };
+    let raw =
+        match h5::Hdf5File::open_objects(&scan.file, &read.each_ref().map(String::as_str), &[]) {
+            Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
+                return Err(h5::Hdf5Error::Io(std::io::Error::other(format!(
+                    "{}: {why}",
+                    scan.file.display()
+                ))));
+            }
+            raw => raw.ok(),
+        };
     let text = |name: &str, otherwise: &str| match raw.as_ref().map(|raw| raw.text(&path(name))) {
         Some(Err(why @ h5::Hdf5Error::Io(_))) => Err(why),
         Some(Ok(text)) => Ok(text),
@@ -144,7 +160,9 @@ fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::
     instrument.write_text("name", &text("name", "unknown")?)?;
     let monochromator = create_nexus_group(&instrument, "monochromator", "NXmonochromator")?;
     let angstroms = wavelength * 1e10;
-    for (name, value, units) in [("wavelength", angstroms, "angstrom"), ("energy", KEV_ANGSTROM / angstroms, "keV")] {
+    for (name, value, units) in
+        [("wavelength", angstroms, "angstrom"), ("energy", KEV_ANGSTROM / angstroms, "keV")]
+    {
         let dataset = monochromator.write_scalar(name, value)?;
         dataset.set_text("units", units)?;
     }
@@ -161,10 +179,12 @@ fn write_reduction(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     reduction.write_text("version", env!("CARGO_PKG_VERSION"))?;
     reduction.write_text("date", &format_iso8601(SystemTime::now()))?;
     reduction.write_text("reference", CITATION)?;
-    let note = "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
+    let note =
+        "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
     reduction.write_text("note", note)?;
     let input = create_nexus_group(&reduction, "input", "NXparameters")?;
-    let settings: toml::Table = toml::from_str(&output.recipe.to_toml()).map_err(|why| why.to_string())?;
+    let settings: toml::Table =
+        toml::from_str(&output.recipe.to_toml()).map_err(|why| why.to_string())?;
     for (name, value) in settings {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         input.write_text(&name, &text)?;
@@ -195,10 +215,21 @@ impl NxDataWriter {
             &axes.radial_edges(&output.recipe),
         )?;
         if let Some((chi, edges)) = axes.chi.as_ref().zip(axes.chi_edges(&output.recipe)) {
-            write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi, &edges)?;
+            write_axis(
+                &data,
+                "azimuthal_axis",
+                "azimuthal bin center",
+                "azimuthal bin edges",
+                chi,
+                &edges,
+            )?;
         }
         let norm = data.write_array("norm", &output.shared.weights.norm, &axes.shape())?;
-        set_name_and_units(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
+        set_name_and_units(
+            &norm,
+            "effective number of pixels contributing to the corresponding bin",
+            ARBITRARY,
+        )?;
         let status: Vec<u8> = output.status.iter().map(|status| *status as u8).collect();
         data.write_list("frame_status", &status)?;
         let table = |name, meaning| -> h5::Result<RowWriter<f32>> {

@@ -12,8 +12,8 @@
 //!   sasprocess01                 NXprocess, SASprocess: name, date, description; sasprocessnote01 (recipe, poni)
 //! ```
 //!
-//! Each average is an entry of its own, because readers make one data set of each. Points without data, or without an error
-//! above zero, are left out, because a fit can't weight them.
+//! Each average is an entry of its own, because readers make one data set of each. Points without
+//! data, or without an error above zero, are left out, because a fit can't weight them.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -47,10 +47,18 @@ impl ExportFormat for NxCanSas {
         ExportContent::Averages
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         let averages = Averages::new(output, self.name())?;
         let axis = self.q_axis(output)?;
-        let export = Hdf5Export { extension: "nxcansas.h5", kind: "an NXcanSAS export", mark: "sasprocess01/name" };
+        let export = Hdf5Export {
+            extension: "nxcansas.h5",
+            kind: "an NXcanSAS export",
+            mark: "sasprocess01/name",
+        };
         write_hdf5_file(&export, output, policy, |file| {
             file.set_text("NX_class", "NXroot")?;
             file.set_text("canSAS_class", "SASroot")?;
@@ -83,11 +91,13 @@ impl NxCanSas {
     fn q_axis(&self, output: &OutputFile) -> Result<QAxis, ExportError> {
         let axis = &output.shared.axes.radial;
         let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
-        let unit = unit.filter(|unit| *unit.quantity() == quantity::Q).ok_or_else(|| ExportError::Axis {
-            path: output.path.clone(),
-            axis: axis.label(),
-            format: self.name(),
-            expected: "q, such as q_nm^-1",
+        let unit = unit.filter(|unit| *unit.quantity() == quantity::Q).ok_or_else(|| {
+            ExportError::Axis {
+                path: output.path.clone(),
+                axis: axis.label(),
+                format: self.name(),
+                expected: "q, such as q_nm^-1",
+            }
         })?;
         if unit.axis_units() == "A^-1" {
             return Ok(QAxis { values: axis.centers.clone(), units: "1/angstrom" });
@@ -96,7 +106,12 @@ impl NxCanSas {
     }
 }
 
-fn create_class(parent: &Group, name: &str, nexus_class: &str, cansas_class: &str) -> h5::Result<Group> {
+fn create_class(
+    parent: &Group,
+    name: &str,
+    nexus_class: &str,
+    cansas_class: &str,
+) -> h5::Result<Group> {
     let group = create_nexus_group(parent, name, nexus_class)?;
     group.set_text("canSAS_class", cansas_class)?;
     Ok(group)
@@ -130,10 +145,16 @@ fn write_entry(
 }
 
 /// Writes the points that have data.
-fn write_data(entry: &Group, output: &OutputFile, pattern: &AveragePattern, axis: &QAxis) -> h5::Result<()> {
+fn write_data(
+    entry: &Group,
+    output: &OutputFile,
+    pattern: &AveragePattern,
+    axis: &QAxis,
+) -> h5::Result<()> {
     let has_error = |bin: usize| pattern.errors.as_ref().is_none_or(|errors| errors[bin] > 0.0);
-    let bins: Vec<usize> =
-        (0..axis.values.len()).filter(|bin| pattern.intensity[*bin].is_finite() && has_error(*bin)).collect();
+    let bins: Vec<usize> = (0..axis.values.len())
+        .filter(|bin| pattern.intensity[*bin].is_finite() && has_error(*bin))
+        .collect();
     let values_at = |values: &[f64]| -> Vec<f64> { bins.iter().map(|bin| values[*bin]).collect() };
     let data = create_class(entry, "sasdata01", "NXdata", "SASdata")?;
     data.set_text("signal", "I")?;
@@ -172,7 +193,9 @@ fn write_instrument(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     let distance = poni.dist / (poni.rot1.cos() * poni.rot2.cos());
     detector.write_scalar("SDD", distance * 1e3)?.set_text("units", "mm")?;
     if let Some(wavelength) = poni.wavelength {
-        source.write_scalar("incident_wavelength", wavelength * 1e10)?.set_text("units", "angstrom")?;
+        source
+            .write_scalar("incident_wavelength", wavelength * 1e10)?
+            .set_text("units", "angstrom")?;
     }
     Ok(())
 }
@@ -182,7 +205,10 @@ fn write_process(entry: &Group, output: &OutputFile, average: &str) -> h5::Resul
     process.write_text("name", MARK)?;
     process.write_text("date", &format_iso8601(SystemTime::now()))?;
     let version = env!("CARGO_PKG_VERSION");
-    process.write_text("description", &format!("azimuthal integration by azpipe {version}, {average}"))?;
+    process.write_text(
+        "description",
+        &format!("azimuthal integration by azpipe {version}, {average}"),
+    )?;
     process.write_text("term01", &format!("recipe_digest = {}", output.task.recipe_digest))?;
     let note = create_class(&process, "sasprocessnote01", "NXcollection", "SASprocessnote")?;
     note.write_text("recipe", &output.recipe.to_toml())?;

@@ -1,5 +1,6 @@
-//! Writes text files, one for each average pattern: `<final>.xye`, or `<final>_00000-00099.xye` for a range of frames. Most text
-//! formats have no place for a mark, so azpipe knows its files by their digests.
+//! Writes text files, one for each average pattern: `<final>.xye`, or `<final>_00000-00099.xye` for
+//! a range of frames. Most text formats have no place for a mark, so azpipe knows its files by
+//! their digests.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use crate::output::{AveragePattern, OutputFile};
 /// Number of text files that are formatted before they are written.
 const FILES_AT_ONCE: usize = 256;
 
-/// Writes a file for each average pattern. Its extension is the name of the format; `format_pattern` returns its content.
+/// Writes a file for each average pattern. Its extension is the name of the format;
+/// `format_pattern` returns its content.
 ///
 /// # Errors
 /// Fails as [`ExportFormat::write`] does, and as `format_pattern` does.
@@ -48,7 +50,8 @@ pub(super) fn write_text_files(
         if new.is_empty() {
             continue;
         }
-        digests.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
+        digests
+            .add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
         for (path, text) in new {
             atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }

@@ -1,5 +1,5 @@
-//! Columns without a header: position, intensity and, with an error model, error. Bins without data, or without an error above
-//! zero, are left out, because a refinement can't weight them.
+//! Columns without a header: position, intensity and, with an error model, error. Bins without
+//! data, or without an error above zero, are left out, because a refinement can't weight them.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,11 @@ impl ExportFormat for Xye {
         ExportContent::Averages
     }
 
-    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    fn write(
+        &self,
+        output: &OutputFile,
+        policy: &ReplacePolicy,
+    ) -> Result<Vec<PathBuf>, ExportError> {
         write_text_files(self, output, policy, |pattern| Ok(format_xye(output, pattern)))
     }
 }
@@ -34,6 +38,8 @@ impl ExportFormat for Xye {
 fn format_xye(output: &OutputFile, pattern: &AveragePattern) -> String {
     format_rows(output, pattern, |columns| {
         let is_measured = columns[1].is_finite() && columns.get(2).is_none_or(|error| *error > 0.0);
-        is_measured.then(|| columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(" "))
+        is_measured.then(|| {
+            columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(" ")
+        })
     })
 }

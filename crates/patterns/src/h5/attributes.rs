@@ -14,7 +14,8 @@ pub(super) struct Attributes<'a> {
 
 impl Attributes<'_> {
     pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
-        let set = || self.at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&to_hdf5_text(text));
+        let set =
+            || self.at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&to_hdf5_text(text));
         self.health.check(set())
     }
 
@@ -66,13 +67,16 @@ pub(super) fn to_hdf5_text(text: &str) -> VarLenUnicode {
 /// Checks that a text is UTF-8, which the library does not verify.
 pub(super) fn check_utf8(text: &VarLenUnicode, name: &str) -> Result<String> {
     let text = std::str::from_utf8(text.as_bytes());
-    text.map(str::to_owned).map_err(|why| Hdf5Error::Damaged(format!("{name}: not a text in UTF-8: {why}")))
+    text.map(str::to_owned)
+        .map_err(|why| Hdf5Error::Damaged(format!("{name}: not a text in UTF-8: {why}")))
 }
 
 /// Refuses sizes that only a damaged file has, before memory is allocated.
 pub(super) fn check_size(count: usize, bytes: usize, name: &str) -> Result<()> {
     match count.checked_mul(bytes) {
         Some(size) if size <= MAX_READ_BYTES => Ok(()),
-        _ => Err(Hdf5Error::Damaged(format!("{name}: {count} values; expected {MAX_READ_BYTES} bytes at most"))),
+        _ => Err(Hdf5Error::Damaged(format!(
+            "{name}: {count} values; expected {MAX_READ_BYTES} bytes at most"
+        ))),
     }
 }

@@ -9,9 +9,9 @@
 //! XXH3-64 of the table and size         u64
 //! ```
 //!
-//! All numbers are little-endian. A segment has at most 64 KiB and holds either values of datasets or HDF5 metadata, so that
-//! damaged values don't prevent reading the rest. HDF5 readers ignore bytes behind the end of file that the
-//! superblock gives.
+//! All numbers are little-endian. A segment has at most 64 KiB and holds either values of datasets
+//! or HDF5 metadata, so that damaged values don't prevent reading the rest. HDF5 readers ignore
+//! bytes behind the end of file that the superblock gives.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -57,7 +57,8 @@ impl FileChecksums {
 
     pub fn to_bytes(&self) -> Vec<u8> {
         let mark = |bytes| if bytes == ByteKind::RawData { RAW_DATA_FLAG } else { 0 };
-        let numbers = self.all.iter().flat_map(|segment| [segment.end | mark(segment.bytes), segment.digest]);
+        let numbers =
+            self.all.iter().flat_map(|segment| [segment.end | mark(segment.bytes), segment.digest]);
         let mut bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
         let digest = digest_table(&bytes, self.size);
         bytes.extend_from_slice(MAGIC);
@@ -74,7 +75,8 @@ impl FileChecksums {
         if &foot[..16] != MAGIC {
             return Ok(None);
         }
-        let damaged = || Hdf5Error::Damaged("the table of checksums behind its end was changed".to_owned());
+        let damaged =
+            || Hdf5Error::Damaged("the table of checksums behind its end was changed".to_owned());
         let (numbers, _) = foot[16..].as_chunks::<8>();
         let (size, digest) = (u64::from_le_bytes(numbers[0]), u64::from_le_bytes(numbers[1]));
         // Only a damaged trailer gives a size that memory can't hold.
@@ -89,20 +91,24 @@ impl FileChecksums {
         let (numbers, _) = table.as_chunks::<8>();
         let all = numbers.chunks(2).map(|pair| {
             let [end, digest] = [pair[0], pair[1]].map(u64::from_le_bytes);
-            let bytes = if end & RAW_DATA_FLAG != 0 { ByteKind::RawData } else { ByteKind::Metadata };
+            let bytes =
+                if end & RAW_DATA_FLAG != 0 { ByteKind::RawData } else { ByteKind::Metadata };
             SegmentChecksum { end: end & !RAW_DATA_FLAG, bytes, digest, is_verified: false }
         });
         let all: Vec<SegmentChecksum> = all.collect();
         let ends = || std::iter::once(0).chain(all.iter().map(|segment| segment.end));
-        let is_sound = ends().zip(ends().skip(1)).all(|(from, to)| from < to && to.abs_diff(from) <= MAX_SEGMENT_BYTES);
+        let is_sound = ends()
+            .zip(ends().skip(1))
+            .all(|(from, to)| from < to && to.abs_diff(from) <= MAX_SEGMENT_BYTES);
         if !is_sound || ends().last() != Some(size) {
             return Err(damaged());
         }
         Ok(Some(Self { size, all }))
     }
 
-    /// Verifies the segments that a read overlaps, except those that were verified before. Segments of values are skipped
-    /// when metadata is read, because the library reads beyond the end of metadata whose length it doesn't know.
+    /// Verifies the segments that a read overlaps, except those that were verified before. Segments
+    /// of values are skipped when metadata is read, because the library reads beyond the end of
+    /// metadata whose length it doesn't know.
     pub fn verify(&mut self, file: &File, wanted: ByteKind, at: u64, length: usize) -> Result<()> {
         let end = self.size.min(at.saturating_add(length as u64));
         let mut buffer = Vec::new();

@@ -45,10 +45,13 @@ impl DatasetStorage {
             Self::Chunked(rows) => {
                 let extents = std::iter::once(Extent::resizable(shape[0]));
                 let extents = extents.chain(shape[1..].iter().map(|&size| Extent::fixed(size)));
-                let chunk: Vec<usize> = std::iter::once(*rows).chain(shape[1..].iter().copied()).collect();
+                let chunk: Vec<usize> =
+                    std::iter::once(*rows).chain(shape[1..].iter().copied()).collect();
                 builder.chunk(chunk).shape(extents.collect::<Vec<_>>()).create(name)
             }
-            Self::Deflated(chunk, level) => builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name),
+            Self::Deflated(chunk, level) => {
+                builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name)
+            }
         }
     }
 }
@@ -77,15 +80,18 @@ impl Dataset {
         self.health.watch(|| self.dataset.size())
     }
 
-    /// Checks that the dataset holds numbers of type `T`, stored as such, in this shape. Reading them then converts nothing,
-    /// and fails only if the file can't be read.
+    /// Checks that the dataset holds numbers of type `T`, stored as such, in this shape. Reading
+    /// them then converts nothing, and fails only if the file can't be read.
     ///
     /// # Errors
     /// Another type or shape; the file can't be read.
     pub fn check_stored_as<T: H5Type>(&self, shape: &[usize]) -> Result<()> {
         match self.shape() {
             found if found == shape => self.check_type::<T>(),
-            found => Err(Hdf5Error::Damaged(format!("{} has shape {found:?}; expected {shape:?}", self.name))),
+            found => Err(Hdf5Error::Damaged(format!(
+                "{} has shape {found:?}; expected {shape:?}",
+                self.name
+            ))),
         }
     }
 
@@ -94,7 +100,10 @@ impl Dataset {
         let (found, expected) = (self.health.call(|| self.descriptor())?, T::type_descriptor());
         match found == expected {
             true => Ok(()),
-            false => Err(Hdf5Error::Damaged(format!("{} has type {found:?}; expected {expected:?}", self.name))),
+            false => Err(Hdf5Error::Damaged(format!(
+                "{} has type {found:?}; expected {expected:?}",
+                self.name
+            ))),
         }
     }
 
@@ -108,9 +117,11 @@ impl Dataset {
         })
     }
 
-    /// Returns whether the values are those of other datasets, in files that may be missing. The library then gives fill values.
+    /// Returns whether the values are those of other datasets, in files that may be missing. The
+    /// library then gives fill values.
     pub fn is_virtual(&self) -> Result<bool> {
-        self.health.call(|| self.dataset.dcpl()?.get_layout().map(|layout| layout == Layout::Virtual))
+        self.health
+            .call(|| self.dataset.dcpl()?.get_layout().map(|layout| layout == Layout::Virtual))
     }
 
     /// Reads all values, the last dimension fastest.
@@ -131,20 +142,26 @@ impl Dataset {
         self.health.check(read)
     }
 
-    /// Reads consecutive rows, damaged or not, for a caller that has a checksum of each row. A damaged row doesn't prevent
-    /// reading its neighbours.
+    /// Reads consecutive rows, damaged or not, for a caller that has a checksum of each row. A
+    /// damaged row doesn't prevent reading its neighbours.
     pub fn rows_unverified<T: H5Type>(&self, range: Range<usize>) -> Result<Vec<T>> {
         let read = self.read_rows(range)?;
         self.health.check_unverified(read)
     }
 
-    fn read_rows<T: H5Type>(&self, range: Range<usize>) -> Result<std::result::Result<Vec<T>, hdf5::Error>> {
+    fn read_rows<T: H5Type>(
+        &self,
+        range: Range<usize>,
+    ) -> Result<std::result::Result<Vec<T>, hdf5::Error>> {
         let shape = self.shape();
         if range.start > range.end || shape.first().is_none_or(|rows| range.end > *rows) {
             let rows = shape.first().copied().unwrap_or_default();
             return Err(format!("{}: rows {range:?} of {rows}", self.name).into());
         }
-        let row = shape[1..].iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).unwrap_or(usize::MAX);
+        let row = shape[1..]
+            .iter()
+            .try_fold(1_usize, |all, size| all.checked_mul(*size))
+            .unwrap_or(usize::MAX);
         check_size(row.saturating_mul(range.len()), size_of::<T>(), &self.name)?;
         let rows = row_selection(range, shape.len().saturating_sub(1));
         let read = self.health.watch(|| self.dataset.read_slice::<T, _, IxDyn>(rows));
@@ -157,7 +174,10 @@ impl Dataset {
         let rows = values.len().checked_div(width).unwrap_or_default();
         let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
         let block = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
-        self.health.check(self.dataset.write_slice(block, row_selection(first..first.saturating_add(rows), row.len())))
+        self.health.check(
+            self.dataset
+                .write_slice(block, row_selection(first..first.saturating_add(rows), row.len())),
+        )
     }
 
     /// Changes the number of rows of a chunked dataset.

@@ -1,4 +1,5 @@
-//! [`Hdf5Error`]: why an HDF5 file can't be read or written, and [`ErrorLatch`], which keeps the first error of a file.
+//! [`Hdf5Error`]: why an HDF5 file can't be read or written, and [`ErrorLatch`], which keeps the
+//! first error of a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,8 @@ impl From<String> for Hdf5Error {
 #[derive(Clone, Debug)]
 pub(super) struct ErrorLatch {
     failure: Arc<Mutex<Option<Hdf5Error>>>,
-    /// Path of a file that is read; `None` for a file that is written, which is lost after its first error.
+    /// Path of a file that is read; `None` for a file that is written, which is lost after its
+    /// first error.
     read: Option<Arc<PathBuf>>,
 }
 
@@ -84,14 +86,18 @@ impl ErrorLatch {
         Self { failure: Arc::default(), read: Some(Arc::new(path.to_path_buf())) }
     }
 
-    /// Calls the HDF5 library under the [watchdog](Self::watch), and returns its result or the storage's error.
-    pub fn call<T, E: Into<Hdf5Error>>(&self, call: impl FnOnce() -> std::result::Result<T, E>) -> Result<T> {
+    /// Calls the HDF5 library under the [watchdog](Self::watch), and returns its result or the
+    /// storage's error.
+    pub fn call<T, E: Into<Hdf5Error>>(
+        &self,
+        call: impl FnOnce() -> std::result::Result<T, E>,
+    ) -> Result<T> {
         let done = self.watch(call);
         self.check(done)
     }
 
-    /// Calls the HDF5 library. If the file is read, the watchdog looks on, because a damaged file may keep the library busy
-    /// forever.
+    /// Calls the HDF5 library. If the file is read, the watchdog looks on, because a damaged file
+    /// may keep the library busy forever.
     pub fn watch<T>(&self, call: impl FnOnce() -> T) -> T {
         match &self.read {
             Some(path) => watchdog::watch(path, call),
@@ -124,9 +130,12 @@ impl ErrorLatch {
         }
     }
 
-    /// Returns the result of a call of the HDF5 library, even if the bytes that it read were damaged. Used for values that
-    /// have a checksum of their own.
-    pub fn check_unverified<T, E: Into<Hdf5Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
+    /// Returns the result of a call of the HDF5 library, even if the bytes that it read were
+    /// damaged. Used for values that have a checksum of their own.
+    pub fn check_unverified<T, E: Into<Hdf5Error>>(
+        &self,
+        done: std::result::Result<T, E>,
+    ) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if self.read.is_some() {
             failure.take_if(|why| matches!(why, Hdf5Error::Damaged(_)));

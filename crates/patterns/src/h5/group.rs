@@ -82,7 +82,9 @@ impl Group {
     /// Opens a dataset below this group.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
         self.check_path(path)?;
-        self.errors.call(|| self.group.dataset(path)).map(|dataset| Dataset::new(dataset, path, &self.errors))
+        self.errors
+            .call(|| self.group.dataset(path))
+            .map(|dataset| Dataset::new(dataset, path, &self.errors))
     }
 
     /// Opens a dataset; `None` if there is none of this name.
@@ -90,7 +92,8 @@ impl Group {
         if self.contains(name)? { self.dataset(name).map(Some) } else { Ok(None) }
     }
 
-    /// Checks each link of a path. If an intermediate link is missing, the library does not report that the object is missing.
+    /// Checks each link of a path. If an intermediate link is missing, the library does not report
+    /// that the object is missing.
     fn check_path(&self, path: &str) -> Result<()> {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         for end in ends.filter(|end| *end > 0) {
@@ -133,7 +136,8 @@ impl Group {
     /// Creates a dataset with one text.
     pub fn write_text(&self, name: &str, text: &str) -> Result<Dataset> {
         let write = || {
-            let dataset = self.group.new_dataset::<VarLenUnicode>().obj_track_times(false).create(name)?;
+            let dataset =
+                self.group.new_dataset::<VarLenUnicode>().obj_track_times(false).create(name)?;
             dataset.write_scalar(&attributes::to_hdf5_text(text))?;
             Ok::<_, hdf5::Error>(dataset)
         };
@@ -142,19 +146,34 @@ impl Group {
 
     /// Creates a dataset with a list of texts.
     pub fn write_texts(&self, name: &str, texts: &[String]) -> Result<Dataset> {
-        let texts: Vec<VarLenUnicode> = texts.iter().map(|text| attributes::to_hdf5_text(text)).collect();
-        self.wrap_dataset(name, self.group.new_dataset_builder().with_data(&texts).obj_track_times(false).create(name))
+        let texts: Vec<VarLenUnicode> =
+            texts.iter().map(|text| attributes::to_hdf5_text(text)).collect();
+        self.wrap_dataset(
+            name,
+            self.group.new_dataset_builder().with_data(&texts).obj_track_times(false).create(name),
+        )
     }
 
     /// Creates a dataset with a list of numbers.
     pub fn write_list<T: H5Type>(&self, name: &str, values: &[T]) -> Result<Dataset> {
-        self.wrap_dataset(name, self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name))
+        self.wrap_dataset(
+            name,
+            self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name),
+        )
     }
 
     /// Creates a dataset with numbers in this shape.
-    pub fn write_array<T: H5Type>(&self, name: &str, values: &[T], shape: &[usize]) -> Result<Dataset> {
+    pub fn write_array<T: H5Type>(
+        &self,
+        name: &str,
+        values: &[T],
+        shape: &[usize],
+    ) -> Result<Dataset> {
         let values = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
-        self.wrap_dataset(name, self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name))
+        self.wrap_dataset(
+            name,
+            self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name),
+        )
     }
 
     /// Creates a dataset with one number.
@@ -177,7 +196,8 @@ impl Group {
         self.wrap_dataset(name, form.create::<T>(&self.group, name, shape))
     }
 
-    /// Creates a virtual dataset that shows rows of the dataset `dataset` in other files. All other rows are `nothing`.
+    /// Creates a virtual dataset that shows rows of the dataset `dataset` in other files. All other
+    /// rows are `nothing`.
     pub fn create_virtual<T: VirtualElement>(
         &self,
         name: &str,
@@ -188,18 +208,34 @@ impl Group {
     ) -> Result<Dataset> {
         let row = &shape[1..];
         let whole = || row.iter().map(|_| SliceOrIndex::from(..));
-        let select = |rows: SliceOrIndex| Hyperslab::from(std::iter::once(rows).chain(whole()).collect::<Vec<_>>());
-        let mut builder = self.group.new_dataset::<T>().shape(shape).fill_value(nothing).obj_track_times(false);
+        let select = |rows: SliceOrIndex| {
+            Hyperslab::from(std::iter::once(rows).chain(whole()).collect::<Vec<_>>())
+        };
+        let mut builder =
+            self.group.new_dataset::<T>().shape(shape).fill_value(nothing).obj_track_times(false);
         for VirtualSource { file, rows_of_file, rows, first, step } in mappings {
-            let shown = SliceOrIndex::SliceCount { start: *first, step: *step, count: rows.len(), block: 1 };
-            let of_file: Vec<usize> = std::iter::once(*rows_of_file).chain(row.iter().copied()).collect();
-            builder = builder.virtual_map(file, dataset, of_file, select(rows.clone().into()), shape, select(shown));
+            let shown = SliceOrIndex::SliceCount {
+                start: *first,
+                step: *step,
+                count: rows.len(),
+                block: 1,
+            };
+            let of_file: Vec<usize> =
+                std::iter::once(*rows_of_file).chain(row.iter().copied()).collect();
+            builder = builder.virtual_map(
+                file,
+                dataset,
+                of_file,
+                select(rows.clone().into()),
+                shape,
+                select(shown),
+            );
         }
         self.wrap_dataset(name, builder.create(name))
     }
 
-    /// Creates a virtual dataset that shows another dataset in the same file: all of it, or one entry along a dimension, given as
-    /// `(dimension, entry)`.
+    /// Creates a virtual dataset that shows another dataset in the same file: all of it, or one
+    /// entry along a dimension, given as `(dimension, entry)`.
     pub fn create_view(
         &self,
         name: &str,
@@ -209,7 +245,9 @@ impl Group {
     ) -> Result<Dataset> {
         let extents = source.shape();
         let select = |axis| match slice {
-            Some((dimension, entry)) if axis == dimension => SliceOrIndex::from(entry..entry.saturating_add(1)),
+            Some((dimension, entry)) if axis == dimension => {
+                SliceOrIndex::from(entry..entry.saturating_add(1))
+            }
             _ => SliceOrIndex::from(..),
         };
         let selection = Hyperslab::from((0..extents.len()).map(select).collect::<Vec<_>>());
@@ -218,8 +256,15 @@ impl Group {
             shape.remove(dimension);
         }
         let create = || {
-            let builder = self.group.new_dataset_builder().empty_as(&source.descriptor()?).obj_track_times(false);
-            builder.shape(shape.clone()).virtual_map(".", path, extents, selection, shape, ..).create(name)
+            let builder = self
+                .group
+                .new_dataset_builder()
+                .empty_as(&source.descriptor()?)
+                .obj_track_times(false);
+            builder
+                .shape(shape.clone())
+                .virtual_map(".", path, extents, selection, shape, ..)
+                .create(name)
         };
         self.wrap_dataset(name, create())
     }
@@ -239,7 +284,11 @@ impl Group {
         self.errors.check(self.group.link_external(file, path, name))
     }
 
-    fn wrap_dataset(&self, name: &str, made: std::result::Result<hdf5::Dataset, hdf5::Error>) -> Result<Dataset> {
+    fn wrap_dataset(
+        &self,
+        name: &str,
+        made: std::result::Result<hdf5::Dataset, hdf5::Error>,
+    ) -> Result<Dataset> {
         self.errors.check(made).map(|dataset| Dataset::new(dataset, name, &self.errors))
     }
 

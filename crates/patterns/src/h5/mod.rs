@@ -1,9 +1,10 @@
 //! Reading and writing of HDF5 files for parts, final files and exports.
 //!
-//! This module is the only caller of the HDF5 library in the crate, and gives the library a file driver of its own. Errors of
-//! system calls are kept, because the library forgets or garbles some of them; a written file is read back and compared
-//! before it counts as written; and [`Hdf5Error`] tells a missing object from an unreadable one. Values that are read are
-//! checked before use: sizes before memory is allocated, and texts for valid UTF-8.
+//! This module is the only caller of the HDF5 library in the crate, and gives the library a file
+//! driver of its own. Errors of system calls are kept, because the library forgets or garbles some
+//! of them; a written file is read back and compared before it counts as written; and [`Hdf5Error`]
+//! tells a missing object from an unreadable one. Values that are read are checked before use:
+//! sizes before memory is allocated, and texts for valid UTF-8.
 
 mod attributes;
 mod checksums;
@@ -56,7 +57,11 @@ pub(crate) struct NewHdf5File {
 impl NewHdf5File {
     /// Creates the temporary file, with `user_block` bytes before the HDF5 data.
     pub fn create(temporary: &AtomicFile, user_block: u64) -> Result<Self> {
-        Self::create_in(temporary.create_temporary().map_err(Hdf5Error::Io)?, temporary.temporary_path(), user_block)
+        Self::create_in(
+            temporary.create_temporary().map_err(Hdf5Error::Io)?,
+            temporary.temporary_path(),
+            user_block,
+        )
     }
 
     /// Starts an HDF5 file in a newly created, empty file. `path` is its path.
@@ -68,19 +73,22 @@ impl NewHdf5File {
             .file_locking(false)
             .finish()?;
         let create = FileCreate::build().userblock(user_block).finish()?;
-        let file = health.check(frames::create_with_storage(storage.clone(), path, &access, &create))?;
+        let file =
+            health.check(frames::create_with_storage(storage.clone(), path, &access, &create))?;
         let root = Group::new(file.group("/")?, &health);
         Ok(Self { root, file, storage, user_block })
     }
 
-    /// Closes the file, reads it back, and compares it with all that was written. All its groups and datasets must be dropped before.
+    /// Closes the file, reads it back, and compares it with all that was written. All its groups
+    /// and datasets must be dropped before.
     pub fn finish(self) -> Result<VerifiedFile> {
         let Self { root, file, storage, user_block } = self;
         let health = root.health().clone();
         drop(root);
         health.check(file.flush())?;
         health.check(file.close())?;
-        let storage = Arc::into_inner(storage).ok_or("the file was closed while an object of it was open")?;
+        let storage =
+            Arc::into_inner(storage).ok_or("the file was closed while an object of it was open")?;
         // Closing the file writes, too, and may fail.
         health.check::<(), Hdf5Error>(Ok(()))?;
         storage.into_inner().unwrap_or_else(PoisonError::into_inner).verify_written(user_block)
@@ -101,21 +109,26 @@ pub(crate) struct Hdf5File {
 }
 
 impl Hdf5File {
-    /// Opens a file for reading, without an HDF5 file lock. A file without checksums is first read by the worker process, whose
-    /// HDF5 library may crash or hang on it.
+    /// Opens a file for reading, without an HDF5 file lock. A file without checksums is first read
+    /// by the worker process, whose HDF5 library may crash or hang on it.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_objects(path, &["/"], &[])
     }
 
-    /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with everything in them, `open` only
-    /// so far as to open them, and to list groups.
+    /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with
+    /// everything in them, `open` only so far as to open them, and to list groups.
     pub fn open_objects(path: &Path, read: &[&str], open: &[&str]) -> Result<Self> {
         let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
         Self::from_unverified_file(path, file, read, open)
     }
 
     /// Reads from an open file like [`open_objects`](Self::open_objects), whose path is `path`.
-    pub fn from_unverified_file(path: &Path, file: std::fs::File, read: &[&str], open: &[&str]) -> Result<Self> {
+    pub fn from_unverified_file(
+        path: &Path,
+        file: std::fs::File,
+        read: &[&str],
+        open: &[&str],
+    ) -> Result<Self> {
         let health = ErrorLatch::for_reading(path);
         let storage = VerifyingStorage::new(file, health.clone())?;
         if !storage.has_checksums() {
@@ -127,7 +140,8 @@ impl Hdf5File {
         Self::from_storage(path, storage, health)
     }
 
-    /// Reads from an open file whose bytes were verified by a checksum of the whole file, and whose path is `path`.
+    /// Reads from an open file whose bytes were verified by a checksum of the whole file, and whose
+    /// path is `path`.
     pub fn from_verified_file(path: &Path, file: std::fs::File) -> Result<Self> {
         let health = ErrorLatch::for_reading(path);
         Self::from_storage(path, VerifyingStorage::new(file, health.clone())?, health)
@@ -137,9 +151,14 @@ impl Hdf5File {
         let has_checksums = storage.has_checksums();
         // The sources of virtual datasets are relative to the file itself, not to a link to it.
         let found = path.symlink_metadata().map_err(Hdf5Error::Io)?;
-        let real = if found.is_symlink() { path.canonicalize().map_err(Hdf5Error::Io)? } else { path.to_path_buf() };
+        let real = if found.is_symlink() {
+            path.canonicalize().map_err(Hdf5Error::Io)?
+        } else {
+            path.to_path_buf()
+        };
         let access = FileAccess::build().file_locking(false).finish()?;
-        let file = health.call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
+        let file = health
+            .call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
         let root = Group::new(health.call(|| file.group("/"))?, &health);
         Ok(Self { root, has_checksums })
     }
@@ -150,8 +169,8 @@ impl Hdf5File {
     }
 }
 
-/// Returns whether a word is in the first MiB of a file, which has the texts of a final, or in its last KiB, which has the end
-/// of the checksums. For files that the library can't read.
+/// Returns whether a word is in the first MiB of a file, which has the texts of a final, or in its
+/// last KiB, which has the end of the checksums. For files that the library can't read.
 ///
 /// # Errors
 /// The file can't be read.

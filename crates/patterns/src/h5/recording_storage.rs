@@ -1,8 +1,9 @@
-//! [`RecordingStorage`]: the bytes of an HDF5 file that is written. Errors are kept, and digests of all that was written
-//! are compared with the file before it counts as written.
+//! [`RecordingStorage`]: the bytes of an HDF5 file that is written. Errors are kept, and digests of
+//! all that was written are compared with the file before it counts as written.
 //!
-//! The library never learns of an error, because it forgets some errors and crashes after others. After the first error
-//! nothing more is written, and the library reads the file's metadata from memory.
+//! The library never learns of an error, because it forgets some errors and crashes after others.
+//! After the first error nothing more is written, and the library reads the file's metadata from
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +26,8 @@ pub(super) struct RecordingStorage {
     size: u64,
     /// Bytes of HDF5 metadata that were written.
     structure: PagedBytes,
-    /// Values that were written: for each start, the end and XXH3-64 of the bytes. The ranges do not overlap.
+    /// Values that were written: for each start, the end and XXH3-64 of the bytes. The ranges do
+    /// not overlap.
     values: BTreeMap<u64, (u64, u64)>,
     health: ErrorLatch,
 }
@@ -35,7 +37,8 @@ impl RecordingStorage {
         Self { file, size: 0, structure: PagedBytes::default(), values: BTreeMap::new(), health }
     }
 
-    /// Performs a system call on the file and records its error. Does nothing after an earlier error.
+    /// Performs a system call on the file and records its error. Does nothing after an earlier
+    /// error.
     fn try_write(&mut self, act: impl FnOnce(&File) -> io::Result<()>) {
         if !self.health.has_failed()
             && let Err(why) = act(&self.file)
@@ -46,19 +49,29 @@ impl RecordingStorage {
 
     /// Removes the digests of the values between `from` and `to`.
     fn forget(&mut self, from: u64, to: u64) {
-        let before = self.values.range(..from).next_back().filter(|(_, (end, _))| *end > from).map(|(start, _)| *start);
-        let touched: Vec<u64> =
-            before.into_iter().chain(self.values.range(from..to).map(|(start, _)| *start)).collect();
+        let before = self
+            .values
+            .range(..from)
+            .next_back()
+            .filter(|(_, (end, _))| *end > from)
+            .map(|(start, _)| *start);
+        let touched: Vec<u64> = before
+            .into_iter()
+            .chain(self.values.range(from..to).map(|(start, _)| *start))
+            .collect();
         for start in touched {
             let Some((end, digest)) = self.values.remove(&start) else { continue };
             if (from <= start && end <= to) || self.health.has_failed() {
                 continue;
             }
-            // Only some of the bytes are overwritten. The digests of the others are computed from the file, if it is still right.
+            // Only some of the bytes are overwritten. The digests of the others are computed from
+            // the file, if it is still right.
             let mut bytes = vec![0; end.saturating_sub(start) as usize];
             match self.file.read_exact_at(&mut bytes, start) {
                 Err(why) => self.health.record(Hdf5Error::Io(why)),
-                Ok(()) if xxh3_64(&bytes) != digest => self.health.record(mismatch_error(start, end)),
+                Ok(()) if xxh3_64(&bytes) != digest => {
+                    self.health.record(mismatch_error(start, end))
+                }
                 Ok(()) => {
                     let (before, behind) = (from.clamp(start, end), to.clamp(start, end));
                     for (start, end, bytes) in [
@@ -74,7 +87,8 @@ impl RecordingStorage {
         }
     }
 
-    /// Reads the file back and compares it with all that was written. The digest in the result covers the bytes behind `skip`.
+    /// Reads the file back and compares it with all that was written. The digest in the result
+    /// covers the bytes behind `skip`.
     pub fn verify_written(self, skip: u64) -> Result<VerifiedFile, Hdf5Error> {
         let Self { file, size, structure, values, .. } = self;
         let found = file.metadata().map_err(Hdf5Error::Io)?.len();
@@ -88,7 +102,8 @@ impl RecordingStorage {
         let mut buffer = vec![0; checksums::MAX_SEGMENT_BYTES as usize];
         let mut at = 0;
         for (end, kind) in ends {
-            // Segments and values are both in ascending order. The values in this loop start before `end` and end behind `at`.
+            // Segments and values are both in ascending order. The values in this loop start before
+            // `end` and end behind `at`.
             let bytes = &mut buffer[..end.saturating_sub(at) as usize];
             file.read_exact_at(bytes, at).map_err(Hdf5Error::Io)?;
             while let Some(&(start, (stop, digest))) = values.peek()
@@ -118,9 +133,12 @@ impl RecordingStorage {
     }
 }
 
-/// Returns the ends of the segments. Each segment holds values that were written together, or metadata between values.
+/// Returns the ends of the segments. Each segment holds values that were written together, or
+/// metadata between values.
 fn segment_ends(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, ByteKind)> {
-    let runs = values.iter().flat_map(|(&start, &(end, _))| [(start, ByteKind::Metadata), (end, ByteKind::RawData)]);
+    let runs = values
+        .iter()
+        .flat_map(|(&start, &(end, _))| [(start, ByteKind::Metadata), (end, ByteKind::RawData)]);
     let mut ends = Vec::new();
     let mut at: u64 = 0;
     for (end, kind) in runs.chain([(size, ByteKind::Metadata)]) {
@@ -133,7 +151,10 @@ fn segment_ends(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, Byte
 }
 
 fn mismatch_error(from: u64, to: u64) -> Hdf5Error {
-    Hdf5Error::Damaged(format!("bytes {from} to {} read back differently from what was written", to.saturating_sub(1)))
+    Hdf5Error::Damaged(format!(
+        "bytes {from} to {} read back differently from what was written",
+        to.saturating_sub(1)
+    ))
 }
 
 impl Storage for RecordingStorage {
@@ -204,7 +225,8 @@ impl VerifiedFile {
         self.file.write_all_at(&self.segments.to_bytes(), self.size).map_err(Hdf5Error::Io)
     }
 
-    /// Syncs the file to disk. The kernel reports delayed write errors here, and only to this file handle.
+    /// Syncs the file to disk. The kernel reports delayed write errors here, and only to this file
+    /// handle.
     pub fn sync(self) -> Result<(), Hdf5Error> {
         self.file.sync_all().map_err(Hdf5Error::Io)
     }
@@ -255,12 +277,14 @@ impl PagedBytes {
     fn forget(&mut self, from: u64, to: u64) {
         for (number, page) in self.pages.range_mut(from / PAGE_BYTES..to.div_ceil(PAGE_BYTES)) {
             let start = number.saturating_mul(PAGE_BYTES);
-            let within = from.saturating_sub(start) as usize..to.saturating_sub(start).min(PAGE_BYTES) as usize;
+            let within = from.saturating_sub(start) as usize
+                ..to.saturating_sub(start).min(PAGE_BYTES) as usize;
             page.known[within].fill(false);
         }
     }
 
-    /// Returns the first position at which `bytes`, which were read from position `at`, differ from what was written.
+    /// Returns the first position at which `bytes`, which were read from position `at`, differ from
+    /// what was written.
     fn first_mismatch(&self, at: u64, bytes: &[u8]) -> Option<u64> {
         let mut place = None;
         let end = at.saturating_add(bytes.len() as u64);
@@ -272,7 +296,8 @@ impl PagedBytes {
             let expected = page.known[known.clone()].iter().zip(&page.bytes[known]);
             let found = &bytes[within.start.saturating_sub(at) as usize..];
             let mut places = within.zip(expected.zip(found));
-            let wrong = places.find(|(_, ((is_known, expected), found))| **is_known && expected != found);
+            let wrong =
+                places.find(|(_, ((is_known, expected), found))| **is_known && expected != found);
             let wrong = wrong.map(|(place, _)| place);
             place = place.or(wrong);
         }
@@ -280,9 +305,13 @@ impl PagedBytes {
     }
 }
 
-/// Calls `act` for each page that overlaps a range, with the page number, the range within the page, and the range within
-/// the buffer.
-fn for_each_page(at: u64, length: usize, mut act: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
+/// Calls `act` for each page that overlaps a range, with the page number, the range within the
+/// page, and the range within the buffer.
+fn for_each_page(
+    at: u64,
+    length: usize,
+    mut act: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>),
+) {
     let (mut done, mut from) = (0_usize, at);
     while done < length {
         let start = (from % PAGE_BYTES) as usize;

@@ -1,5 +1,5 @@
-//! [`VerifyingStorage`]: the bytes of an HDF5 file that is read. Errors are kept, and bytes that have checksums are verified before
-//! the library sees them.
+//! [`VerifyingStorage`]: the bytes of an HDF5 file that is read. Errors are kept, and bytes that
+//! have checksums are verified before the library sees them.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,8 @@ use system::untrusted_file;
 use super::checksums::FileChecksums;
 use super::error::{ErrorLatch, Hdf5Error, Result};
 
-/// Start of a global heap, which holds texts of variable length and the sources of virtual datasets (HDF5 file format, III.E). The
-/// library looks for the end of a damaged one for ever.
+/// Start of a global heap, which holds texts of variable length and the sources of virtual datasets
+/// (HDF5 file format, III.E). The library looks for the end of a damaged one for ever.
 const GLOBAL_HEAP_SIGNATURE: &[u8] = b"GCOL";
 
 /// A file that is open for reading, with its checksums.
@@ -49,7 +49,9 @@ impl VerifyingStorage {
     }
 
     fn verify(&mut self, bytes: ByteKind, at: u64, length: usize) -> Result<()> {
-        self.segments.as_mut().map_or(Ok(()), |segments| segments.verify(&self.file, bytes, at, length))
+        self.segments
+            .as_mut()
+            .map_or(Ok(()), |segments| segments.verify(&self.file, bytes, at, length))
     }
 }
 
@@ -58,8 +60,9 @@ impl Storage for VerifyingStorage {
         self.size
     }
 
-    /// Reads bytes for the library. Damaged values are read and the damage is recorded, because each row has its own checksum.
-    /// Damaged metadata is an error, and so is a damaged global heap, which the library reads like values.
+    /// Reads bytes for the library. Damaged values are read and the damage is recorded, because
+    /// each row has its own checksum. Damaged metadata is an error, and so is a damaged global
+    /// heap, which the library reads like values.
     fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
         let verified = self.verify(bytes, at, there);
@@ -68,7 +71,9 @@ impl Storage for VerifyingStorage {
             Err(why) => return Err(self.refuse(why)),
             Ok(()) => None,
         };
-        self.file.read_exact_at(&mut buffer[..there], at).map_err(|why| self.refuse(Hdf5Error::Io(why)))?;
+        self.file
+            .read_exact_at(&mut buffer[..there], at)
+            .map_err(|why| self.refuse(Hdf5Error::Io(why)))?;
         match damage {
             Some(why) if buffer.starts_with(GLOBAL_HEAP_SIGNATURE) => Err(self.refuse(why)),
             Some(why) => {
@@ -87,14 +92,17 @@ impl Storage for VerifyingStorage {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    /// Opens the source of a virtual dataset. A missing file has no rows; a file that can't be read is recorded as an error, which
-    /// the library would not tell from a missing file.
+    /// Opens the source of a virtual dataset. A missing file has no rows; a file that can't be read
+    /// is recorded as an error, which the library would not tell from a missing file.
     fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
-        let opened =
-            untrusted_file::open(path).map_err(Hdf5Error::Io).and_then(|file| Self::new(file, self.health.clone()));
+        let opened = untrusted_file::open(path)
+            .map_err(Hdf5Error::Io)
+            .and_then(|file| Self::new(file, self.health.clone()));
         match opened {
             Ok(other) => Ok(Arc::new(Mutex::new(other))),
-            Err(Hdf5Error::Io(why)) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(Hdf5Error::Io(why))
+                if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
                 Err(why)
             }
             Err(why) => {

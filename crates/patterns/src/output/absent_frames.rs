@@ -1,5 +1,5 @@
-//! [`AbsentFrames`]: the absent frames of a scan, put together from task records that each list the absent frames of their
-//! own range.
+//! [`AbsentFrames`]: the absent frames of a scan, put together from task records that each list the
+//! absent frames of their own range.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -11,9 +11,9 @@ use crate::file_states::{FileStates, LatestFileStates};
 
 /// Absent frames of a scan, each with one reason.
 ///
-/// If two records contradict each other about a frame, these criteria decide in turn: the record with the later state of the
-/// scan; the record whose task has the frame in its range; a source of the frame over a frame that is yet to come;
-/// the record that was added last.
+/// If two records contradict each other about a frame, these criteria decide in turn: the record
+/// with the later state of the scan; the record whose task has the frame in its range; a source of
+/// the frame over a frame that is yet to come; the record that was added last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AbsentFrames {
     /// Frames that a record mentions, by the first frame of each range. The ranges do not overlap.
@@ -22,7 +22,8 @@ pub(super) struct AbsentFrames {
     reasons: Vec<(AbsentKind, String)>,
     /// Index of each reason in `reasons`.
     reason_index: HashMap<(AbsentKind, String), usize>,
-    /// Number of times that files were found to be written again. Records that were added since then take precedence.
+    /// Number of times that files were found to be written again. Records that were added since
+    /// then take precedence.
     epoch: u32,
 }
 
@@ -49,7 +50,8 @@ struct AbsenceRecord {
 /// Rank of a record among those that contradict each other; the greatest is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Precedence {
-    /// Value of [`AbsentFrames::epoch`] plus 1 when the record was added; 0 for a record that only fills gaps.
+    /// Value of [`AbsentFrames::epoch`] plus 1 when the record was added; 0 for a record that only
+    /// fills gaps.
     epoch: u32,
     progress: ScanProgress,
 }
@@ -70,8 +72,11 @@ impl AbsentFrames {
         let record = self.records.len();
         self.records.push(AbsenceRecord { precedence, files: FileStates::new(&task.acquisition) });
         let Acquisition { absent, sources, .. } = &task.acquisition;
-        // The range of a final file's task is the whole scan, including frames that no record mentioned.
-        sources.iter().for_each(|source| self.add_frames(&source.frames.intersection(&task.range), record, true, None));
+        // The range of a final file's task is the whole scan, including frames that no record
+        // mentioned.
+        sources.iter().for_each(|source| {
+            self.add_frames(&source.frames.intersection(&task.range), record, true, None)
+        });
         for entry in absent {
             let reason = Some(self.reason_id(entry));
             self.add_frames(&entry.range.intersection(&task.range), record, true, reason);
@@ -79,9 +84,11 @@ impl AbsentFrames {
         }
     }
 
-    /// Removes the records of files in an earlier state. Records that are added from now on take precedence over the others.
+    /// Removes the records of files in an earlier state. Records that are added from now on take
+    /// precedence over the others.
     pub fn remove_outdated(&mut self, last: &LatestFileStates) {
-        let is_outdated: Vec<bool> = self.records.iter().map(|record| last.are_outdated(&record.files)).collect();
+        let is_outdated: Vec<bool> =
+            self.records.iter().map(|record| last.are_outdated(&record.files)).collect();
         self.ranges.retain(|_, range| !is_outdated[range.record]);
         self.epoch = self.epoch.saturating_add(1);
     }
@@ -98,10 +105,16 @@ impl AbsentFrames {
     fn add_frames(&mut self, frames: &Spans, record: usize, is_own: bool, reason: Option<usize>) {
         for span in frames.as_slice() {
             if span.step() == 1 {
-                self.insert_range(span.start(), AbsentRange { end: span.stop(), record, is_own, reason });
+                self.insert_range(
+                    span.start(),
+                    AbsentRange { end: span.stop(), record, is_own, reason },
+                );
             } else {
                 span.iter().for_each(|frame| {
-                    self.insert_range(frame, AbsentRange { end: frame.saturating_add(1), record, is_own, reason })
+                    self.insert_range(
+                        frame,
+                        AbsentRange { end: frame.saturating_add(1), record, is_own, reason },
+                    )
                 });
             }
         }
@@ -147,11 +160,13 @@ impl AbsentFrames {
             // Within one record, absence overrides a source, and the first reason stays.
             return old.reason.is_none();
         }
-        let precedence = |range: &AbsentRange| (self.records[range.record].precedence, range.is_own);
+        let precedence =
+            |range: &AbsentRange| (self.records[range.record].precedence, range.is_own);
         match precedence(new).cmp(&precedence(old)) {
             Ordering::Less => false,
             Ordering::Greater => true,
-            // An existing frame was taken, so the record that says it is yet to come is the older one.
+            // An existing frame was taken, so the record that says it is yet to come is the older
+            // one.
             Ordering::Equal if old.reason.is_none() => !self.is_pending(new),
             Ordering::Equal => true,
         }
@@ -163,8 +178,9 @@ impl AbsentFrames {
         matches!(kind, Some(AbsentKind::NeverTaken | AbsentKind::NotWritten))
     }
 
-    /// Returns the ranges of absent frames in ascending order, each with the index of its reason. If the scan `is_over`, frames
-    /// that a record of the running scan says are yet to come are left out: whether they were taken is unknown.
+    /// Returns the ranges of absent frames in ascending order, each with the index of its reason.
+    /// If the scan `is_over`, frames that a record of the running scan says are yet to come are
+    /// left out: whether they were taken is unknown.
     fn absent_ranges(&self, is_over: bool) -> impl Iterator<Item = (Span, usize)> {
         let is_known = move |range: &AbsentRange| {
             let was_over = self.records[range.record].precedence.progress.is_over;
@@ -196,11 +212,16 @@ impl AbsentFrames {
     /// Returns whether all frames of a list are absent.
     pub fn are_all_absent(&self, frames: &Spans, is_over: bool) -> bool {
         let is_absent = |span: &Span| {
-            let before = self.ranges.range(..=span.start()).next_back().map_or(span.start(), |(first, _)| *first);
+            let before = self
+                .ranges
+                .range(..=span.start())
+                .next_back()
+                .map_or(span.start(), |(first, _)| *first);
             let mut from = span.start();
             for (first, range) in self.ranges.range(before..span.stop()) {
                 let is_unknown = is_over && !self.records[range.record].precedence.progress.is_over;
-                if *first > from || range.reason.is_none() || (is_unknown && self.is_pending(range)) {
+                if *first > from || range.reason.is_none() || (is_unknown && self.is_pending(range))
+                {
                     return false;
                 }
                 from = range.end;

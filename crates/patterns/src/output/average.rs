@@ -1,7 +1,7 @@
 //! Average patterns: patterns over all frames of a scan, or over ranges of equally many frames.
 //!
-//! Each bin is computed over the n frames that have a pattern, from the sums S, V and W of each frame and the ratio g of its
-//! monitor:
+//! Each bin is computed over the n frames that have a pattern, from the sums S, V and W of each
+//! frame and the ratio g of its monitor:
 //!
 //! | method | intensity | error |
 //! |---|---|---|
@@ -9,9 +9,10 @@
 //! | sum | n times the mean | n times the mean's error |
 //! | median | median of S / (W g) | scatter of such medians, from the median of √V / (W g) ([`super::averaging`]) |
 //!
-//! V is the variance of the photon counts. Single patterns assume at least one photon per pixel and frame, as pyFAI does. In an
-//! average of sparse frames, which have many pixels without a photon, this minimum would be most of the error. Averages
-//! therefore assume at least one photon per bin in all frames together ([`crate::variance`]).
+//! V is the variance of the photon counts. Single patterns assume at least one photon per pixel and
+//! frame, as pyFAI does. In an average of sparse frames, which have many pixels without a photon,
+//! this minimum would be most of the error. Averages therefore assume at least one photon per bin
+//! in all frames together ([`crate::variance`]).
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -58,8 +59,8 @@ impl Average {
         Self { method, every: None }
     }
 
-    /// Returns the range of frames of each pattern, for a scan of `total` frames. The ranges don't depend on which frames are
-    /// missing. The last range may be shorter.
+    /// Returns the range of frames of each pattern, for a scan of `total` frames. The ranges don't
+    /// depend on which frames are missing. The last range may be shorter.
     pub fn ranges(self, total: u64) -> Vec<Range<u64>> {
         let every = self.every.map_or(total.max(1), NonZeroU64::get);
         let count = if self.every.is_some() { total.div_ceil(every) } else { 1 };
@@ -68,7 +69,8 @@ impl Average {
     }
 }
 
-/// Formats the average as on the command line: `mean`, or `mean,100` with the number of frames per pattern.
+/// Formats the average as on the command line: `mean`, or `mean,100` with the number of frames per
+/// pattern.
 impl fmt::Display for Average {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.every {
@@ -82,10 +84,11 @@ impl FromStr for Average {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str =
-            "expected mean, sum or median, optionally with the number of frames per pattern, as in mean,100";
-        let (name, every) = text.split_once(',').map_or((text, None), |(name, every)| (name, Some(every)));
-        let method = AverageMethod::ALL.into_iter().find(|method| method.name() == name).ok_or(EXPECTED)?;
+        const EXPECTED: &str = "expected mean, sum or median, optionally with the number of frames per pattern, as in mean,100";
+        let (name, every) =
+            text.split_once(',').map_or((text, None), |(name, every)| (name, Some(every)));
+        let method =
+            AverageMethod::ALL.into_iter().find(|method| method.name() == name).ok_or(EXPECTED)?;
         let every = every.map(|every| every.parse().map_err(|_| EXPECTED)).transpose()?;
         Ok(Self { method, every })
     }
@@ -121,7 +124,11 @@ mod tests {
     fn ranges_cover_the_scan() {
         let ends = |every, total| {
             let average = Average { method: AverageMethod::Mean, every: NonZeroU64::new(every) };
-            average.ranges(total).into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
+            average
+                .ranges(total)
+                .into_iter()
+                .map(|range| (range.start, range.end))
+                .collect::<Vec<_>>()
         };
         assert_eq!(ends(4, 10), [(0, 4), (4, 8), (8, 10)]);
         assert_eq!((ends(10, 10), ends(3, 0)), (vec![(0, 10)], vec![]));

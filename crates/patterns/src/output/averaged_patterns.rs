@@ -19,7 +19,8 @@ pub struct AveragedPatterns {
 }
 
 impl AveragedPatterns {
-    /// Opens the average patterns of a final file; `None` if it has none. `process` and `coverage` are groups of the file.
+    /// Opens the average patterns of a final file; `None` if it has none. `process` and `coverage`
+    /// are groups of the file.
     pub(super) fn read(
         process: &Group,
         coverage: &Group,
@@ -31,12 +32,14 @@ impl AveragedPatterns {
             return Ok(None);
         }
         let group = process.group(name::AVERAGED)?;
-        let average: Average = group.text_attribute(name::METHOD)?.parse().map_err(h5::Hdf5Error::from)?;
+        let average: Average =
+            group.text_attribute(name::METHOD)?.parse().map_err(h5::Hdf5Error::from)?;
         let count = average.ranges(frames_of_scan as u64).len();
         let frames = group.read_array(name::FRAMES, &[count])?;
         let digests = coverage.read_array(name::AVERAGED_DIGEST, &[count])?;
         let shape = shared.axes.shape();
-        let rows: Vec<usize> = average.every.map(|_| count).into_iter().chain(shape.iter().copied()).collect();
+        let rows: Vec<usize> =
+            average.every.map(|_| count).into_iter().chain(shape.iter().copied()).collect();
         group.check_dataset::<f64>(name::INTENSITY, &rows)?;
         if has_errors {
             group.check_dataset::<f64>(name::ERRORS, &rows)?;
@@ -49,12 +52,19 @@ impl AveragedPatterns {
     /// # Errors
     /// Fails if the file can't be read.
     pub fn pattern(&self, index: usize) -> Result<Option<AveragePattern>> {
-        // A single pattern of all frames has no dimension of points, so its rows are the rows of the pattern.
+        // A single pattern of all frames has no dimension of points, so its rows are the rows of
+        // the pattern.
         let lines = self.shape[0];
-        let rows = if self.average.every.is_some() { index..index.saturating_add(1) } else { 0..lines };
+        let rows =
+            if self.average.every.is_some() { index..index.saturating_add(1) } else { 0..lines };
         let read = |name| self.group.dataset(name)?.rows_unverified(rows.clone());
-        let errors = if self.group.contains(name::ERRORS)? { Some(read(name::ERRORS)?) } else { None };
-        let pattern = AveragePattern { frames: self.frames[index], intensity: read(name::INTENSITY)?, errors };
+        let errors =
+            if self.group.contains(name::ERRORS)? { Some(read(name::ERRORS)?) } else { None };
+        let pattern = AveragePattern {
+            frames: self.frames[index],
+            intensity: read(name::INTENSITY)?,
+            errors,
+        };
         Ok((digest::pattern_digest(&pattern) == self.digests[index]).then_some(pattern))
     }
 

@@ -11,31 +11,35 @@ use super::policy::could_be_complete;
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, write_verified};
 use super::{
-    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy, part_index,
+    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy,
+    part_index,
 };
 use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins};
 
-/// Maximum number of attempts if parts vanish while they are read, because another gather has merged them.
+/// Maximum number of attempts if parts vanish while they are read, because another gather has
+/// merged them.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Builds the final file of a target from its parts and the existing final file. Writes nothing if the final file is up to
-/// date already. Parts that are no longer needed are removed once the new file has been read back.
+/// Builds the final file of a target from its parts and the existing final file. Writes nothing if
+/// the final file is up to date already. Parts that are no longer needed are removed once the new
+/// file has been read back.
 ///
 /// # Errors
-/// Fails if parts contradict each other, if sums are needed that were not kept, or if a file can't be read or
-/// written.
+/// Fails if parts contradict each other, if sums are needed that were not kept, or if a file can't
+/// be read or written.
 pub fn build(
     target: &OutputSpec,
     options: &OutputOptions,
     observer: &dyn BuildObserver,
 ) -> Result<BuildOutcome, OutputError> {
     let task = target.task();
-    let directory =
-        parts_dir(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
+    let directory = parts_dir(target.out_root(), &task.scan, &task.recipe_digest)
+        .expect("a target stays below its root");
     ownership::create_directories(&directory).map_err(OutputError::io(&directory))?;
     let _lock = part_index::lock(&directory, observer)?;
-    // Tasks of another cut have parts of other names, and would not remove the temporary files that ended processes left here.
+    // Tasks of another cut have parts of other names, and would not remove the temporary files that
+    // ended processes left here.
     atomic::remove_stale_files(&directory).map_err(OutputError::io(&directory))?;
     target.path().parent().into_iter().for_each(atomic::remove_stale_files_once);
     if options.policy == WritePolicy::WhenComplete && !could_be_complete(target)? {
@@ -44,7 +48,9 @@ pub fn build(
     let mut attempts = 1..MAX_ATTEMPTS;
     loop {
         let needs_sums = options.keep_sums || options.average.is_some();
-        match OutputInputs::new(target.clone(), options, needs_sums, observer).and_then(OutputInputs::build_output) {
+        match OutputInputs::new(target.clone(), options, needs_sums, observer)
+            .and_then(OutputInputs::build_output)
+        {
             Err(OutputError::Part(error)) if error.was_removed() && attempts.next().is_some() => (),
             Err(OutputError::ConcurrentWrite { .. }) if attempts.next().is_some() => (),
             outcome => return outcome,
@@ -56,12 +62,16 @@ impl OutputInputs<'_> {
     fn build_output(mut self) -> Result<BuildOutcome, OutputError> {
         let Some((recipe, shared)) = self.recipe_and_bins()? else {
             let nothing = RowSources::new(&self.target, &[], None, &Normalizer::default())?;
-            let mut outcome = BuildOutcome { warnings: self.warnings, ..BuildOutcome::new(&self.target, &nothing) };
+            let mut outcome = BuildOutcome {
+                warnings: self.warnings,
+                ..BuildOutcome::new(&self.target, &nothing)
+            };
             outcome.explain(&self.unread, self.has_unread_parts);
             return Ok(outcome);
         };
         let normalizer = Normalizer::new(&recipe);
-        let row_sources = RowSources::new(&self.target, &self.parts, self.existing.as_ref(), &normalizer)?;
+        let row_sources =
+            RowSources::new(&self.target, &self.parts, self.existing.as_ref(), &normalizer)?;
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);
         if let Some(existing) = self.existing.as_ref()
@@ -72,17 +82,21 @@ impl OutputInputs<'_> {
             part_index::record_owner(&self.target)?;
         } else if self.replaces_other && !outcome.up_to_date {
             let path = self.target.path();
-            self.warnings
-                .push(format!("{}: the earlier result is kept until all frames are integrated", path.display()));
+            self.warnings.push(format!(
+                "{}: the earlier result is kept until all frames are integrated",
+                path.display()
+            ));
         } else if outcome.is_final_state() || self.options.policy == WritePolicy::Always {
             let layout = self.choose_layout(&row_sources);
             self.check_sums(&row_sources, self.sums_needed_for(&row_sources, &normalizer))?;
             outcome.data_digest = self.write(&recipe, &shared, normalizer, &row_sources, layout)?;
             outcome.layout = Some(layout);
         }
-        // The parts are no longer needed once the final file covers all frames and the mean of the monitor can't change.
-        let needs_no_sums =
-            normalizer.needs_only_own_frame() || self.options.keep_sums || outcome.scan_state != ScanState::Running;
+        // The parts are no longer needed once the final file covers all frames and the mean of the
+        // monitor can't change.
+        let needs_no_sums = normalizer.needs_only_own_frame()
+            || self.options.keep_sums
+            || outcome.scan_state != ScanState::Running;
         if outcome.layout.is_some_and(OutputLayout::holds_patterns)
             && outcome.up_to_date
             && needs_no_sums
@@ -121,8 +135,14 @@ impl OutputInputs<'_> {
             renames_damaged: self.is_damaged,
         };
         let needs_sums = content.has_sums() || content.average.is_some();
-        let mut merge =
-            ScanFrames::new(row_sources, &self.parts, self.existing.as_ref(), shared, &normalizer, needs_sums)?;
+        let mut merge = ScanFrames::new(
+            row_sources,
+            &self.parts,
+            self.existing.as_ref(),
+            shared,
+            &normalizer,
+            needs_sums,
+        )?;
         write_verified(&content, &mut merge, self.observer, self.existing_version, |_| {
             part_index::record_owner(&self.target)
         })
@@ -132,7 +152,8 @@ impl OutputInputs<'_> {
     fn remove_parts(&self) -> Result<(), OutputError> {
         for (path, was) in &self.files {
             if file_version(path)? == Some(*was) {
-                ownership::remove(path, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(path))?;
+                ownership::remove(path, &OwnershipRule::in_azpipe_dir())
+                    .map_err(OutputError::io(path))?;
             }
         }
         Ok(())

@@ -9,13 +9,15 @@ use crate::Status;
 /// State of a final file after a build, and the frames in it.
 #[derive(Debug, Default)]
 pub struct BuildOutcome {
-    /// Layout of the final file; `None` if there is none, because there are no parts or frames are missing.
+    /// Layout of the final file; `None` if there is none, because there are no parts or frames are
+    /// missing.
     pub layout: Option<OutputLayout>,
     /// True if the file already had all of this, and nothing was written.
     pub was_unchanged: bool,
     /// True if every frame that the scan has, or will have when it ends, has a pattern.
     pub complete: bool,
-    /// True if integrating again would add nothing: every frame that has data is [settled](crate::Status::is_settled).
+    /// True if integrating again would add nothing: every frame that has data is
+    /// [settled](crate::Status::is_settled).
     pub up_to_date: bool,
     /// Number of frames of the scan.
     pub frames: u64,
@@ -29,7 +31,8 @@ pub struct BuildOutcome {
     pub missing: Vec<Absent>,
     /// Digest of the data; empty if there is no final file.
     pub data_digest: String,
-    /// True if a part can't be read. The frames may be in the final file all the same, as they were integrated earlier.
+    /// True if a part can't be read. The frames may be in the final file all the same, as they were
+    /// integrated earlier.
     pub has_unread_parts: bool,
     /// Warnings, for example about damaged parts.
     pub warnings: Vec<String>,
@@ -39,8 +42,9 @@ impl BuildOutcome {
     /// Creates the outcome of these rows, before anything is written.
     pub(super) fn new(target: &OutputSpec, row_sources: &RowSources) -> Self {
         let retryable_frames = Status::ALL.into_iter().filter(|status| !status.is_settled());
-        let retryable_frames: Spans =
-            retryable_frames.flat_map(|status| row_sources.frames_with_status(status).as_slice().to_vec()).collect();
+        let retryable_frames: Spans = retryable_frames
+            .flat_map(|status| row_sources.frames_with_status(status).as_slice().to_vec())
+            .collect();
         let retryable_frames = retryable_frames.to_sorted();
         let integrated = row_sources.frames_with_status(Status::Ok);
         let (frames, scan_state) = (target.frames(), target.task().acquisition.scan_state());
@@ -56,12 +60,15 @@ impl BuildOutcome {
         }
     }
 
-    /// Adds the reason for frames whose parts can't be read. The frames are not known of all of these parts.
+    /// Adds the reason for frames whose parts can't be read. The frames are not known of all of
+    /// these parts.
     pub(super) fn explain(&mut self, unread: &[Absent], has_unread_parts: bool) {
         self.has_unread_parts |= has_unread_parts;
         for Absent { range, kind, reason } in unread {
             let mut explained = Spans::default();
-            for entry in self.missing.iter_mut().filter(|entry| entry.kind == AbsentKind::NotIntegrated) {
+            for entry in
+                self.missing.iter_mut().filter(|entry| entry.kind == AbsentKind::NotIntegrated)
+            {
                 let frames = entry.range.intersection(range);
                 entry.range = entry.range.difference(&frames);
                 frames.as_slice().iter().for_each(|span| explained.push_span(*span));
@@ -71,13 +78,15 @@ impl BuildOutcome {
         self.missing.retain(|absent| !absent.range.is_empty());
     }
 
-    /// Returns whether there is nothing to wait for: all frames that have data are integrated, and the scan is over.
+    /// Returns whether there is nothing to wait for: all frames that have data are integrated, and
+    /// the scan is over.
     pub fn is_final_state(&self) -> bool {
         self.up_to_date && self.scan_state != ScanState::Running
     }
 
-    /// Returns the frames of `range` whose absence makes gather end with status 1: frames that may get a pattern when they are
-    /// integrated again, and frames that are lost for good, unless `allows_missing` accepts them.
+    /// Returns the frames of `range` whose absence makes gather end with status 1: frames that may
+    /// get a pattern when they are integrated again, and frames that are lost for good, unless
+    /// `allows_missing` accepts them.
     pub fn failed_frames(&self, range: &Spans, allows_missing: bool) -> Spans {
         let failures = self.missing.iter().filter(|absent| absent.kind.is_failure(allows_missing));
         let lost = failures.map(|absent| &absent.range).chain([&self.retryable_frames]);
@@ -97,7 +106,11 @@ fn missing_frames(target: &OutputSpec, row_sources: &RowSources) -> Vec<Absent> 
     for Absent { range, kind, reason } in target.absent() {
         let status = Status::from_absent_kind(kind);
         for (_, frames) in unexplained.iter_mut().filter(|(of, _)| *of == status) {
-            missing.push(Absent { range: range.intersection(frames), kind, reason: reason.clone() });
+            missing.push(Absent {
+                range: range.intersection(frames),
+                kind,
+                reason: reason.clone(),
+            });
             *frames = frames.difference(&range);
         }
     }

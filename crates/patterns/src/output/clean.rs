@@ -1,13 +1,16 @@
-//! Finds files of earlier results below an output root that are no longer needed, for `gather --clean`.
+//! Finds files of earlier results below an output root that are no longer needed, for `gather
+//! --clean`.
 //!
-//! Parts become useless when another result has replaced the final file for which they were made, for instance because the
-//! scan was planned again with other settings. Three rules decide:
-//! - A directory with parts may be removed if every final file that its parts or its note name now belongs to another
-//!   recipe or scan. Both the note about the final file and the final file itself must say so, and integrating again must
-//!   not change the status of any frame in that final file. All other directories with parts are kept, because they may hold
-//!   the only results of their frames.
+//! Parts become useless when another result has replaced the final file for which they were made,
+//! for instance because the scan was planned again with other settings. Three rules decide:
+//! - A directory with parts may be removed if every final file that its parts or its note name now
+//!   belongs to another recipe or scan. Both the note about the final file and the final file
+//!   itself must say so, and integrating again must not change the status of any frame in that
+//!   final file. All other directories with parts are kept, because they may hold the only results
+//!   of their frames.
 //! - A directory without parts may be removed if its final file no longer exists.
-//! - The file and the cached matrix of a recipe may be removed when no directory of the recipe remains.
+//! - The file and the cached matrix of a recipe may be removed when no directory of the recipe
+//!   remains.
 //!
 //! Only files with azpipe's marks are removed. Any other file stays, and so does its directory.
 
@@ -34,8 +37,8 @@ use result_directory::{Finals, ResultDirectory};
 /// First bytes of a matrix file.
 const MATRIX_MARK: &[u8] = b"{\"azpipe\":\"matrix\"";
 
-/// Files that are left over below an output root, in the order of removal. While this value exists, its locks keep other gathers on
-/// this machine from using the parts in it.
+/// Files that are left over below an output root, in the order of removal. While this value exists,
+/// its locks keep other gathers on this machine from using the parts in it.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     /// Files and directories that may be removed.
@@ -50,7 +53,8 @@ pub struct Leftovers {
 /// Finds the files that are left over below an output root.
 ///
 /// # Errors
-/// Fails if another run uses the directory, or if the directories or the owners' notes can't be read.
+/// Fails if another run uses the directory, or if the directories or the owners' notes can't be
+/// read.
 pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     let own = root.join(ownership::AZPIPE_DIR);
     let mut found = Leftovers::default();
@@ -63,12 +67,17 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
         }
     }
     let notes = output_owners::read_all(root).map_err(OutputError::io(root))?;
-    let places = ["", "finals", "matrix", "matrix/opencl", "exports", "parts"].map(|name| own.join(name));
+    let places =
+        ["", "finals", "matrix", "matrix/opencl", "exports", "parts"].map(|name| own.join(name));
     // What is kept about a final lies below `finals` and `exports` as the final below the root.
     let tops = [root.to_owned(), own.join("finals"), own.join("exports")];
     let of_finals: BTreeSet<PathBuf> = tops
         .iter()
-        .flat_map(|top| notes.iter().filter_map(|note| Some(top.join(&*note.final_file).parent()?.to_path_buf())))
+        .flat_map(|top| {
+            notes
+                .iter()
+                .filter_map(|note| Some(top.join(&*note.final_file).parent()?.to_path_buf()))
+        })
         .collect();
     for place in places.iter().chain(&of_finals).chain(&parts).chain(&results) {
         find_stale_files(place, &mut found)?;
@@ -101,7 +110,8 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     }
     let mut of_notes = Vec::new();
     for note in &notes {
-        let is_needed = finals.is_there(&note.final_file)? || kept_finals.contains(&note.final_file);
+        let is_needed =
+            finals.is_there(&note.final_file)? || kept_finals.contains(&note.final_file);
         if is_needed || !found.unread.is_empty() {
             kept_recipes.insert(OsString::from(short(&note.recipe_digest)));
         } else {
@@ -114,7 +124,8 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
         }
     }
     let unused: BTreeSet<OsString> = gone_recipes.difference(&kept_recipes).cloned().collect();
-    // Parts are removed last. They tell which recipes are left over, so an interrupted clean-up can be continued.
+    // Parts are removed last. They tell which recipes are left over, so an interrupted clean-up can
+    // be continued.
     find_matrices(&own.join("matrix"), &unused, &mut found)?;
     let unread_before = found.unread.len();
     find_recipes(root, &unused, &mut found)?;
@@ -142,7 +153,9 @@ fn directories(path: &Path, found: &mut Leftovers) -> Result<Vec<PathBuf>, Outpu
         match is_directory {
             true => directories.push(entry.path()),
             false if atomic::is_temporary(&entry.file_name()) => (),
-            false => found.kept.push(format!("{}: kept: not a directory of results", entry.path().display())),
+            false => found
+                .kept
+                .push(format!("{}: kept: not a directory of results", entry.path().display())),
         }
     }
     directories.sort();
@@ -160,27 +173,41 @@ fn find_stale_files(path: &Path, found: &mut Leftovers) -> Result<(), OutputErro
     }
     for path in files.dead {
         // A temporary file is recognized by its name.
-        let claim =
-            OwnershipRule::new("a temporary file", |path| Ok(path.file_name().is_some_and(atomic::is_temporary)));
+        let claim = OwnershipRule::new("a temporary file", |path| {
+            Ok(path.file_name().is_some_and(atomic::is_temporary))
+        });
         found.all.push(Leftover::file(path, "temporary file of a process that has ended", claim)?);
     }
     Ok(())
 }
 
 /// Adds the recipes that no remaining result uses.
-fn find_recipes(root: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers) -> Result<(), OutputError> {
+fn find_recipes(
+    root: &Path,
+    unused: &BTreeSet<OsString>,
+    found: &mut Leftovers,
+) -> Result<(), OutputError> {
     for recipe in unused.iter().filter_map(|name| name.to_str()) {
         let path = root.join(Recipe::file_name_for_digest(recipe));
         let text = match untrusted_file::read_text(&path) {
             Err(why) if why.kind() == ErrorKind::NotFound => continue,
             text => text,
         };
-        let is_own = |text: &str| toml::from_str::<Recipe>(text).is_ok_and(|found| short(&found.digest()) == recipe);
+        let is_own = |text: &str| {
+            toml::from_str::<Recipe>(text).is_ok_and(|found| short(&found.digest()) == recipe)
+        };
         match text {
             Ok(text) if is_own(&text) => {
-                found.all.push(Leftover::file(path, "recipe of removed results", OwnershipRule::in_azpipe_dir())?);
+                found.all.push(Leftover::file(
+                    path,
+                    "recipe of removed results",
+                    OwnershipRule::in_azpipe_dir(),
+                )?);
             }
-            Ok(_) => found.kept.push(format!("{}: kept: its content is not the recipe in its name", path.display())),
+            Ok(_) => found.kept.push(format!(
+                "{}: kept: its content is not the recipe in its name",
+                path.display()
+            )),
             Err(why) => found.unread.push(OutputError::Io { path, why }),
         }
     }
@@ -191,7 +218,11 @@ fn find_recipes(root: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers)
 ///
 /// # Errors
 /// Fails if another run uses a matrix, or if the system can't say.
-fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers) -> Result<(), OutputError> {
+fn find_matrices(
+    path: &Path,
+    unused: &BTreeSet<OsString>,
+    found: &mut Leftovers,
+) -> Result<(), OutputError> {
     let entries = match fs::read_dir(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(OutputError::io(path))?,
@@ -208,10 +239,14 @@ fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers
     for file in files {
         let head = ownership::read_head(&file, 512).map_err(OutputError::io(&file))?;
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let recipe = serde_json::from_slice::<serde_json::Value>(line).ok().filter(|_| head.starts_with(MATRIX_MARK));
-        let recipe = recipe.and_then(|head| Some(OsString::from(short(head.get("recipe")?.as_str()?))));
+        let recipe = serde_json::from_slice::<serde_json::Value>(line)
+            .ok()
+            .filter(|_| head.starts_with(MATRIX_MARK));
+        let recipe =
+            recipe.and_then(|head| Some(OsString::from(short(head.get("recipe")?.as_str()?))));
         if recipe.is_some_and(|recipe| unused.contains(&recipe)) {
-            // Without the directories of its results, nothing would say later that the matrix is left over.
+            // Without the directories of its results, nothing would say later that the matrix is
+            // left over.
             match is_mapped(&file) {
                 Ok(false) => (),
                 Ok(true) => return Err(OutputError::Busy { path: file }),

@@ -19,7 +19,8 @@ pub(super) const EXPERIMENT_NAMES: [&str; 2] = ["instrument/name", "sample/name"
 pub(super) struct OutputContent<'a> {
     pub target: &'a OutputSpec,
     pub recipe: &'a Recipe,
-    /// Monitors that intensities are divided by. Those of a merged final file are the members', and not in its recipe.
+    /// Monitors that intensities are divided by. Those of a merged final file are the members', and
+    /// not in its recipe.
     pub monitors: &'a [Monitor],
     pub is_merged: bool,
     pub normalizer: Normalizer,
@@ -45,8 +46,8 @@ impl OutputContent<'_> {
         self.layout == OutputLayout::Virtual || self.keep_sums
     }
 
-    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without counters, or can't be used; the last
-    /// case gives a warning.
+    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without
+    /// counters, or can't be used; the last case gives a warning.
     ///
     /// # Errors
     /// Fails as [`Self::warn_of_raw_file`] does.
@@ -60,7 +61,10 @@ impl OutputContent<'_> {
             ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
         let names = EXPERIMENT_NAMES.map(|name| format!("{entry}{name}"));
         let counters = scan.counters.values().map(String::as_str);
-        let read: Vec<&str> = counters.chain([positioners.as_str()]).chain(names.iter().map(String::as_str)).collect();
+        let read: Vec<&str> = counters
+            .chain([positioners.as_str()])
+            .chain(names.iter().map(String::as_str))
+            .collect();
         let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
         match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, detector, &sample]) {
             Ok(raw) => Ok(Some(raw)),
@@ -69,19 +73,23 @@ impl OutputContent<'_> {
         }
     }
 
-    /// Warns that counters and positions are missing from the final file because the raw file is damaged, or because this user has
-    /// no access to it, as readers of the final file may have.
+    /// Warns that counters and positions are missing from the final file because the raw file is
+    /// damaged, or because this user has no access to it, as readers of the final file may have.
     ///
     /// # Errors
     /// Fails if a system call failed for another reason: a later run can copy the values.
     pub fn warn_of_raw_file(&self, why: h5::Hdf5Error) -> h5::Result<()> {
         let path = self.target.task().acquisition.file.display();
         match why {
-            h5::Hdf5Error::Io(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            h5::Hdf5Error::Io(why)
+                if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) =>
+            {
                 let message = format!("counters and positions can't be read from {path}: {why}");
                 return Err(h5::Hdf5Error::Io(std::io::Error::new(why.kind(), message)));
             }
-            why => self.warn(format!("{path}: can't be read, so its counters and positions are not copied: {why}")),
+            why => self.warn(format!(
+                "{path}: can't be read, so its counters and positions are not copied: {why}"
+            )),
         }
         Ok(())
     }

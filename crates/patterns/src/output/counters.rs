@@ -1,4 +1,5 @@
-//! Copies the scan's counters and motor positions, so that a final file is complete without the raw file.
+//! Copies the scan's counters and motor positions, so that a final file is complete without the raw
+//! file.
 
 use std::path::Path;
 
@@ -44,8 +45,8 @@ enum NumericValues {
 }
 
 impl ScanNumbers {
-    /// Reads numbers and their units from the raw file or, if that can't be read any more, from the existing final file. Datasets
-    /// that are not lists of numbers are left out.
+    /// Reads numbers and their units from the raw file or, if that can't be read any more, from the
+    /// existing final file. Datasets that are not lists of numbers are left out.
     ///
     /// # Errors
     /// Fails if the existing final file can't be read.
@@ -81,26 +82,35 @@ fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
     }
     // An earlier run may have been able to read what this one can't.
     if !unreadable.is_empty() {
-        counters.extend(read_existing(content)?.counters.into_iter().filter(|copy| unreadable.contains(&copy.name)));
+        counters.extend(
+            read_existing(content)?
+                .counters
+                .into_iter()
+                .filter(|copy| unreadable.contains(&copy.name)),
+        );
     }
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
         return Ok(ScanNumbers { counters, positioners: Vec::new() });
     }
     let positioners = ignore_unusable(raw.group(&format!("{entry}instrument/positioners")))?;
-    let positioners = positioners.map_or_else(|| Ok(Vec::new()), |group| read_children(&group, Some(&scan.file)))?;
+    let positioners = positioners
+        .map_or_else(|| Ok(Vec::new()), |group| read_children(&group, Some(&scan.file)))?;
     Ok(ScanNumbers { counters, positioners })
 }
 
 fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
     let all = |name| match content.existing {
-        Some(existing) if existing.process.contains(name)? => read_children(&existing.process.group(name)?, None),
+        Some(existing) if existing.process.contains(name)? => {
+            read_children(&existing.process.group(name)?, None)
+        }
         _ => Ok(Vec::new()),
     };
     Ok(ScanNumbers { counters: all(name::COUNTERS)?, positioners: all(name::POSITIONERS)? })
 }
 
-/// Returns `None` instead of the error of an object that doesn't exist or can't be used. A failed system call stays an error.
+/// Returns `None` instead of the error of an object that doesn't exist or can't be used. A failed
+/// system call stays an error.
 pub(super) fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -119,15 +129,23 @@ fn read_children(group: &Group, raw: Option<&Path>) -> Result<Vec<CopiedValues>>
     Ok(all)
 }
 
-/// Reads a list of numbers; `None` if there is no such list. In the raw file, whose path is `raw`, it may be a virtual dataset.
-fn read_list(group: &Group, path: &str, name: &str, raw: Option<&Path>) -> Result<Option<CopiedValues>> {
+/// Reads a list of numbers; `None` if there is no such list. In the raw file, whose path is `raw`,
+/// it may be a virtual dataset.
+fn read_list(
+    group: &Group,
+    path: &str,
+    name: &str,
+    raw: Option<&Path>,
+) -> Result<Option<CopiedValues>> {
     let dataset = group.dataset(path)?;
     let shape = dataset.shape();
     if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES {
         return Ok(None);
     }
     let numbers = match raw {
-        Some(file) if dataset.is_virtual()? => Some(NumericValues::Floats(read_virtual(file, &dataset.path())?)),
+        Some(file) if dataset.is_virtual()? => {
+            Some(NumericValues::Floats(read_virtual(file, &dataset.path())?))
+        }
         _ => read_numbers(&dataset)?,
     };
     let Some(numbers) = numbers else { return Ok(None) };
@@ -140,7 +158,9 @@ fn read_virtual(file: &Path, path: &str) -> Result<Vec<f64>> {
     hdf5_array::read_numbers(file, path).map_err(|error| match error {
         Hdf5ArrayError::Io { why, .. } => Hdf5Error::Io(why),
         Hdf5ArrayError::NoAnswer { why, .. } => Hdf5Error::Io(std::io::Error::other(why)),
-        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => Hdf5Error::Library(why),
+        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
+            Hdf5Error::Library(why)
+        }
     })
 }
 

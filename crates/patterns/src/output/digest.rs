@@ -1,4 +1,5 @@
-//! Digests of the content of a final file: of each row, of all data, and of the values that coverage relies on.
+//! Digests of the content of a final file: of each row, of all data, and of the values that
+//! coverage relies on.
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -9,7 +10,9 @@ use crate::{PatternAxes, SharedBins, Status};
 pub(super) fn row_digest(status: Status, intensity: &[f32], errors: Option<&[f32]>) -> u64 {
     let mut bytes = Vec::with_capacity(intensity.len().saturating_mul(8).saturating_add(1));
     bytes.push(status as u8);
-    bytes.extend(intensity.iter().chain(errors.unwrap_or_default()).flat_map(|value| value.to_le_bytes()));
+    bytes.extend(
+        intensity.iter().chain(errors.unwrap_or_default()).flat_map(|value| value.to_le_bytes()),
+    );
     xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
@@ -23,8 +26,8 @@ pub(super) fn pattern_digest(pattern: &AveragePattern) -> u64 {
     hash.digest()
 }
 
-/// Returns XXH3-128 of axes, weights and rows, in 32 hexadecimal digits. Equal patterns have equal digests, whatever the
-/// tasks and the layout.
+/// Returns XXH3-128 of axes, weights and rows, in 32 hexadecimal digits. Equal patterns have equal
+/// digests, whatever the tasks and the layout.
 pub(super) fn data_digest(shared: &SharedBins, rows: &[u64]) -> String {
     let mut hash = Xxh3::new();
     add_axes(&mut hash, &shared.axes);

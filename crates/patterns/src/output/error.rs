@@ -151,13 +151,19 @@ fn format_frame_count(frames: &Spans) -> String {
 }
 
 impl OutputError {
-    /// Returns the system's error if a system call failed, so that the state of the file is unknown.
+    /// Returns the system's error if a system call failed, so that the state of the file is
+    /// unknown.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             Self::Part(why) => why.io_error(),
             Self::Io { why, .. } | Self::SourceStateUnknown { why, .. } => Some(why),
             _ => None,
         }
+    }
+
+    /// Tells whether there is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { why, .. } if why.kind() == io::ErrorKind::NotFound)
     }
 
     pub(super) fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {

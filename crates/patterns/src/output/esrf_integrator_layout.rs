@@ -1,4 +1,5 @@
-//! The layout `integrator`: the names under which ESRF's integrator stores its results, for scripts that expect them.
+//! The layout `integrator`: the names under which ESRF's integrator stores its results, for scripts
+//! that expect them.
 //!
 //! ```text
 //! /azim_01                      azimuthal slice; a pattern has one, a cake one per chi bin
@@ -22,15 +23,26 @@ use crate::axes::ends;
 use crate::h5::{Group, Result};
 
 /// Adds the names to a final file, after everything else was written.
-pub(super) fn write_integrator_names(root: &Group, tree: &NexusTree, content: &OutputContent) -> Result<()> {
+pub(super) fn write_integrator_names(
+    root: &Group,
+    tree: &NexusTree,
+    content: &OutputContent,
+) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
     for ((slice, number), range) in (0..).zip(1..).zip(recipe.azimuth_bins()) {
         let azimuth = root.create_group(&format!("azim_{number:02}"))?;
         azimuth.write_list("azimuthal_range", &range)?;
         for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
-            link_dataset(&azimuth, theirs, &tree.integrated, ours, axes.chi.as_ref().map(|_| slice))?;
+            link_dataset(
+                &azimuth,
+                theirs,
+                &tree.integrated,
+                ours,
+                axes.chi.as_ref().map(|_| slice),
+            )?;
         }
-        let method = content.average.filter(|average| average.every.is_none()).map(|average| average.method);
+        let method =
+            content.average.filter(|average| average.every.is_none()).map(|average| average.method);
         if let Some(method @ (AverageMethod::Mean | AverageMethod::Median)) = method {
             let averaged = tree.process.group(name::AVERAGED)?;
             for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
@@ -52,11 +64,18 @@ pub(super) fn write_integrator_names(root: &Group, tree: &NexusTree, content: &O
 }
 
 /// Links a dataset under another name: all of it, or one entry of its last dimension but one.
-fn link_dataset(into: &Group, name: &str, of: &Group, dataset: &str, slice: Option<usize>) -> Result<()> {
+fn link_dataset(
+    into: &Group,
+    name: &str,
+    of: &Group,
+    dataset: &str,
+    slice: Option<usize>,
+) -> Result<()> {
     let Some(source) = of.dataset_if_there(dataset)? else { return Ok(()) };
     let path = format!("{}/{dataset}", of.name());
     let Some(slice) = slice else { return into.link_hard(&path, name) };
-    let dimension = source.shape().len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
+    let dimension =
+        source.shape().len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
     into.create_view(name, &source, &path, Some((dimension, slice))).map(drop)
 }
 
@@ -70,15 +89,21 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
         ("pyfai_method", format!("{}, azpipe", setting_name(&recipe.split))),
         ("pyFAI_version", format!("azpipe {}", env!("CARGO_PKG_VERSION"))),
     ];
-    let masks: Vec<String> = recipe.mask.iter().map(|mask| mask.path.display().to_string()).collect();
+    let masks: Vec<String> =
+        recipe.mask.iter().map(|mask| mask.path.display().to_string()).collect();
     texts.push(("mask_file", masks.join(",")));
-    let corrections = [("solid_angle", recipe.solid_angle), ("polarization", recipe.polarization.is_some())];
+    let corrections =
+        [("solid_angle", recipe.solid_angle), ("polarization", recipe.polarization.is_some())];
     let corrections: Vec<&str> =
         corrections.into_iter().filter(|(_, applied)| *applied).map(|(name, _)| name).collect();
     texts.push(("geometric_corrections", corrections.join(",")));
     texts.iter().try_for_each(|(name, text)| info.write_text(name, text).map(drop))?;
-    let files: Vec<String> =
-        target.stamps.sources(target.frames()).iter().map(|file| file.file.display().to_string()).collect();
+    let files: Vec<String> = target
+        .stamps
+        .sources(target.frames())
+        .iter()
+        .map(|file| file.file.display().to_string())
+        .collect();
     info.write_texts("datafiles", &files)?;
     let number = |name, value: Option<f64>, unit| -> Result<()> {
         let Some(value) = value else { return Ok(()) };
@@ -88,10 +113,16 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
     number("exposure time", scan.exposure_time, "s")?;
     let poni = Poni::parse(&recipe.poni).ok();
     let framing = recipe.framing(&scan.frame_layout());
-    let view = poni.as_ref().and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
+    let view = poni
+        .as_ref()
+        .and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
     number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;
-    number("wavelength (A)", poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10), "A")
+    number(
+        "wavelength (A)",
+        poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10),
+        "A",
+    )
 }
 
 /// Links the counters and motor positions of the scan.
@@ -120,12 +151,17 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
     configuration.write_text("config_file", &recipe.to_toml())?;
     let all = configuration.create_group("configuration")?;
     let scan = &target.task().acquisition;
-    let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
+    let pair = |range: Option<[f64; 2]>| {
+        range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default()
+    };
     let slices = recipe.azimuth_bins();
     let bounds: Vec<f64> = slices.into_iter().flatten().collect();
     let azimuths = <[f64; 2]>::from(ends(&bounds));
     let sections: [(&str, &[(&str, String)]); 2] = [
-        ("dataset", &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())]),
+        (
+            "dataset",
+            &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())],
+        ),
         (
             "azimuthal integration",
             &[
@@ -134,7 +170,10 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
                 ("detector_name", scan.detector.clone()),
                 ("poni_file", recipe.poni_file.display().to_string()),
                 ("error_model", setting_name(&recipe.error_model)),
-                ("azimuthal_range", format!("({}, {}, {})", azimuths[0], azimuths[1], recipe.npt_azim)),
+                (
+                    "azimuthal_range",
+                    format!("({}, {}, {})", azimuths[0], azimuths[1], recipe.npt_azim),
+                ),
                 ("radial_range", pair(recipe.radial_range)),
                 ("polarization_factor", recipe.polarization.unwrap_or(0.0).to_string()),
                 ("correct_solid_angle", u8::from(recipe.solid_angle).to_string()),
@@ -151,5 +190,8 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
 
 /// Returns the name of a setting's value in recipe files.
 fn setting_name(choice: &impl serde::Serialize) -> String {
-    serde_json::to_value(choice).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(choice)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }

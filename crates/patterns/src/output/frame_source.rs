@@ -1,4 +1,5 @@
-//! Reads the rows of a final file that is to be written, frame by frame, from parts and the existing final file.
+//! Reads the rows of a final file that is to be written, frame by frame, from parts and the
+//! existing final file.
 
 use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
@@ -19,7 +20,8 @@ pub(super) struct OutputFrame {
     pub sums: Option<FrameRow>,
     /// Factor of the weights, `g` in [`crate::normalize`]; NaN for a frame without a pattern.
     pub scale: f64,
-    /// Photon variance of a merged frame, summed over its members, and the number of members; `None` for a frame of one scan.
+    /// Photon variance of a merged frame, summed over its members, and the number of members;
+    /// `None` for a frame of one scan.
     pub counted: Option<(PhotonVariance, usize)>,
 }
 
@@ -70,10 +72,14 @@ impl FrameSource for ScanFrames<'_> {
         if status != Status::Ok {
             return Ok(OutputFrame { status, pattern: None, sums, scale: f64::NAN, counted: None });
         }
-        let scale =
-            self.normalizer.scale(self.row_sources.monitor[frame], self.row_sources.reference).unwrap_or(f64::NAN);
+        let scale = self
+            .normalizer
+            .scale(self.row_sources.monitor[frame], self.row_sources.reference)
+            .unwrap_or(f64::NAN);
         let pattern = match &sums {
-            Some(row) => self.normalizer.normalize(row, self.shared_weights(), self.row_sources.reference),
+            Some(row) => {
+                self.normalizer.normalize(row, self.shared_weights(), self.row_sources.reference)
+            }
             None => kept,
         };
         Ok(OutputFrame { status, pattern, sums, scale, counted: None })
@@ -103,7 +109,12 @@ impl<'a> ScanFrames<'a> {
     }
 
     /// Reads the pattern of a frame from its part, if that is all that is needed.
-    fn stored_pattern(&mut self, frame: usize, part: usize, row: usize) -> Result<Option<Pattern>, OutputError> {
+    fn stored_pattern(
+        &mut self,
+        frame: usize,
+        part: usize,
+        row: usize,
+    ) -> Result<Option<Pattern>, OutputError> {
         let is_single = !self.row_sources.duplicates.contains_key(&(frame as u64));
         if !self.needs_sums && is_single && self.row_sources.status[frame] == Status::Ok {
             Ok(self.part_rows(part)?.pattern(row)?)
@@ -112,9 +123,15 @@ impl<'a> ScanFrames<'a> {
         }
     }
 
-    fn checked_row(&mut self, frame: usize, part: usize, row: usize) -> Result<FrameRow, OutputError> {
+    fn checked_row(
+        &mut self,
+        frame: usize,
+        part: usize,
+        row: usize,
+    ) -> Result<FrameRow, OutputError> {
         let first = self.part_rows(part)?.row(row)?;
-        for &(other, row) in self.row_sources.duplicates.get(&(frame as u64)).into_iter().flatten() {
+        for &(other, row) in self.row_sources.duplicates.get(&(frame as u64)).into_iter().flatten()
+        {
             if !self.part_rows(other)?.row(row)?.is_bit_identical(&first) {
                 let (one, two) = (self.parts[part].path.clone(), self.parts[other].path.clone());
                 return Err(OutputError::ConflictingParts { frame: frame as u64, one, two });

@@ -1,7 +1,8 @@
-//! The inputs of a final file: the parts, and the final file that already exists, as they were at one moment.
+//! The inputs of a final file: the parts, and the final file that already exists, as they were at
+//! one moment.
 
 use std::cell::RefCell;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(super) struct OutputInputs<'a> {
     pub target: OutputSpec,
     pub options: &'a OutputOptions,
     pub observer: &'a dyn BuildObserver,
-    /// Parts that were read or are damaged, with their versions. They are not needed once the final file has all frames.
+    /// Parts that were read or are damaged, with their versions. They are not needed once the final
+    /// file has all frames.
     pub files: Vec<(PathBuf, FileVersion)>,
     pub parts: Vec<Part>,
     pub existing: Option<OutputFile>,
@@ -32,8 +34,8 @@ pub(super) struct OutputInputs<'a> {
     pub has_unread_parts: bool,
     /// Version of the existing final file, from before it was opened.
     pub existing_version: Option<FileVersion>,
-    /// True if the existing final file is replaced although it has another scan or recipe: it was made from an earlier content of the
-    /// scan's file, or `plan-split --replace` was given.
+    /// True if the existing final file is replaced although it has another scan or recipe: it was
+    /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
     pub warnings: Vec<String>,
     /// Warnings that arise while the final file is written.
@@ -41,7 +43,8 @@ pub(super) struct OutputInputs<'a> {
 }
 
 impl<'a> OutputInputs<'a> {
-    /// Reads the parts and the final file. With `needs_sums`, the sums in the final file are verified, too.
+    /// Reads the parts and the final file. With `needs_sums`, the sums in the final file are
+    /// verified, too.
     pub fn new(
         mut target: OutputSpec,
         options: &'a OutputOptions,
@@ -59,13 +62,18 @@ impl<'a> OutputInputs<'a> {
             check_cancelled(observer)?;
             let version = file_version(&path)?;
             match part::read_part(&path) {
-                Ok(part) if part.metadata.task.scan == scan && part.metadata.task.recipe_digest == recipe => {
+                Ok(part)
+                    if part.metadata.task.scan == scan
+                        && part.metadata.task.recipe_digest == recipe =>
+                {
                     check_same_file(&path, target.task(), &part.metadata.task)?;
                     files.extend(version.map(|version| (path, version)));
                     parts.push(share_bins(part, parts.first())?);
                 }
-                Ok(_) => warnings
-                    .push(format!("{}: ignored: a part of another scan or recipe than its directory", path.display())),
+                Ok(_) => warnings.push(format!(
+                    "{}: ignored: a part of another scan or recipe than its directory",
+                    path.display()
+                )),
                 Err(error) if error.was_removed() => return Err(error.into()),
                 Err(error) => {
                     has_unread_parts = true;
@@ -90,15 +98,19 @@ impl<'a> OutputInputs<'a> {
                 replaces = true;
                 None
             }
-            Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
-            Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => return Err(error),
+            Err(error) if error.is_not_found() => None,
+            Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => {
+                return Err(error);
+            }
             Err(error) => {
                 is_damaged = true;
                 warnings.push(error.to_string());
                 None
             }
         };
-        if let Some(existing) = existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums()) {
+        if let Some(existing) =
+            existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums())
+        {
             warnings.push(format!(
                 "{}: its sums were written by an earlier version, without checksums, and can't be verified",
                 existing.path.display()
@@ -123,20 +135,28 @@ impl<'a> OutputInputs<'a> {
         })
     }
 
-    /// Returns the recipe, and the axes and weights, which all parts and the final file have in common. `None` if there are no parts
-    /// and no final file.
-    pub fn recipe_and_bins(&self) -> Result<Option<(recipe::Recipe, Arc<SharedBins>)>, OutputError> {
-        let of_parts = self.parts.first().map(|part| (part.metadata.recipe.clone(), Arc::clone(&part.shared)));
-        let of_final = self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
+    /// Returns the recipe, and the axes and weights, which all parts and the final file have in
+    /// common. `None` if there are no parts and no final file.
+    pub fn recipe_and_bins(
+        &self,
+    ) -> Result<Option<(recipe::Recipe, Arc<SharedBins>)>, OutputError> {
+        let of_parts =
+            self.parts.first().map(|part| (part.metadata.recipe.clone(), Arc::clone(&part.shared)));
+        let of_final =
+            self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
         if let (Some(part), Some(existing)) = (self.parts.first(), &self.existing)
             && part.shared != existing.shared
         {
-            return Err(OutputError::ConflictingBins { one: existing.path.clone(), two: part.path.clone() });
+            return Err(OutputError::ConflictingBins {
+                one: existing.path.clone(),
+                two: part.path.clone(),
+            });
         }
         Ok(of_parts.or(of_final))
     }
 
-    /// Returns the checksums of all parts whose frames are in the final file, including parts of earlier runs, one per line.
+    /// Returns the checksums of all parts whose frames are in the final file, including parts of
+    /// earlier runs, one per line.
     pub fn part_digests(&self) -> String {
         let earlier = self.existing.iter().flat_map(|existing| existing.parts.iter());
         let mut digests: Vec<&str> =
@@ -154,9 +174,12 @@ pub(super) fn list_error(target: &OutputSpec, why: io::Error) -> OutputError {
     OutputError::Io { path: path.unwrap_or_else(|| target.path()), why }
 }
 
-/// Checks that a part or final file was made from the same file as the target. `there` is the file's task, `now` is the target's task.
+/// Checks that a part or final file was made from the same file as the target. `there` is the
+/// file's task, `now` is the target's task.
 fn check_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), OutputError> {
-    match output_owners::compare_files(&there.acquisition.file, &now.acquisition.file).map_err(OutputError::io(path))? {
+    match output_owners::compare_files(&there.acquisition.file, &now.acquisition.file)
+        .map_err(OutputError::io(path))?
+    {
         FileRelation::SameFile | FileRelation::Moved => Ok(()),
         FileRelation::DifferentFiles => Err(OutputError::content(
             path,
@@ -169,7 +192,8 @@ fn check_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), OutputEr
     }
 }
 
-/// Returns the part with the axes and weights of the first part, which are equal, so that they are in memory once.
+/// Returns the part with the axes and weights of the first part, which are equal, so that they are
+/// in memory once.
 fn share_bins(mut part: Part, first: Option<&Part>) -> Result<Part, OutputError> {
     match first {
         Some(first) if first.shared != part.shared => {

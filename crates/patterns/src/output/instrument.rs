@@ -1,4 +1,5 @@
-//! The groups `instrument` and `sample` of a final file: the geometry and the names that are needed without the raw file.
+//! The groups `instrument` and `sample` of a final file: the geometry and the names that are needed
+//! without the raw file.
 
 use geometry::{Detector, PixelMapping, Poni};
 
@@ -21,7 +22,8 @@ pub(super) struct ExperimentNames {
 }
 
 impl ExperimentNames {
-    /// Reads the names from the raw file or, if that can't be read any more, from the existing final file.
+    /// Reads the names from the raw file or, if that can't be read any more, from the existing
+    /// final file.
     ///
     /// # Errors
     /// Fails if the existing final file can't be read.
@@ -40,7 +42,9 @@ impl ExperimentNames {
         }
         let mut names = Self::default();
         if let Some(existing) = content.existing {
-            for (group, name) in [(name::INSTRUMENT, &mut names.instrument), (name::SAMPLE, &mut names.sample)] {
+            for (group, name) in
+                [(name::INSTRUMENT, &mut names.instrument), (name::SAMPLE, &mut names.sample)]
+            {
                 let (group, path) = (format!("{entry}/{group}"), format!("{entry}/{group}/name"));
                 if existing.has_group(&group)? && existing.process.contains(&path)? {
                     *name = Some(existing.process.text(&path)?);
@@ -51,8 +55,8 @@ impl ExperimentNames {
     }
 }
 
-/// Writes `instrument`, in it the group of the detector, and `sample`, and returns them. A merged final file has several
-/// geometries, each with its member.
+/// Writes `instrument`, in it the group of the detector, and `sample`, and returns them. A merged
+/// final file has several geometries, each with its member.
 pub(super) fn write_instrument_and_sample(
     entry: &Group,
     content: &OutputContent,
@@ -69,7 +73,8 @@ pub(super) fn write_instrument_and_sample(
     let poni = Poni::parse(&content.recipe.poni).ok().filter(|_| !content.is_merged);
     let Some(poni) = poni else { return Ok(vec![instrument, sample]) };
     if let Some(wavelength) = poni.wavelength {
-        let (beam, angstroms) = (create_nexus_group(&instrument, "beam", "NXbeam")?, wavelength * 1e10);
+        let (beam, angstroms) =
+            (create_nexus_group(&instrument, "beam", "NXbeam")?, wavelength * 1e10);
         write_number(&beam, "incident_wavelength", angstroms, "angstrom")?;
         write_number(&beam, "incident_energy", KEV_ANGSTROM / angstroms, "keV")?;
     }
@@ -85,13 +90,19 @@ fn write_detector(instrument: &Group, content: &OutputContent, poni: &Poni) -> R
     write_number(&group, "distance", poni.dist, "m")?;
     let layout = content.recipe.framing(&scan.frame_layout());
     // The detector of a file may be readable where the frames were integrated only.
-    if let Some(view) = Detector::from_poni(poni).ok().and_then(|detector| PixelMapping::new(&detector, &layout).ok()) {
+    if let Some(view) = Detector::from_poni(poni)
+        .ok()
+        .and_then(|detector| PixelMapping::new(&detector, &layout).ok())
+    {
         group.write_text("description", &view.detector.name)?;
         write_number(&group, "x_pixel_size", view.detector.pixel2, "m")?;
         write_number(&group, "y_pixel_size", view.detector.pixel1, "m")?;
     }
     let geometry = create_nexus_group(&group, "poni", "NXcollection")?;
-    geometry.set_text("description", "geometry as in pyFAI's PONI files; the whole file is in `configuration`")?;
+    geometry.set_text(
+        "description",
+        "geometry as in pyFAI's PONI files; the whole file is in `configuration`",
+    )?;
     for (name, value, units) in [
         ("dist", poni.dist, "m"),
         ("poni1", poni.poni1, "m"),

@@ -1,21 +1,23 @@
 //! Merges patterns of several detectors, or of one detector at several positions, on one axis.
 //!
-//! Sums are added over the members, frame by frame and bin by bin. With the ratio g of each member's monitor, and Ω, the solid
-//! angle of a pixel at the point of normal incidence (pixel area / distance²) relative to that of the first member:
+//! Sums are added over the members, frame by frame and bin by bin. With the ratio g of each
+//! member's monitor, and Ω, the solid angle of a pixel at the point of normal incidence (pixel area
+//! / distance²) relative to that of the first member:
 //!
 //! > S = Σ Sᵢ, V = Σ Vᵢ, W = Σ Wᵢ gᵢ Ωᵢ, W₂ = Σ W₂ᵢ (gᵢ Ωᵢ)², intensity = S / W, error = √V / W
 //!
-//! V is the photon variance with a minimum of one photon in all members together, unless the recipe sets a minimum per pixel
-//! ([`crate::variance`]). pyFAI's `MultiGeometry` gives the same apart from a factor: pyFAI divides by the solid angle in
-//! steradian, whereas here the merged pattern has the scale of the members' own patterns. Without the solid-angle correction,
-//! Ω is 1. A monitor that is divided by its mean is divided by the mean over the frames of all members. A frame that one member
-//! lacks is missing, because the sum of the other members would be another quantity.
+//! V is the photon variance with a minimum of one photon in all members together, unless the recipe
+//! sets a minimum per pixel ([`crate::variance`]). pyFAI's `MultiGeometry` gives the same apart
+//! from a factor: pyFAI divides by the solid angle in steradian, whereas here the merged pattern
+//! has the scale of the members' own patterns. Without the solid-angle correction, Ω is 1. A
+//! monitor that is divided by its mean is divided by the mean over the frames of all members. A
+//! frame that one member lacks is missing, because the sum of the other members would be another
+//! quantity.
 
 mod frames;
 mod member;
 
 use std::cell::RefCell;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
@@ -28,7 +30,8 @@ use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{file_version, open_verified, write_verified};
 use super::{
-    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy, part_index,
+    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy,
+    part_index,
 };
 use crate::h5::Group;
 use crate::normalize::NAN64;
@@ -46,12 +49,13 @@ pub enum MergeScope {
     Scans,
 }
 
-/// Merges the final files of these targets into one called `name`, beside them if they are of one scan, and in the
-/// output root if they are of several scans. Nothing is written if the merged file is up to date.
+/// Merges the final files of these targets into one called `name`, beside them if they are of one
+/// scan, and in the output root if they are of several scans. Nothing is written if the merged file
+/// is up to date.
 ///
 /// # Errors
-/// Fails if there are fewer than two members, if members differ in axes, number of frames, corrections or error model,
-/// if sums were not kept, or if a file can't be read or written.
+/// Fails if there are fewer than two members, if members differ in axes, number of frames,
+/// corrections or error model, if sums were not kept, or if a file can't be read or written.
 pub fn merge(
     members: &[OutputSpec],
     name: &str,
@@ -69,10 +73,15 @@ pub fn merge(
         part_index::lock(&directory, observer)
     });
     let _locks: Vec<_> = locks.collect::<Result<_, OutputError>>()?;
-    let mut members: Vec<MergeMember> =
-        members.into_iter().map(|target| MergeMember::new(target, options, observer)).collect::<Result<_, _>>()?;
+    let mut members: Vec<MergeMember> = members
+        .into_iter()
+        .map(|target| MergeMember::new(target, options, observer))
+        .collect::<Result<_, _>>()?;
     let [first, others @ ..] = &members[..] else {
-        return Err(OutputError::content(Path::new(name), "nothing to merge; expected two patterns or more"));
+        return Err(OutputError::content(
+            Path::new(name),
+            "nothing to merge; expected two patterns or more",
+        ));
     };
     if others.is_empty() {
         return Err(OutputError::content(
@@ -82,7 +91,8 @@ pub fn merge(
     }
     others.iter().try_for_each(|other| first.check_mergeable(other))?;
     use_common_monitor_mean(&mut members);
-    let solid_angles = members.iter().map(MergeMember::solid_angle).collect::<Result<Vec<_>, _>>()?;
+    let solid_angles =
+        members.iter().map(MergeMember::solid_angle).collect::<Result<Vec<_>, _>>()?;
     let plan = MergePlan::new(&members, &solid_angles, observer)?;
     let target = plan.output_spec(name, scope)?;
     let mut outcome = BuildOutcome::new(&target, &plan.row_sources);
@@ -91,11 +101,14 @@ pub fn merge(
         outcome.warnings.extend_from_slice(&member.inputs.warnings);
     }
     let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
-    outcome.layout = Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
+    outcome.layout =
+        Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
     let was = file_version(&target.path())?;
     let mut sets_aside = false;
     match open_verified(&target.path(), options.keep_sums) {
-        Ok(there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
+        Ok(there)
+            if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>
+        {
             if there.is_intact() && there.satisfies(options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
@@ -109,7 +122,7 @@ pub fn merge(
         }
         // A file that was merged from earlier states of the members is written again.
         Ok(_) => (),
-        Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => (),
+        Err(error) if error.is_not_found() => (),
         Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => return Err(error),
         Err(error) => {
             sets_aside = true;
@@ -141,7 +154,9 @@ pub fn merge(
         warnings: &warnings,
         renames_damaged: sets_aside,
     };
-    let note = |file: &Group| write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()));
+    let note = |file: &Group| {
+        write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))
+    };
     outcome.data_digest = write_verified(&content, &mut plan.frames()?, observer, was, note)?;
     outcome.warnings.append(&mut warnings.borrow_mut());
     Ok((target, outcome))
@@ -169,11 +184,15 @@ impl<'a> MergePlan<'a> {
         let factors: Vec<f64> = solid_angles.iter().map(|angle| angle / solid_angles[0]).collect();
         // The members' monitors are part of the merged weights.
         let recipe = Recipe { monitor: Vec::new(), ..first.recipe.clone() };
-        let of_each = members.iter().zip(&factors).map(|(member, factor)| (&member.shared.weights, *factor));
+        let of_each =
+            members.iter().zip(&factors).map(|(member, factor)| (&member.shared.weights, *factor));
         let shared = SharedBins { axes: first.shared.axes.clone(), weights: sum_weights(of_each) };
         let frames = first.row_sources.status.len();
         let worst = |frame: usize| {
-            members.iter().map(|member| member.row_sources.status[frame]).find(|status| *status != Status::Ok)
+            members
+                .iter()
+                .map(|member| member.row_sources.status[frame])
+                .find(|status| *status != Status::Ok)
         };
         let row_sources = RowSources {
             sources: vec![RowSource::None; frames],
@@ -199,13 +218,17 @@ impl<'a> MergePlan<'a> {
         let final_file = match scope {
             MergeScope::Scans => PathBuf::from(format!("{name}.h5")),
             MergeScope::Detectors => {
-                let stem = task.final_file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let stem =
+                    task.final_file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let tail = format!("_{}", escape_name(&first.scan().detector));
                 let head = stem.rfind(&tail).map_or(stem.as_str(), |at| &stem[..at]).to_owned();
                 task.final_file.with_file_name(format!("{head}_{name}.h5"))
             }
         };
-        if let Some(member) = self.members.iter().find(|member| *member.inputs.target.task().final_file == *final_file)
+        if let Some(member) = self
+            .members
+            .iter()
+            .find(|member| *member.inputs.target.task().final_file == *final_file)
         {
             return Err(OutputError::content(
                 &member.path(),
@@ -215,8 +238,13 @@ impl<'a> MergePlan<'a> {
         let scan = identity("union", &|task| task.scan.clone()).to_short_hex();
         let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).to_hex();
         let complete = self.members.iter().all(|member| member.scan().complete);
-        // The merged scan has the earliest state of all members; frames that any member lacks are absent.
-        let least = self.members.iter().map(MergeMember::scan).min_by_key(|scan| completion_rank(scan.scan_state()));
+        // The merged scan has the earliest state of all members; frames that any member lacks are
+        // absent.
+        let least = self
+            .members
+            .iter()
+            .map(MergeMember::scan)
+            .min_by_key(|scan| completion_rank(scan.scan_state()));
         let least = least.unwrap_or(first.scan());
         let absent = self.members.iter().flat_map(|member| member.inputs.target.absent()).collect();
         let mut acquisition = Acquisition {
@@ -236,16 +264,34 @@ impl<'a> MergePlan<'a> {
         }
         let final_file = final_file.into();
         let range = Spans::first_n(acquisition.frames);
-        let task = Task { scan, recipe_digest, final_file, range, acquisition, monitor_readings: None, ..task.clone() };
+        let task = Task {
+            scan,
+            recipe_digest,
+            final_file,
+            range,
+            acquisition,
+            monitor_readings: None,
+            ..task.clone()
+        };
         OutputSpec::new(first.inputs.target.out_root(), &task)
     }
 
     fn frames(&'a self) -> Result<MergedFrames<'a>, OutputError> {
         let merge = |member: &'a MergeMember| {
             let MergeMember { inputs, row_sources, shared, normalizer, .. } = member;
-            ScanFrames::new(row_sources, &inputs.parts, inputs.existing.as_ref(), shared, normalizer, true)
+            ScanFrames::new(
+                row_sources,
+                &inputs.parts,
+                inputs.existing.as_ref(),
+                shared,
+                normalizer,
+                true,
+            )
         };
-        Ok(MergedFrames { plan: self, members: self.members.iter().map(merge).collect::<Result<_, _>>()? })
+        Ok(MergedFrames {
+            plan: self,
+            members: self.members.iter().map(merge).collect::<Result<_, _>>()?,
+        })
     }
 }
 

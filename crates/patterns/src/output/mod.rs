@@ -1,4 +1,5 @@
-//! Final files: the patterns of one scan by one recipe, in a NeXus tree that ESRF's viewers show as a plot.
+//! Final files: the patterns of one scan by one recipe, in a NeXus tree that ESRF's viewers show as
+//! a plot.
 //!
 //! ```text
 //! /<N>.<M>                     NXentry   title, start_time, end_time; @raw_file, where the raw file was
@@ -22,22 +23,26 @@
 //!     coverage                 NXcollection: task, parts and digests, from which a rerun finds the frames that are done
 //! ```
 //!
-//! A final file may be merged from several others ([`merge()`]); `members` beside `integrated` then names them, with the recipe and
-//! PONI text of each. Cakes are stored in compressed chunks, patterns contiguously.
+//! A final file may be merged from several others ([`merge()`]); `members` beside `integrated` then
+//! names them, with the recipe and PONI text of each. Cakes are stored in compressed chunks,
+//! patterns contiguously.
 //!
-//! **Every frame of the scan has a row.** The row of a frame without a pattern is NaN, and `frame_status` gives the reason.
+//! **Every frame of the scan has a row.** The row of a frame without a pattern is NaN, and
+//! `frame_status` gives the reason.
 //!
-//! **Layouts.** A *copied* final file holds its data. Its parts stay until it is complete and has been read back, because
-//! they hold the sums, and are then removed. A *virtual* final file shows rows of the parts, which stay: it maps what depends
-//! on one frame alone (sums, and patterns that need no mean over the scan) and stores what depends on the whole scan
-//! (`frame_status`, and patterns whose monitor is divided by its mean). The layout *integrator* is a copied final file that
-//! also shows its datasets under the names of ESRF's integrator. The `data_digest` is the same in all layouts. A copied
-//! final file with rows that no part has stays a copied one.
+//! **Layouts.** A *copied* final file holds its data. Its parts stay until it is complete and has
+//! been read back, because they hold the sums, and are then removed. A *virtual* final file shows
+//! rows of the parts, which stay: it maps what depends on one frame alone (sums, and patterns that
+//! need no mean over the scan) and stores what depends on the whole scan (`frame_status`, and
+//! patterns whose monitor is divided by its mean). The layout *integrator* is a copied final file
+//! that also shows its datasets under the names of ESRF's integrator. The `data_digest` is the same
+//! in all layouts. A copied final file with rows that no part has stays a copied one.
 //!
-//! **Updates.** When there are parts for frames that a final file lacks, or has from a source that has changed, a new final file is
-//! written, which takes all other rows from the old one. The rows are exact copies, because a row depends on its own frame
-//! alone. If it also depends on the mean of the monitor, parts stay until the scan has ended; if the mean changes
-//! even later, that is an error.
+//! **Updates.** When there are parts for frames that a final file lacks, or has from a source that
+//! has changed, a new final file is written, which takes all other rows from the old one. The rows
+//! are exact copies, because a row depends on its own frame alone. If it also depends on the mean
+//! of the monitor, parts stay until the scan has ended; if the mean changes even later, that is an
+//! error.
 //!
 //! # Example
 //! ```no_run
@@ -134,6 +139,8 @@ impl OutputLayout {
 
     /// Returns the layout of this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Copy, Self::Virtual, Self::Integrator].into_iter().find(|layout| layout.name() == name)
+        [Self::Copy, Self::Virtual, Self::Integrator]
+            .into_iter()
+            .find(|layout| layout.name() == name)
     }
 }

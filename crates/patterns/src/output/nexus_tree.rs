@@ -1,4 +1,5 @@
-//! [`NexusTree`]: the groups around the patterns of a new final file, in which viewers and notebooks find the default plot.
+//! [`NexusTree`]: the groups around the patterns of a new final file, in which viewers and
+//! notebooks find the default plot.
 
 use std::time::SystemTime;
 
@@ -11,8 +12,8 @@ use super::instrument::{ExperimentNames, write_instrument_and_sample};
 use super::pattern_labels::describe_patterns;
 use super::scanned_motor::find_scanned_motor;
 use super::schema::{
-    FrameAxis, PROGRAM, attach_scales, create_nexus_group, entry_name, escape_name, name, set_interpretation,
-    set_nexus_class, write_axes,
+    FrameAxis, PROGRAM, attach_scales, create_nexus_group, entry_name, escape_name, name,
+    set_interpretation, set_nexus_class, write_axes,
 };
 use super::{OutputSpec, raw_links, timestamp};
 use crate::Status;
@@ -41,7 +42,9 @@ impl NexusTree {
         root.set_text("default", &entry_name)?;
         let entry = create_nexus_group(root, &entry_name, "NXentry")?;
         entry.set_text("default", &format!("{process_name}/{}", name::INTEGRATED))?;
-        for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
+        for (name, text) in
+            [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)]
+        {
             text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
         }
         let process = create_nexus_group(&entry, &process_name, "NXprocess")?;
@@ -55,9 +58,19 @@ impl NexusTree {
         let numbers = ScanNumbers::read(raw.as_deref(), content)?;
         let names = ExperimentNames::read(raw.as_deref(), content)?;
         let frames: Vec<i64> = (0..target.frames() as i64).collect();
-        let motor = find_scanned_motor(&numbers.positioners, scan.title.as_deref(), target.frames(), &shared.axes);
+        let motor = find_scanned_motor(
+            &numbers.positioners,
+            scan.title.as_deref(),
+            target.frames(),
+            &shared.axes,
+        );
         let frame_axis = FrameAxis { numbers: &frames, label: "frame", motor: motor.as_ref() };
-        write_axes(&integrated, shared, &plot_title(scan, names.sample.as_deref()), Some(&frame_axis))?;
+        write_axes(
+            &integrated,
+            shared,
+            &plot_title(scan, names.sample.as_deref()),
+            Some(&frame_axis),
+        )?;
         for (name, values, meaning) in [
             (name::NORM, &shared.weights.norm, "sum of normalization"),
             (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
@@ -74,7 +87,8 @@ impl NexusTree {
         Ok(Self { process, integrated, coverage, measurement, frame_axis })
     }
 
-    /// Adds attributes to the datasets, after all were written: titles, units, and the axes as HDF5 dimension scales.
+    /// Adds attributes to the datasets, after all were written: titles, units, and the axes as HDF5
+    /// dimension scales.
     pub fn describe(&self, content: &OutputContent) -> Result<()> {
         describe_patterns(&self.integrated, content)?;
         attach_scales(&self.integrated, content.shared, Some(&self.frame_axis))?;
@@ -93,8 +107,8 @@ impl NexusTree {
         self.show_in_measurement(content)
     }
 
-    /// Shows the patterns in `measurement`: as a virtual dataset, because netCDF4 can't read a file with a link to a dataset whose
-    /// axes are in another group.
+    /// Shows the patterns in `measurement`: as a virtual dataset, because netCDF4 can't read a file
+    /// with a link to a dataset whose axes are in another group.
     fn show_in_measurement(&self, content: &OutputContent) -> Result<()> {
         let intensity = self.integrated.dataset(name::INTENSITY)?;
         if intensity.size() == 0 {
@@ -110,7 +124,8 @@ impl NexusTree {
     pub fn write_status(&self, status: &[Status]) -> Result<()> {
         let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
         let dataset = self.integrated.write_list(name::FRAME_STATUS, &numbers)?;
-        let (values, meanings) = (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
+        let (values, meanings) =
+            (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
         dataset.set_numbers("flag_values", &values)?;
         dataset.set_text("flag_meanings", &meanings)?;
         dataset.set_text("description", Status::DESCRIPTION)
@@ -127,9 +142,11 @@ impl NexusTree {
 /// Returns the title of the plot, such as `LaB6, scan 1.1, pilatus: ascan rot 0 90 100 0.1`.
 fn plot_title(scan: &Acquisition, sample: Option<&str>) -> String {
     // Images, and patterns that were merged from several scans, have no entry.
-    let entry = (!scan.dataset.is_empty() && !scan.entry.is_empty()).then(|| format!("scan {}", scan.entry));
+    let entry = (!scan.dataset.is_empty() && !scan.entry.is_empty())
+        .then(|| format!("scan {}", scan.entry));
     let sample = sample.filter(|sample| !sample.is_empty()).map(str::to_owned);
-    let names: Vec<String> = sample.into_iter().chain(entry).chain([scan.detector.clone()]).collect();
+    let names: Vec<String> =
+        sample.into_iter().chain(entry).chain([scan.detector.clone()]).collect();
     match scan.title.as_deref().unwrap_or_default() {
         "" => names.join(", "),
         title => format!("{}: {title}", names.join(", ")),
@@ -144,7 +161,8 @@ fn write_configuration(process: &Group, target: &OutputSpec, recipe: &Recipe) ->
     note.write_text("poni", &recipe.poni)?;
     note.write_text("recipe_digest", &target.task().recipe_digest)?;
     note.write_text("scan", &target.task().scan)?;
-    let versions = format!("azpipe {}\nhdf5 {}\n", env!("CARGO_PKG_VERSION"), h5::library_version());
+    let versions =
+        format!("azpipe {}\nhdf5 {}\n", env!("CARGO_PKG_VERSION"), h5::library_version());
     note.write_text("versions", &versions)?;
     Ok(())
 }

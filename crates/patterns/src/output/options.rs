@@ -9,7 +9,8 @@ pub enum WritePolicy {
     #[default]
     Always,
     /// Once the scan is over and every frame that has data is integrated
-    /// ([`BuildOutcome::is_final_state`](super::BuildOutcome::is_final_state)), even if other frames have no data.
+    /// ([`BuildOutcome::is_final_state`](super::BuildOutcome::is_final_state)), even if other
+    /// frames have no data.
     WhenComplete,
 }
 

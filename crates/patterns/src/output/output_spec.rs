@@ -1,4 +1,5 @@
-//! [`OutputSpec`]: the scan and recipe of a final file, and all that task records say about the scan.
+//! [`OutputSpec`]: the scan and recipe of a final file, and all that task records say about the
+//! scan.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use crate::file_states::LatestFileStates;
 use crate::part::Part;
 use crate::source_fingerprint::SourceFingerprints;
 
-/// Scan and recipe of a final file, and the facts about the scan that the task records of a run give.
+/// Scan and recipe of a final file, and the facts about the scan that the task records of a run
+/// give.
 #[derive(Clone, Debug)]
 pub struct OutputSpec {
     out_root: PathBuf,
@@ -23,7 +25,8 @@ pub struct OutputSpec {
     /// Latest states of the files that the records name.
     latest_files: LatestFileStates,
     absent: AbsentFrames,
-    /// The frames that each file holds, as records, parts and the final say. Messages about lost frames name the file.
+    /// The frames that each file holds, as records, parts and the final say. Messages about lost
+    /// frames name the file.
     files: BTreeMap<PathBuf, FileFrames>,
     /// True if a task record was added; false if all is known from files.
     has_record: bool,
@@ -40,14 +43,19 @@ impl OutputSpec {
         Ok(target)
     }
 
-    /// Creates the specification from the task in a part or final file. The present state of the raw data is unknown then.
+    /// Creates the specification from the task in a part or final file. The present state of the
+    /// raw data is unknown then.
     ///
     /// # Errors
     /// Fails as [`OutputSpec::new`] does.
     pub fn from_file(out_root: &Path, task: &Task) -> Result<Self, OutputError> {
         let parts = Task::part_path(&task.scan, &task.recipe_digest, &Spans::default());
         let name = |id: &str| !id.is_empty() && !id.contains('/');
-        if !task.final_file.is_contained() || !parts.is_contained() || !name(&task.scan) || !name(&task.recipe_digest) {
+        if !task.final_file.is_contained()
+            || !parts.is_contained()
+            || !name(&task.scan)
+            || !name(&task.recipe_digest)
+        {
             return Err(OutputError::EscapesRoot { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(OutputError::io(out_root))?;
@@ -56,7 +64,15 @@ impl OutputSpec {
         absent.add(task);
         let mut files = BTreeMap::new();
         add_files(&mut files, task);
-        Ok(Self { out_root, task: task.clone(), stamps, latest_files: last, absent, files, has_record: false })
+        Ok(Self {
+            out_root,
+            task: task.clone(),
+            stamps,
+            latest_files: last,
+            absent,
+            files,
+            has_record: false,
+        })
     }
 
     /// Adds another task record of the same scan and recipe.
@@ -67,7 +83,8 @@ impl OutputSpec {
         self.stamps.add_newest(&task.acquisition);
         add_files(&mut self.files, task);
         if is_news {
-            // A file was written again, maybe with fewer frames, so the earlier records of the scan are out of date.
+            // A file was written again, maybe with fewer frames, so the earlier records of the scan
+            // are out of date.
             self.stamps = self.latest_files.retain_current(&self.stamps);
             self.absent.remove_outdated(&self.latest_files);
             self.task = task.clone();
@@ -78,23 +95,31 @@ impl OutputSpec {
         }
     }
 
-    /// Adds what the tasks of parts and the final file say about the scan, and about frames that no record mentions. Tasks whose
-    /// files were written again since are ignored. If a file and a record of equally many frames contradict each other, the
-    /// record is right: a frame that was absent earlier may exist by now.
+    /// Adds what the tasks of parts and the final file say about the scan, and about frames that no
+    /// record mentions. Tasks whose files were written again since are ignored. If a file and a
+    /// record of equally many frames contradict each other, the record is right: a frame that was
+    /// absent earlier may exist by now.
     ///
     /// # Errors
-    /// Fails if a raw file is known in two states and can't be examined, so that its outdated frames are not known.
-    pub(super) fn add_known(&mut self, parts: &[Part], existing: Option<&OutputFile>) -> Result<(), OutputError> {
+    /// Fails if a raw file is known in two states and can't be examined, so that its outdated
+    /// frames are not known.
+    pub(super) fn add_known(
+        &mut self,
+        parts: &[Part],
+        existing: Option<&OutputFile>,
+    ) -> Result<(), OutputError> {
         let last = self.latest_file_states(parts, existing)?;
-        let mut is_outdated =
-            last.is_outdated(&self.stamps) || last.is_outdated(&SourceFingerprints::new(&self.task.acquisition));
+        let mut is_outdated = last.is_outdated(&self.stamps)
+            || last.is_outdated(&SourceFingerprints::new(&self.task.acquisition));
         if is_outdated {
             self.absent.remove_outdated(&last);
         }
         // The final file comes first, because parts that were not merged into it are newer.
         let tasks = existing.map(|existing| &existing.task).into_iter();
         let tasks = tasks.chain(parts.iter().map(|part| &part.metadata.task));
-        for task in tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition))) {
+        for task in
+            tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition)))
+        {
             add_files(&mut self.files, task);
             if is_outdated {
                 self.task = task.clone();
@@ -120,12 +145,19 @@ impl OutputSpec {
         existing: Option<&OutputFile>,
     ) -> Result<LatestFileStates, OutputError> {
         let mut last = self.latest_files.clone();
-        let tasks = parts.iter().map(|part| &part.metadata.task).chain(existing.map(|existing| &existing.task));
+        let tasks = parts
+            .iter()
+            .map(|part| &part.metadata.task)
+            .chain(existing.map(|existing| &existing.task));
         for task in tasks {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
-        last.find_removed(self.task.acquisition.file.parent().unwrap_or(Path::new("/")), &self.stamps);
-        last.check_all_seen().map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
+        last.find_removed(
+            self.task.acquisition.file.parent().unwrap_or(Path::new("/")),
+            &self.stamps,
+        );
+        last.check_all_seen()
+            .map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
         Ok(last)
     }
 
@@ -138,7 +170,10 @@ impl OutputSpec {
 
     /// Returns the id of the summary record: a digest of scan and recipe.
     pub fn id(&self) -> String {
-        IdHasher::new("summary").add_text(&self.task.scan).add_text(&self.task.recipe_digest).to_short_hex()
+        IdHasher::new("summary")
+            .add_text(&self.task.scan)
+            .add_text(&self.task.recipe_digest)
+            .to_short_hex()
     }
 
     /// Returns the task with the latest state of the scan.
@@ -159,8 +194,8 @@ impl OutputSpec {
         clipped.filter(|entry| !entry.range.is_empty()).collect()
     }
 
-    /// Divides frames among the files that hold them, in the order of the first frame in each. The files are named as in
-    /// messages; `None` means that no task names the file of the frames.
+    /// Divides frames among the files that hold them, in the order of the first frame in each. The
+    /// files are named as in messages; `None` means that no task names the file of the frames.
     pub(super) fn frames_by_file(&self, frames: &Spans) -> Vec<(Option<String>, Spans)> {
         let frames: Vec<u64> = frames.to_sorted().iter().collect();
         let mut file_of: Vec<Option<&PathBuf>> = vec![None; frames.len()];
@@ -180,7 +215,8 @@ impl OutputSpec {
             by_file.entry(file).or_default().push(frame);
         }
         let name = |file: &PathBuf| self.task.acquisition.short_name(file);
-        let mut by_file: Vec<_> = by_file.into_iter().map(|(file, frames)| (file.map(name), frames)).collect();
+        let mut by_file: Vec<_> =
+            by_file.into_iter().map(|(file, frames)| (file.map(name), frames)).collect();
         by_file.sort_by_key(|(_, frames)| frames.iter().next());
         by_file
     }
@@ -241,10 +277,14 @@ mod tests {
     use super::*;
     use records::{AbsentKind, Acquisition, Source, Span};
 
-    /// Returns the task of a range of a running scan of 30 frames, in which the frames from `there` on are absent.
+    /// Returns the task of a range of a running scan of 30 frames, in which the frames from `there`
+    /// on are absent.
     fn task(range: Span, there: u64) -> Task {
-        let absent =
-            Absent { range: Span::new(there, 30).into(), kind: AbsentKind::NeverTaken, reason: "not yet".to_owned() };
+        let absent = Absent {
+            range: Span::new(there, 30).into(),
+            kind: AbsentKind::NeverTaken,
+            reason: "not yet".to_owned(),
+        };
         let held = Span::new(range.start(), range.stop().min(there));
         let source = Source { frames: held.into(), rows: held.into(), ..Source::default() };
         let acquisition = Acquisition {
@@ -255,7 +295,14 @@ mod tests {
             ..Acquisition::default()
         };
         let (scan, recipe_digest, final_file) = ("5c".to_owned(), "00".to_owned(), "f.h5".into());
-        Task { range: range.into(), acquisition, scan, recipe_digest, final_file, ..Task::default() }
+        Task {
+            range: range.into(),
+            acquisition,
+            scan,
+            recipe_digest,
+            final_file,
+            ..Task::default()
+        }
     }
 
     /// Returns the task with the absent frames of its range only.
@@ -265,7 +312,13 @@ mod tests {
     }
 
     fn absent(target: &OutputSpec) -> Spans {
-        target.absent().iter().flat_map(|entry| entry.range.as_slice()).copied().collect::<Spans>().to_sorted()
+        target
+            .absent()
+            .iter()
+            .flat_map(|entry| entry.range.as_slice())
+            .copied()
+            .collect::<Spans>()
+            .to_sorted()
     }
 
     fn heard(tasks: &[&Task]) -> OutputSpec {
@@ -276,10 +329,20 @@ mod tests {
 
     #[test]
     fn frames_that_a_task_is_of_are_absent_no_more_whatever_older_lists_say() {
-        let whole = [task(Span::new(0, 10), 10), task(Span::new(10, 20), 20), task(Span::new(20, 30), 20)];
-        let cut = [cut(task(Span::new(0, 30), 10)), cut(task(Span::new(10, 20), 20)), cut(task(Span::new(20, 30), 20))];
+        let whole =
+            [task(Span::new(0, 10), 10), task(Span::new(10, 20), 20), task(Span::new(20, 30), 20)];
+        let cut = [
+            cut(task(Span::new(0, 30), 10)),
+            cut(task(Span::new(10, 20), 20)),
+            cut(task(Span::new(20, 30), 20)),
+        ];
         for [old, new, last] in [&whole, &cut] {
-            for order in [[old, new, last, old], [new, last, old, new], [last, old, old, new], [old, last, new, last]] {
+            for order in [
+                [old, new, last, old],
+                [new, last, old, new],
+                [last, old, old, new],
+                [old, last, new, last],
+            ] {
                 let target = heard(&order);
                 assert_eq!(absent(&target), Span::new(20, 30).into());
                 assert_eq!(target.absent().len(), 1);
@@ -295,14 +358,18 @@ mod tests {
     fn a_vanished_frame_is_absent_again_once_its_task_says_so() {
         let mut gone = task(Span::new(0, 30), 15);
         gone.acquisition.absent[0].kind = AbsentKind::Missing;
-        assert_eq!(absent(&heard(&[&task(Span::new(10, 20), 20), &gone])), Span::new(15, 30).into());
+        assert_eq!(
+            absent(&heard(&[&task(Span::new(10, 20), 20), &gone])),
+            Span::new(15, 30).into()
+        );
     }
 
     #[test]
     fn each_tasks_own_absent_frames_are_united_in_any_order() {
         let missing = |range: Span, lost: Span, reason: &str| {
             let mut task = cut(task(range, 30));
-            let entry = Absent { range: lost.into(), kind: AbsentKind::Missing, reason: reason.to_owned() };
+            let entry =
+                Absent { range: lost.into(), kind: AbsentKind::Missing, reason: reason.to_owned() };
             task.acquisition.sources[0].frames = task.range.difference(&entry.range);
             task.acquisition.absent = vec![entry];
             task
@@ -312,7 +379,10 @@ mod tests {
         let three = missing(Span::new(20, 30), Span::new(20, 22), "a");
         for order in [[&one, &two, &three], [&three, &two, &one], [&two, &three, &one]] {
             let list = heard(&order).absent();
-            let list: Vec<_> = list.iter().map(|entry| (entry.range.iter().collect(), entry.reason.as_str())).collect();
+            let list: Vec<_> = list
+                .iter()
+                .map(|entry| (entry.range.iter().collect(), entry.reason.as_str()))
+                .collect();
             assert_eq!(list, [(vec![3, 4, 20, 21], "a"), (vec![12], "b")]);
         }
     }
@@ -323,7 +393,11 @@ mod tests {
         let mut end = cut(task(Span::new(20, 30), 25));
         end.acquisition.end_reason = Some("USER_ABORT".to_owned());
         for order in [[&early, &end], [&end, &early]] {
-            assert_eq!(absent(&heard(&order)), Span::new(25, 30).into(), "nobody has said what became of 10 to 19");
+            assert_eq!(
+                absent(&heard(&order)),
+                Span::new(25, 30).into(),
+                "nobody has said what became of 10 to 19"
+            );
         }
     }
 
@@ -332,9 +406,14 @@ mod tests {
         let of_file = |name: &str, range: Span, lost: &[u64], mtime: i64| {
             let mut task = cut(task(range, 30));
             let lost: Spans = lost.iter().copied().collect();
-            let entry = Absent { range: lost.clone(), kind: AbsentKind::Corrupt, reason: "damaged".to_owned() };
+            let entry = Absent {
+                range: lost.clone(),
+                kind: AbsentKind::Corrupt,
+                reason: "damaged".to_owned(),
+            };
             let source = &mut task.acquisition.sources[0];
-            (source.file, source.mtime, source.frames) = (name.into(), mtime, task.range.difference(&lost));
+            (source.file, source.mtime, source.frames) =
+                (name.into(), mtime, task.range.difference(&lost));
             task.acquisition.absent = vec![entry];
             task
         };
@@ -354,7 +433,8 @@ mod tests {
                 task.acquisition.frames = 200_000;
                 task.acquisition.sources[0].frames = Span::new(2 * frame, 2 * frame + 1).into();
                 let entry = &mut task.acquisition.absent[0];
-                (entry.range, entry.kind) = (Span::new(2 * frame + 1, 2 * frame + 2).into(), AbsentKind::Missing);
+                (entry.range, entry.kind) =
+                    (Span::new(2 * frame + 1, 2 * frame + 2).into(), AbsentKind::Missing);
                 entry.reason = format!("file {frame}: not there");
                 task
             })

@@ -1,4 +1,5 @@
-//! Files beside the parts of a scan and recipe: the name of their final file, and the lock of gather.
+//! Files beside the parts of a scan and recipe: the name of their final file, and the lock of
+//! gather.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -24,8 +25,8 @@ pub(super) const LOCK_FILE: &str = ".gather.lock";
 /// Time between two attempts to take the lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Finds all scans and recipes that have parts or a final file below an output root, ordered by the scans' ids. A directory whose
-/// parts are all damaged is an error in the list.
+/// Finds all scans and recipes that have parts or a final file below an output root, ordered by the
+/// scans' ids. A directory whose parts are all damaged is an error in the list.
 pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
     let mut found: Vec<Result<OutputSpec, OutputError>> = Vec::new();
     let mut directories = vec![out_root.join(".azpipe/parts")];
@@ -40,7 +41,11 @@ pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
         found.extend(errors.into_iter().filter_map(Result::err).map(Err));
     }
     directories.sort();
-    found.extend(directories.into_iter().filter_map(|directory| read_output_spec(out_root, &directory).transpose()));
+    found.extend(
+        directories
+            .into_iter()
+            .filter_map(|directory| read_output_spec(out_root, &directory).transpose()),
+    );
     found
 }
 
@@ -48,12 +53,15 @@ pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
 fn list_dir(directory: &Path) -> Result<Vec<PathBuf>, OutputError> {
     let list = || fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect();
     match list() {
-        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Vec::new()),
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(Vec::new())
+        }
         listed => listed.map_err(|why: io::Error| OutputError::io(directory)(why)),
     }
 }
 
-/// Reads the scan and recipe of a directory of parts, from a part or from the final file that the parts were merged into.
+/// Reads the scan and recipe of a directory of parts, from a part or from the final file that the
+/// parts were merged into.
 fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSpec>, OutputError> {
     let mut damaged = None;
     let paths = match part::list_files(directory) {
@@ -63,7 +71,9 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
     };
     for path in paths {
         match part::read_part(&path) {
-            Ok(part) => return skip_if_replaced(OutputSpec::from_file(out_root, &part.metadata.task)?),
+            Ok(part) => {
+                return skip_if_replaced(OutputSpec::from_file(out_root, &part.metadata.task)?);
+            }
             Err(error) => damaged = Some(error),
         }
     }
@@ -73,15 +83,23 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         name => Some(RawPath::from(OsString::from_vec(name.map_err(OutputError::io(&register))?))),
     };
     if name.as_ref().is_some_and(|name| !name.is_contained()) && damaged.is_none() {
-        let why = "damaged: expected the path of a final file; remove it if there are no results to keep";
+        let why =
+            "damaged: expected the path of a final file; remove it if there are no results to keep";
         return Err(OutputError::content(&register, why));
     }
-    match name.filter(RawPath::is_contained).map(|name| OutputFile::open(&out_root.join(name.as_path()))) {
+    match name
+        .filter(RawPath::is_contained)
+        .map(|name| OutputFile::open(&out_root.join(name.as_path())))
+    {
         // The final file was replaced by the final file of another recipe.
         Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => Ok(None),
         Some(Ok(there)) => skip_if_replaced(OutputSpec::from_file(out_root, &there.task)?),
         // The final file was removed by the user after its parts had been merged.
-        Some(Err(OutputError::Io { why, .. })) if why.kind() == ErrorKind::NotFound && damaged.is_none() => Ok(None),
+        Some(Err(OutputError::Io { why, .. }))
+            if why.kind() == ErrorKind::NotFound && damaged.is_none() =>
+        {
+            Ok(None)
+        }
         Some(Err(error)) => Err(error),
         None => damaged.map_or(Ok(None), |error| Err(error.into())),
     }
@@ -95,15 +113,17 @@ fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputErro
 }
 
 fn is_parts_dir_of(parts: &Path, task: &Task) -> bool {
-    parts_dir(Path::new(""), &task.scan, &task.recipe_digest).is_some_and(|of_task| parts.ends_with(of_task))
+    parts_dir(Path::new(""), &task.scan, &task.recipe_digest)
+        .is_some_and(|of_task| parts.ends_with(of_task))
 }
 
 fn read_owner(target: &OutputSpec) -> Result<Option<OutputOwner>, OutputError> {
-    OutputOwner::read(target.out_root(), &target.task().final_file).map_err(OutputError::io(&target.path()))
+    OutputOwner::read(target.out_root(), &target.task().final_file)
+        .map_err(OutputError::io(&target.path()))
 }
 
-/// Checks that the final file of the target does not belong to another scan or recipe. Returns whether an owner's note says that
-/// it belongs to the target.
+/// Checks that the final file of the target does not belong to another scan or recipe. Returns
+/// whether an owner's note says that it belongs to the target.
 ///
 /// # Errors
 /// Fails if it belongs to another scan or recipe, or if the note can't be read.
@@ -123,23 +143,34 @@ pub(super) fn is_recorded_owner(target: &OutputSpec) -> Result<bool, OutputError
     }
 }
 
-/// Checks that the target may replace the final file of another scan or recipe. `there` is the task of that file.
+/// Checks that the target may replace the final file of another scan or recipe. `there` is the task
+/// of that file.
 ///
 /// # Errors
-/// Fails unless the owner's note names the target, or the file was made from an earlier content of the same scan file.
-pub(super) fn check_replaceable(target: &OutputSpec, there: &Task, is_noted: bool) -> Result<(), OutputError> {
-    let (now, before, path) = (OutputOwner::from_task(target.task()), OutputOwner::from_task(there), target.path());
+/// Fails unless the owner's note names the target, or the file was made from an earlier content of
+/// the same scan file.
+pub(super) fn check_replaceable(
+    target: &OutputSpec,
+    there: &Task,
+    is_noted: bool,
+) -> Result<(), OutputError> {
+    let (now, before, path) =
+        (OutputOwner::from_task(target.task()), OutputOwner::from_task(there), target.path());
     if is_noted {
         return Ok(());
     }
-    let relation = output_owners::compare_files(&before.file, &now.file).map_err(OutputError::io(&path))?;
+    let relation =
+        output_owners::compare_files(&before.file, &now.file).map_err(OutputError::io(&path))?;
     let same_settings = now.recipe_digest == before.recipe_digest;
     if relation == FileRelation::SameFile && now.is_same_dataset(&before) && same_settings {
         return Ok(());
     }
     let why = match same_settings {
         true => {
-            format!("the final of another scan, from {}; give each of them an --out of its own", before.file.display())
+            format!(
+                "the final of another scan, from {}; give each of them an --out of its own",
+                before.file.display()
+            )
         }
         false => format!(
             "the final of another recipe, {}; run plan-split with --replace to replace it, or with --recipe-name to keep both",
@@ -153,11 +184,16 @@ fn short_digest(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
-/// Records the owner of the final file, so that a later gather finds the final file once the parts are removed.
+/// Records the owner of the final file, so that a later gather finds the final file once the parts
+/// are removed.
 pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     let task = target.task();
-    OutputOwner::from_task(task).write(target.out_root()).map_err(OutputError::io(&target.path()))?;
-    let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
+    OutputOwner::from_task(task)
+        .write(target.out_root())
+        .map_err(OutputError::io(&target.path()))?;
+    let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else {
+        return Ok(());
+    };
     let (path, name) = (directory.join(OUTPUT_NAME_FILE), task.final_file.as_os_str().as_bytes());
     if fs::read(&path).is_ok_and(|there| there == name) {
         Ok(())
@@ -166,18 +202,22 @@ pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     }
 }
 
-/// The lock on the parts of a directory while a gather uses them, and a mark if other machines may not see the lock.
+/// The lock on the parts of a directory while a gather uses them, and a mark if other machines may
+/// not see the lock.
 pub(super) struct GatherLock {
     _lock: File,
     _mark: Option<WorkMark>,
 }
 
-/// Waits until no other gather uses these parts. A file system without locks is safe: final files appear complete, and
-/// vanished parts are noticed.
+/// Waits until no other gather uses these parts. A file system without locks is safe: final files
+/// appear complete, and vanished parts are noticed.
 ///
 /// # Errors
 /// Fails if the lock file or the mark can't be created, or if the observer cancels.
-pub(super) fn lock(directory: &Path, observer: &dyn BuildObserver) -> Result<GatherLock, OutputError> {
+pub(super) fn lock(
+    directory: &Path,
+    observer: &dyn BuildObserver,
+) -> Result<GatherLock, OutputError> {
     let path = directory.join(LOCK_FILE);
     let file = ownership::open_lock(&path).map_err(OutputError::io(&path))?;
     loop {
@@ -190,7 +230,8 @@ pub(super) fn lock(directory: &Path, observer: &dyn BuildObserver) -> Result<Gat
                 continue;
             }
         };
-        let mark = WorkMark::create_where_locks_are_local(&path, is_locked).map_err(OutputError::io(directory))?;
+        let mark = WorkMark::create_where_locks_are_local(&path, is_locked)
+            .map_err(OutputError::io(directory))?;
         return Ok(GatherLock { _lock: file, _mark: mark });
     }
 }

@@ -29,8 +29,9 @@ pub(super) fn describe_patterns(group: &Group, content: &OutputContent) -> Resul
     Ok(())
 }
 
-/// Returns the unit of intensities, as it is printed and as the attribute `units`. A monitor over its mean, or over a number,
-/// leaves counts as they are at that value. Any other monitor divides them; only the exposure time has a unit that is known.
+/// Returns the unit of intensities, as it is printed and as the attribute `units`. A monitor over
+/// its mean, or over a number, leaves counts as they are at that value. Any other monitor divides
+/// them; only the exposure time has a unit that is known.
 fn intensity_units(monitors: &[Monitor]) -> (String, String) {
     let (mut divisors, mut values) = (Vec::new(), Vec::new());
     for monitor in monitors {
@@ -39,7 +40,9 @@ fn intensity_units(monitors: &[Monitor]) -> (String, String) {
             (Quantity::Number(number), MonitorReference::Quantity(Quantity::Number(reference))) => {
                 divisors.push((number / reference).to_string());
             }
-            (Quantity::ExposureTime, MonitorReference::Quantity(Quantity::Number(1.0))) => divisors.push("s".into()),
+            (Quantity::ExposureTime, MonitorReference::Quantity(Quantity::Number(1.0))) => {
+                divisors.push("s".into())
+            }
             (_, MonitorReference::Quantity(Quantity::Number(1.0))) => divisors.push(monitor.name()),
             (_, MonitorReference::Quantity(Quantity::Number(number))) => {
                 values.push(format!("{} = {number}", monitor.name()));

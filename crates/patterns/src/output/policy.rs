@@ -6,28 +6,34 @@ use super::{AverageMethod, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::Normalizer;
 use crate::part::{self, list_parts};
 
-/// Returns whether all frames may be there, judged by the user blocks of the parts. While a scan is being integrated,
-/// many gathers ask, and only the last of them has to read the parts.
+/// Returns whether all frames may be there, judged by the user blocks of the parts. While a scan is
+/// being integrated, many gathers ask, and only the last of them has to read the parts.
 ///
 /// # Errors
 /// Fails if the parts can't be listed, or a part or the final file can't be read.
 pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError> {
     let task = target.task();
-    let parts =
-        list_parts(target.out_root(), &task.scan, &task.recipe_digest).map_err(|why| list_error(target, why))?;
-    let count = |target: &OutputSpec| target.absent().iter().map(|absent| absent.range.count()).sum::<u64>();
+    let parts = list_parts(target.out_root(), &task.scan, &task.recipe_digest)
+        .map_err(|why| list_error(target, why))?;
+    let count = |target: &OutputSpec| {
+        target.absent().iter().map(|absent| absent.range.count()).sum::<u64>()
+    };
     let mut in_parts: u64 = 0;
     for path in &parts {
         match part::read_user_block(path) {
             Ok(head) => in_parts = in_parts.saturating_add(head.count),
-            Err(error) if error.io_error().is_some() && !error.was_removed() => return Err(error.into()),
+            Err(error) if error.io_error().is_some() && !error.was_removed() => {
+                return Err(error.into());
+            }
             Err(error) if error.was_removed() => (),
             // Damage is reported when the part is read.
             Err(_) => return Ok(true),
         }
     }
     let path = target.path();
-    if in_parts.saturating_add(count(target)) >= target.frames() || path.try_exists().map_err(OutputError::io(&path))? {
+    if in_parts.saturating_add(count(target)) >= target.frames()
+        || path.try_exists().map_err(OutputError::io(&path))?
+    {
         return Ok(true);
     }
     // The task of each part tells which of its frames are absent.
@@ -45,7 +51,8 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
 }
 
 impl OutputInputs<'_> {
-    /// Returns the layout of the new final file: the requested one, unless the existing file has more than that.
+    /// Returns the layout of the new final file: the requested one, unless the existing file has
+    /// more than that.
     pub(super) fn choose_layout(&self, row_sources: &RowSources) -> OutputLayout {
         let there = self.existing.as_ref().map(|existing| existing.layout);
         match (there, self.options.layout) {
@@ -54,7 +61,9 @@ impl OutputInputs<'_> {
                 OutputLayout::Integrator
             }
             // Rows that only the existing final file holds can't be shown from parts.
-            (Some(OutputLayout::Copy), OutputLayout::Virtual) if !row_sources.frames_from_output().is_empty() => {
+            (Some(OutputLayout::Copy), OutputLayout::Virtual)
+                if !row_sources.frames_from_output().is_empty() =>
+            {
                 OutputLayout::Copy
             }
             (_, asked) => asked,
@@ -62,7 +71,11 @@ impl OutputInputs<'_> {
     }
 
     /// Returns whether the existing final file has everything that a new one would have.
-    pub(super) fn is_current(&self, existing: &OutputFile, row_sources: &RowSources) -> Result<bool, OutputError> {
+    pub(super) fn is_current(
+        &self,
+        existing: &OutputFile,
+        row_sources: &RowSources,
+    ) -> Result<bool, OutputError> {
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.choose_layout(row_sources);
         let rows = existing.layout == OutputLayout::Virtual || existing.is_intact();
@@ -70,17 +83,22 @@ impl OutputInputs<'_> {
         Ok(is_same && existing.satisfies(self.options)?)
     }
 
-    /// Returns what needs the sums of frames whose patterns only the existing final file holds: a new mean of the monitor, or an
-    /// option. `None` if the patterns are enough.
-    pub(super) fn sums_needed_for(&self, row_sources: &RowSources, normalizer: &Normalizer) -> Option<&'static str> {
+    /// Returns what needs the sums of frames whose patterns only the existing final file holds: a
+    /// new mean of the monitor, or an option. `None` if the patterns are enough.
+    pub(super) fn sums_needed_for(
+        &self,
+        row_sources: &RowSources,
+        normalizer: &Normalizer,
+    ) -> Option<&'static str> {
         let has_new_mean = |existing: &OutputFile| {
-            !normalizer.needs_only_own_frame() && existing.reference.to_bits() != row_sources.reference.to_bits()
+            !normalizer.needs_only_own_frame()
+                && existing.reference.to_bits() != row_sources.reference.to_bits()
         };
-        // The median needs only patterns, unless empty bins are 0, which can't be told from measured zeros.
-        let average = self
-            .options
-            .average
-            .filter(|average| average.method != AverageMethod::Median || normalizer.empty_value() == 0.0);
+        // The median needs only patterns, unless empty bins are 0, which can't be told from
+        // measured zeros.
+        let average = self.options.average.filter(|average| {
+            average.method != AverageMethod::Median || normalizer.empty_value() == 0.0
+        });
         match (self.existing.as_ref().is_some_and(has_new_mean), self.options.keep_sums, average) {
             (true, _, _) => Some("the new mean of the monitor"),
             (_, true, _) => Some("--keep-sums"),
@@ -89,8 +107,8 @@ impl OutputInputs<'_> {
         }
     }
 
-    /// Checks that the sums of frames that come from the existing final file are there and not damaged. `needed_for` says what
-    /// needs them, if anything does.
+    /// Checks that the sums of frames that come from the existing final file are there and not
+    /// damaged. `needed_for` says what needs them, if anything does.
     ///
     /// # Errors
     /// Fails if sums are damaged, or were not kept.

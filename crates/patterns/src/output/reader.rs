@@ -43,8 +43,8 @@ pub struct OutputFile {
     pub has_sums: bool,
     /// Average patterns, if the file has any.
     pub averaged: Option<AveragedPatterns>,
-    /// True for each row that was verified and is not damaged. Rows of virtual final files can't be verified here, because they
-    /// are rows of the parts.
+    /// True for each row that was verified and is not damaged. Rows of virtual final files can't be
+    /// verified here, because they are rows of the parts.
     pub(super) intact: Vec<bool>,
     /// True if all bytes are verified before use. Final files of early versions have no checksums.
     pub(super) has_checksums: bool,
@@ -56,8 +56,9 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens a final file and verifies everything but its rows: also the presence, type and shape of every dataset. Whether a
-    /// final can be used is decided here alone; later only rows may turn out to be damaged.
+    /// Opens a final file and verifies everything but its rows: also the presence, type and shape
+    /// of every dataset. Whether a final can be used is decided here alone; later only rows may
+    /// turn out to be damaged.
     ///
     /// # Errors
     /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
@@ -113,8 +114,8 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Reads the sums of a range, if the file has sums, and remembers which of them are damaged. Sums without checksums count as
-    /// intact.
+    /// Reads the sums of a range, if the file has sums, and remembers which of them are damaged.
+    /// Sums without checksums count as intact.
     ///
     /// # Errors
     /// Fails if the file can't be read.
@@ -135,21 +136,24 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Returns the title of the intensities with their unit, such as `Intensity (counts)`; without a unit in final files of earlier
-    /// versions.
+    /// Returns the title of the intensities with their unit, such as `Intensity (counts)`; without
+    /// a unit in final files of earlier versions.
     ///
     /// # Errors
     /// Fails if the file can't be read.
     pub fn intensity_label(&self) -> Result<String, OutputError> {
-        let label = self.integrated.dataset(name::INTENSITY).and_then(|dataset| dataset.text_attribute("long_name"));
+        let label = self
+            .integrated
+            .dataset(name::INTENSITY)
+            .and_then(|dataset| dataset.text_attribute("long_name"));
         match label {
             Err(h5::Hdf5Error::NotFound(_)) => Ok("Intensity".to_owned()),
             label => label.map_err(OutputError::hdf5(&self.path)),
         }
     }
 
-    /// Returns whether the file has a group at a path of its entry. In final files of earlier versions, `instrument` and `sample`
-    /// are themselves links to the raw file, and not groups.
+    /// Returns whether the file has a group at a path of its entry. In final files of earlier
+    /// versions, `instrument` and `sample` are themselves links to the raw file, and not groups.
     pub(super) fn has_group(&self, path: &str) -> h5::Result<bool> {
         let entry = format!("/{}", entry_name(&self.task.acquisition.entry));
         if !self.process.group(&entry)?.has_attribute(name::RAW_FILE)? {
@@ -164,7 +168,12 @@ impl OutputFile {
     }
 
     /// Returns whether a pattern has the checksum of a frame.
-    pub(super) fn matches_digest(&self, frame: usize, intensity: &[f32], errors: Option<&[f32]>) -> bool {
+    pub(super) fn matches_digest(
+        &self,
+        frame: usize,
+        intensity: &[f32],
+        errors: Option<&[f32]>,
+    ) -> bool {
         digest::row_digest(self.status[frame], intensity, errors) == self.row_digest[frame]
     }
 
@@ -192,12 +201,13 @@ impl OutputFile {
 
     /// Returns whether a row was verified, and neither its pattern nor its sums are damaged.
     pub fn is_intact_at(&self, frame: u64) -> bool {
-        self.intact.get(frame as usize).is_some_and(|intact| *intact) && !self.damaged_sums.contains(&frame)
+        self.intact.get(frame as usize).is_some_and(|intact| *intact)
+            && !self.damaged_sums.contains(&frame)
     }
 }
 
-/// Converts the error of a file that can't be opened. If a system call failed or the file's checksums show damage, that is the error;
-/// otherwise the file is not a final file.
+/// Converts the error of a file that can't be opened. If a system call failed or the file's
+/// checksums show damage, that is the error; otherwise the file is not a final file.
 fn open_error(path: &Path, why: h5::Hdf5Error) -> OutputError {
     match why {
         why @ (h5::Hdf5Error::Io(_) | h5::Hdf5Error::Damaged(_)) => OutputError::hdf5(path)(why),
@@ -233,13 +243,15 @@ impl From<&str> for UnusableOutput {
 fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableOutput> {
     let process = default_process(file)?;
     let integrated = process.group(name::INTEGRATED)?;
-    let (coverage, configuration) = (process.group(name::COVERAGE)?, process.group(name::CONFIGURATION)?);
+    let (coverage, configuration) =
+        (process.group(name::COVERAGE)?, process.group(name::CONFIGURATION)?);
     let recipe_text = configuration.text(name::DATA)?;
     let task_line = coverage.text(name::TASK)?;
     let Ok(Record::Task(task)) = Record::parse(&task_line) else {
         return Err("its task is not a task record that this azpipe can read".into());
     };
-    let recipe: Recipe = toml::from_str(&recipe_text).map_err(|why| format!("its recipe: {why}"))?;
+    let recipe: Recipe =
+        toml::from_str(&recipe_text).map_err(|why| format!("its recipe: {why}"))?;
     let numbers: Vec<u8> = integrated.read_list(name::FRAME_STATUS)?;
     let status: Option<Vec<Status>> = numbers.into_iter().map(Status::from_number).collect();
     let parts_text = coverage.text(name::PARTS)?;
@@ -259,7 +271,9 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let has_sums = integrated.contains(name::SIGNAL)?;
     let has_checksums = file.has_checksums();
     if coverage.has_attribute(name::CHECKSUMS)? && !has_checksums {
-        return Err("its checksums are missing: it was truncated, or changed by another program".into());
+        return Err(
+            "its checksums are missing: it was truncated, or changed by another program".into()
+        );
     }
     let has_errors = Normalizer::new(&recipe).has_errors();
     check_datasets(&integrated, frames, &shared, has_errors, has_sums)?;
@@ -311,19 +325,27 @@ fn read_shared(integrated: &Group) -> h5::Result<SharedBins> {
     let axis = |name: &String| -> h5::Result<PatternAxis> {
         let dataset = integrated.dataset(name)?;
         dataset.check_stored_as::<f64>(&[dataset.size()])?;
-        Ok(PatternAxis { name: name.clone(), units: dataset.text_attribute("units")?, centers: dataset.values()? })
+        Ok(PatternAxis {
+            name: name.clone(),
+            units: dataset.text_attribute("units")?,
+            centers: dataset.values()?,
+        })
     };
     let radial = axis(names.last().ok_or("no axes")?)?;
     let chi = names.get(1).filter(|_| names.len() > 2).map(axis).transpose()?;
     let axes = PatternAxes { radial, chi };
     let weights = |name| integrated.read_array(name, &axes.shape());
-    let weights =
-        BinWeights { norm: weights(name::NORM)?, norm_sq: weights(name::NORM_SQ)?, count: weights(name::COUNT)? };
+    let weights = BinWeights {
+        norm: weights(name::NORM)?,
+        norm_sq: weights(name::NORM_SQ)?,
+        count: weights(name::COUNT)?,
+    };
     Ok(SharedBins { axes, weights })
 }
 
-/// Checks that every dataset that rows are read from exists, in its type and with a value for each frame and bin. Reading rows
-/// can then only fail for their values, or because the file can't be read.
+/// Checks that every dataset that rows are read from exists, in its type and with a value for each
+/// frame and bin. Reading rows can then only fail for their values, or because the file can't be
+/// read.
 fn check_datasets(
     integrated: &Group,
     frames: usize,
@@ -334,7 +356,9 @@ fn check_datasets(
     if shared.axes.bins() == 0 {
         return Err("axes without a bin".into());
     }
-    for (name, is_expected) in [(name::ERRORS, has_errors), (name::VARIANCE, has_errors && has_sums)] {
+    for (name, is_expected) in
+        [(name::ERRORS, has_errors), (name::VARIANCE, has_errors && has_sums)]
+    {
         if integrated.contains(name)? && !is_expected {
             return Err(format!("{name} exists, but not according to its recipe").into());
         }

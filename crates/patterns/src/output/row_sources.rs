@@ -39,9 +39,9 @@ pub(super) struct RowSources {
 }
 
 impl RowSources {
-    /// Chooses a row for each frame of the target. A row is valid if its source fingerprint is the one in the records or, for
-    /// frames that no record mentions, the newest one in any file. A row with a pattern takes precedence over a loss, and a part
-    /// over the final file.
+    /// Chooses a row for each frame of the target. A row is valid if its source fingerprint is the
+    /// one in the records or, for frames that no record mentions, the newest one in any file. A row
+    /// with a pattern takes precedence over a loss, and a part over the final file.
     ///
     /// # Errors
     /// Fails if a raw file is known in two states and can't be examined.
@@ -58,7 +58,8 @@ impl RowSources {
             known.add_newest(&existing.task.acquisition);
         }
         let last = target.latest_file_states(parts, existing)?;
-        let stamps = last.retain_current(&target.stamps).with_fallback(&last.retain_current(&known));
+        let stamps =
+            last.retain_current(&target.stamps).with_fallback(&last.retain_current(&known));
         let frames = total as usize;
         let mut row_sources = Self {
             sources: vec![RowSource::None; frames],
@@ -78,16 +79,20 @@ impl RowSources {
         }
         for absent in target.absent() {
             for frame in absent.range.iter() {
-                if let Some(status @ Status::NotIntegrated) = row_sources.status.get_mut(frame as usize) {
+                if let Some(status @ Status::NotIntegrated) =
+                    row_sources.status.get_mut(frame as usize)
+                {
                     *status = Status::from_absent_kind(absent.kind);
                 }
             }
         }
         let of_parts = parts.iter().map(|part| &part.metadata.task);
         let tasks = of_parts.chain(existing.map(|existing| &existing.task)).chain([target.task()]);
-        // The number of readings grows while a scan runs, so the part with the most readings is the latest.
+        // The number of readings grows while a scan runs, so the part with the most readings is the
+        // latest.
         let readings = tasks.filter_map(|task| task.monitor_readings);
-        let known = readings.max_by(|one, two| (one.count.cmp(&two.count)).then(one.sum.total_cmp(&two.sum)));
+        let known = readings
+            .max_by(|one, two| (one.count.cmp(&two.count)).then(one.sum.total_cmp(&two.sum)));
         row_sources.set_monitor_reference(normalizer, known);
         Ok(row_sources)
     }
@@ -124,8 +129,8 @@ impl RowSources {
         }
     }
 
-    /// Sets the reference of the monitors. Parts of earlier versions don't hold the readings of the whole scan; the mean is then
-    /// that of the frames that have a pattern.
+    /// Sets the reference of the monitors. Parts of earlier versions don't hold the readings of the
+    /// whole scan; the mean is then that of the frames that have a pattern.
     fn set_monitor_reference(&mut self, normalizer: &Normalizer, known: Option<MonitorReadings>) {
         if !normalizer.needs_only_own_frame() {
             let of_rows: MonitorReadings = self.monitor.iter().copied().collect();
@@ -154,7 +159,8 @@ impl RowSources {
     }
 }
 
-/// Returns the rank of a status; the row with the lowest rank is chosen, whatever the tasks and their order.
+/// Returns the rank of a status; the row with the lowest rank is chosen, whatever the tasks and
+/// their order.
 fn preference(status: Status) -> u8 {
     match status {
         Status::Ok => 0,

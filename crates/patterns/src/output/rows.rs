@@ -19,10 +19,16 @@ impl OutputFile {
             let optional = |name| self.integrated.dataset_if_there(name);
             Ok(OutputRows {
                 output: self,
-                patterns: StoredPatterns::new(self.integrated.dataset(name::INTENSITY)?, optional(name::ERRORS)?),
+                patterns: StoredPatterns::new(
+                    self.integrated.dataset(name::INTENSITY)?,
+                    optional(name::ERRORS)?,
+                ),
                 signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
                 variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
-                weight_overrides: self.has_sums.then(|| WeightOverrides::open(&self.integrated)).transpose()?,
+                weight_overrides: self
+                    .has_sums
+                    .then(|| WeightOverrides::open(&self.integrated))
+                    .transpose()?,
             })
         };
         begin().map_err(OutputError::hdf5(&self.path))
@@ -39,14 +45,15 @@ pub struct OutputRows<'a> {
 }
 
 impl OutputRows<'_> {
-    /// Reads the intensity and errors of a frame, and verifies the checksums of its row. Both are NaN if the frame's status
-    /// is not [`Ok`](crate::Status::Ok).
+    /// Reads the intensity and errors of a frame, and verifies the checksums of its row. Both are
+    /// NaN if the frame's status is not [`Ok`](crate::Status::Ok).
     ///
     /// # Errors
     /// Fails if the file can't be read, or if the row is damaged.
     pub fn pattern(&mut self, frame: usize) -> Result<Pattern, OutputError> {
         let of = self.output;
-        let (intensity, errors) = self.read_unverified(frame).map_err(OutputError::hdf5(&of.path))?;
+        let (intensity, errors) =
+            self.read_unverified(frame).map_err(OutputError::hdf5(&of.path))?;
         if !of.matches_digest(frame, intensity, errors) {
             return Err(OutputError::content(
                 &of.path,
@@ -65,11 +72,16 @@ impl OutputRows<'_> {
         let Some(signal) = &self.signal else { return Ok(None) };
         let only = frame..frame.saturating_add(1);
         let mut row = || -> h5::Result<FrameRow> {
-            let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, only.clone())).transpose()?;
+            let variance = self
+                .variance
+                .as_ref()
+                .map(|dataset| read_rows(dataset, only.clone()))
+                .transpose()?;
             let signal: Vec<f64> = read_rows(signal, only.clone())?;
             let weight_overrides = self.weight_overrides.as_mut();
-            let own =
-                weight_overrides.map(|all| all.for_frame(frame as u64, &self.output.shared.weights)).transpose()?;
+            let own = weight_overrides
+                .map(|all| all.for_frame(frame as u64, &self.output.shared.weights))
+                .transpose()?;
             Ok(FrameRow {
                 frame: frame as u64,
                 status: self.output.status[frame],

@@ -108,8 +108,14 @@ impl FrameAxis<'_> {
 }
 
 /// Writes the axes of an NXdata group. The axis of frames, if any, is the first.
-pub(super) fn write_axes(group: &Group, shared: &SharedBins, title: &str, frames: Option<&FrameAxis>) -> Result<()> {
-    let names: Vec<&str> = frames.map(FrameAxis::name).into_iter().chain(radial_and_chi(shared)).collect();
+pub(super) fn write_axes(
+    group: &Group,
+    shared: &SharedBins,
+    title: &str,
+    frames: Option<&FrameAxis>,
+) -> Result<()> {
+    let names: Vec<&str> =
+        frames.map(FrameAxis::name).into_iter().chain(radial_and_chi(shared)).collect();
     group.set_text("signal", name::INTENSITY)?;
     group.set_texts("axes", &names)?;
     for (index, name) in (0u32..).zip(&names) {
@@ -139,16 +145,23 @@ fn radial_and_chi(shared: &SharedBins) -> impl Iterator<Item = &str> {
     shared.axes.iter().map(|axis| axis.name.as_str())
 }
 
-/// Makes the axes the dimension scales of all datasets of an NXdata group, after they were written. `frames` is the name of
-/// the first axis of several patterns.
-pub(super) fn attach_scales(group: &Group, shared: &SharedBins, frames: Option<&str>) -> Result<()> {
+/// Makes the axes the dimension scales of all datasets of an NXdata group, after they were written.
+/// `frames` is the name of the first axis of several patterns.
+pub(super) fn attach_scales(
+    group: &Group,
+    shared: &SharedBins,
+    frames: Option<&str>,
+) -> Result<()> {
     let bins: Vec<&str> = radial_and_chi(shared).collect();
     let frames: Vec<&str> = frames.into_iter().collect();
     let rows = [frames.clone(), bins.clone()].concat();
     let of_frames = [name::FRAME_STATUS, name::MONITOR, name::POINTS, name::FRAMES];
-    let all = [name::INTENSITY, name::ERRORS, name::SIGNAL, name::VARIANCE].map(|name| (name, &rows)).into_iter();
+    let all = [name::INTENSITY, name::ERRORS, name::SIGNAL, name::VARIANCE]
+        .map(|name| (name, &rows))
+        .into_iter();
     let all = all.chain([name::NORM, name::NORM_SQ, name::COUNT].map(|name| (name, &bins)));
-    let all = all.chain(of_frames.map(|name| (name, &frames)).into_iter().filter(|_| !frames.is_empty()));
+    let all =
+        all.chain(of_frames.map(|name| (name, &frames)).into_iter().filter(|_| !frames.is_empty()));
     let mut datasets = Vec::new();
     for (name, scales) in all {
         // An axis has no axis itself.

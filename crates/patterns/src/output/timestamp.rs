@@ -7,11 +7,16 @@ pub(crate) fn format_iso8601(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, of_day) = (seconds / 86400, seconds % 86400);
     let (year, month, day) = civil_date(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60
+    )
 }
 
-/// Returns year, month and day from the number of days since 1970. Internally, years start in March, so that the leap day is the last
-/// day of a year.
+/// Returns year, month and day from the number of days since 1970. Internally, years start in
+/// March, so that the leap day is the last day of a year.
 #[allow(
     clippy::arithmetic_side_effects,
     reason = "days of 64-bit seconds are below 2^48, and each step makes them fewer"

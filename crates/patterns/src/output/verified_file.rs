@@ -1,5 +1,5 @@
-//! Writes final files, which are read back and compared before they replace earlier ones, and opens them with their checksums
-//! verified.
+//! Writes final files, which are read back and compared before they replace earlier ones, and opens
+//! them with their checksums verified.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,9 +18,9 @@ use crate::h5::{Group, NewHdf5File};
 
 /// Writes a final file, reads it back, and renames it to its path. Returns the digest of its data.
 ///
-/// `more` adds to the file before it is closed. `was` is the version of the file that is replaced. Where locks don't work
-/// between machines, a gather on another machine may have written a final file in the meantime and removed the parts that it
-/// holds; that file is not replaced.
+/// `more` adds to the file before it is closed. `was` is the version of the file that is replaced.
+/// Where locks don't work between machines, a gather on another machine may have written a final
+/// file in the meantime and removed the parts that it holds; that file is not replaced.
 pub(super) fn write_verified(
     content: &OutputContent,
     frames: &mut dyn FrameSource,
@@ -30,7 +30,8 @@ pub(super) fn write_verified(
 ) -> Result<String, OutputError> {
     let path = content.target.path();
     let io = OutputError::io(&path);
-    ownership::create_directories(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
+    ownership::create_directories(path.parent().unwrap_or(content.target.out_root()))
+        .map_err(&io)?;
     let claim = owned_outputs(content.target);
     let temporary = AtomicFile::create(&path, &claim).map_err(&io)?;
     let file = NewHdf5File::create(&temporary, 0).map_err(OutputError::hdf5(&path))?;
@@ -42,7 +43,9 @@ pub(super) fn write_verified(
     written.verify(0..content.row_sources.status.len())?;
     let intact = content.layout == OutputLayout::Virtual || written.is_intact();
     if !intact || written.data_digest != digest {
-        return Err(OutputError::ReadBackMismatch { path: temporary.temporary_path().to_path_buf() });
+        return Err(OutputError::ReadBackMismatch {
+            path: temporary.temporary_path().to_path_buf(),
+        });
     }
     drop(written);
     if file_version(&path)? != was {
@@ -50,7 +53,10 @@ pub(super) fn write_verified(
     }
     if content.renames_damaged {
         let aside = rename_damaged(&path, &claim).map_err(&io)?;
-        content.warnings.borrow_mut().push(format!("{}: the damaged file, kept under this name", aside.display()));
+        content
+            .warnings
+            .borrow_mut()
+            .push(format!("{}: the damaged file, kept under this name", aside.display()));
     }
     temporary.commit().map_err(&io)?;
     Ok(digest)
@@ -70,7 +76,10 @@ pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<OutputFile,
 fn owned_outputs(target: &OutputSpec) -> OwnershipRule {
     let sources = ProtectedFiles::default();
     let scan = &target.task().acquisition;
-    [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
+    [&scan.file]
+        .into_iter()
+        .chain(scan.sources.iter().map(|source| &source.file))
+        .for_each(|path| sources.add(path));
     OwnershipRule::new("a final", OutputFile::is_output).with_protected(&sources)
 }
 

@@ -1,7 +1,7 @@
 //! Datasets of the virtual layout, which show rows of the parts in the order of the scan.
 //!
-//! The row of a frame that no part has is NaN. Paths of parts are relative to the final file, so that the whole output
-//! root can be moved.
+//! The row of a frame that no part has is NaN. Paths of parts are relative to the final file, so
+//! that the whole output root can be moved.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,9 +20,14 @@ pub(super) fn create_virtual_dataset<T: VirtualElement>(
     nan: T,
     content: &OutputContent,
 ) -> Result<()> {
-    let files = content.parts.iter().map(|part| relative_path_text(content.target.path().as_path(), &part.path));
-    let files: Vec<String> = files.collect::<Option<_>>().ok_or("a part whose name is not UTF-8")?;
-    let runs = consecutive_rows(&content.row_sources.sources, &content.row_sources.status).into_iter();
+    let files = content
+        .parts
+        .iter()
+        .map(|part| relative_path_text(content.target.path().as_path(), &part.path));
+    let files: Vec<String> =
+        files.collect::<Option<_>>().ok_or("a part whose name is not UTF-8")?;
+    let runs =
+        consecutive_rows(&content.row_sources.sources, &content.row_sources.status).into_iter();
     let mappings = runs.map(|RowRun { part, rows, first, step }| VirtualSource {
         file: &files[part],
         rows_of_file: content.parts[part].frames.len(),
@@ -85,7 +90,15 @@ mod tests {
     #[test]
     fn interleaved_parts_are_runs_with_a_step() {
         let from = |part, row| RowSource::Part { part, row };
-        let origins = [from(0, 0), from(1, 0), from(0, 1), from(1, 1), RowSource::None, from(1, 2), from(0, 2)];
+        let origins = [
+            from(0, 0),
+            from(1, 0),
+            from(0, 1),
+            from(1, 1),
+            RowSource::None,
+            from(1, 2),
+            from(0, 2),
+        ];
         let found = consecutive_rows(&origins, &[Status::Ok; 7]);
         let run = |part, rows, first, step| RowRun { part, rows, first, step };
         assert_eq!(found, [run(0, 0..2, 0, 2), run(0, 2..3, 6, 1), run(1, 0..3, 1, 2)]);
@@ -93,8 +106,12 @@ mod tests {
 
     #[test]
     fn a_part_is_named_from_the_final() {
-        let name = relative_path_text(Path::new("/out/s/a.h5"), Path::new("/out/.azpipe/parts/1/2/0.h5"));
+        let name =
+            relative_path_text(Path::new("/out/s/a.h5"), Path::new("/out/.azpipe/parts/1/2/0.h5"));
         assert_eq!(name.unwrap(), "../.azpipe/parts/1/2/0.h5");
-        assert_eq!(relative_path_text(Path::new("/out/a.h5"), Path::new("/out/.azpipe/0.h5")).unwrap(), ".azpipe/0.h5");
+        assert_eq!(
+            relative_path_text(Path::new("/out/a.h5"), Path::new("/out/.azpipe/0.h5")).unwrap(),
+            ".azpipe/0.h5"
+        );
     }
 }

@@ -9,7 +9,9 @@ use super::nexus_tree::NexusTree;
 use super::options::check_cancelled;
 use super::row_sources::RowSources;
 use super::schema::name;
-use super::{BuildObserver, OutputLayout, OutputSpec, digest, esrf_integrator_layout, virtual_layout};
+use super::{
+    BuildObserver, OutputLayout, OutputSpec, digest, esrf_integrator_layout, virtual_layout,
+};
 use crate::h5::{self, Group};
 use crate::normalize::{NAN32, NAN64, canonical_nan};
 use crate::part::row_dataset;
@@ -36,7 +38,10 @@ pub(super) fn write_output(
     for frame in 0..content.row_sources.status.len() {
         if frame % CANCEL_CHECK_FRAMES == 0 {
             check_cancelled(observer)?;
-            observer.advance(CANCEL_CHECK_FRAMES.min(content.row_sources.status.len().saturating_sub(frame)) as u64);
+            observer.advance(
+                CANCEL_CHECK_FRAMES.min(content.row_sources.status.len().saturating_sub(frame))
+                    as u64,
+            );
         }
         let output_frame = frames.read_frame(frame)?;
         body.push(frame as u64, &output_frame).map_err(&hdf5)?;
@@ -68,7 +73,8 @@ impl<'a> RowDatasets<'a> {
         let (group, shape) = (&tree.integrated, content.shared.axes.shape());
         let (normalizer, rows) = (&content.normalizer, content.row_sources.status.len());
         let is_virtual = content.layout == OutputLayout::Virtual;
-        // Virtual files map what depends on one frame alone, and store what depends on the whole scan.
+        // Virtual files map what depends on one frame alone, and store what depends on the whole
+        // scan.
         let map_patterns = is_virtual && normalizer.needs_only_own_frame();
         let has_sums = content.has_sums();
         let patterns = [
@@ -79,14 +85,21 @@ impl<'a> RowDatasets<'a> {
             (has_sums, name::SIGNAL, row_dataset::SIGNAL),
             (has_sums && normalizer.has_errors(), name::VARIANCE, row_dataset::VARIANCE),
         ];
-        let [intensity, errors] = patterns.map(|(wanted, name, in_part)| match (wanted, map_patterns) {
-            (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
-            (true, true) => virtual_layout::create_virtual_dataset(group, name, in_part, NAN32, content).map(|()| None),
-            (false, _) => Ok(None),
-        });
+        let [intensity, errors] =
+            patterns.map(|(wanted, name, in_part)| match (wanted, map_patterns) {
+                (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
+                (true, true) => {
+                    virtual_layout::create_virtual_dataset(group, name, in_part, NAN32, content)
+                        .map(|()| None)
+                }
+                (false, _) => Ok(None),
+            });
         let [signal, variance] = sums.map(|(wanted, name, in_part)| match (wanted, is_virtual) {
             (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
-            (true, true) => virtual_layout::create_virtual_dataset(group, name, in_part, NAN64, content).map(|()| None),
+            (true, true) => {
+                virtual_layout::create_virtual_dataset(group, name, in_part, NAN64, content)
+                    .map(|()| None)
+            }
             (false, _) => Ok(None),
         });
         Ok(Self {
@@ -112,7 +125,11 @@ impl<'a> RowDatasets<'a> {
             None => (&nothing, None),
         };
         let errors = self.content.normalizer.has_errors().then(|| errors.unwrap_or(&nothing));
-        self.row_digests.push(digest::row_digest(output_frame.status, intensity, errors.map(Vec::as_slice)));
+        self.row_digests.push(digest::row_digest(
+            output_frame.status,
+            intensity,
+            errors.map(Vec::as_slice),
+        ));
         self.intensity.as_mut().map_or(Ok(()), |table| table.push(intensity.iter().copied()))?;
         if let (Some(table), Some(errors)) = (&mut self.errors, errors) {
             table.push(errors.iter().copied())?;
@@ -122,13 +139,24 @@ impl<'a> RowDatasets<'a> {
         push_or_nan(&mut self.variance, sums.and_then(|row| row.variance.as_ref()), bins)?;
         let Some(row) = sums else { return Ok(()) };
         match (&mut self.weight_overrides, &row.weight_override) {
-            (Some(weight_overrides), Some(own)) => weight_overrides.push(frame, own, &self.content.shared.weights),
+            (Some(weight_overrides), Some(own)) => {
+                weight_overrides.push(frame, own, &self.content.shared.weights)
+            }
             _ => Ok(()),
         }
     }
 
     fn finish(self, tree: &NexusTree) -> h5::Result<String> {
-        let Self { content, intensity, errors, signal, variance, weight_overrides, averager, row_digests } = self;
+        let Self {
+            content,
+            intensity,
+            errors,
+            signal,
+            variance,
+            weight_overrides,
+            averager,
+            row_digests,
+        } = self;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
         weight_overrides.map_or(Ok(()), |mut weight_overrides| weight_overrides.flush())?;
@@ -142,7 +170,11 @@ impl<'a> RowDatasets<'a> {
     }
 }
 
-fn push_or_nan(table: &mut Option<RowWriter<f64>>, sums: Option<&Vec<f64>>, bins: usize) -> h5::Result<()> {
+fn push_or_nan(
+    table: &mut Option<RowWriter<f64>>,
+    sums: Option<&Vec<f64>>,
+    bins: usize,
+) -> h5::Result<()> {
     match (table, sums) {
         (Some(table), Some(sums)) => table.push(sums.iter().copied().map(canonical_nan)),
         (Some(table), None) => table.push(std::iter::repeat_n(NAN64, bins)),
@@ -150,9 +182,13 @@ fn push_or_nan(table: &mut Option<RowWriter<f64>>, sums: Option<&Vec<f64>>, bins
     }
 }
 
-/// Writes the group `coverage`: the task of the whole scan with its sources, the merged parts, and digests that show whether
-/// anything was changed.
-fn write_coverage(group: &Group, content: &OutputContent, row_digests: &[u64]) -> h5::Result<String> {
+/// Writes the group `coverage`: the task of the whole scan with its sources, the merged parts, and
+/// digests that show whether anything was changed.
+fn write_coverage(
+    group: &Group,
+    content: &OutputContent,
+    row_digests: &[u64],
+) -> h5::Result<String> {
     let row_sources = content.row_sources;
     let task = Record::from(whole_scan_task(content.target, row_sources)).to_line();
     let data_digest = digest::data_digest(content.shared, row_digests);
@@ -162,7 +198,8 @@ fn write_coverage(group: &Group, content: &OutputContent, row_digests: &[u64]) -
     } else {
         row_sources.monitor.clone()
     };
-    let coverage_digest = digest::coverage_digest(&texts, &monitor, &[&row_sources.stored_digest, row_digests]);
+    let coverage_digest =
+        digest::coverage_digest(&texts, &monitor, &[&row_sources.stored_digest, row_digests]);
     group.write_text(name::TASK, &task)?;
     group.write_text(name::PARTS, content.part_digests)?;
     group.write_list(name::ROW_DIGEST, row_digests)?;

@@ -85,10 +85,12 @@ impl PartError {
         Self::Content { path: path.to_path_buf(), why: why.into() }
     }
 
-    /// Returns the system's error if a system call failed, so that the state of the part is unknown.
+    /// Returns the system's error if a system call failed, so that the state of the part is
+    /// unknown.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
-            Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => Some(why),
+            Self::Io { why, .. }
+            | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => Some(why),
             _ => None,
         }
     }
@@ -96,22 +98,28 @@ impl PartError {
     /// Returns the error of the file system, if it says nothing of the file's content.
     pub(crate) fn into_io_failure(self) -> Option<io::Error> {
         match (self.is_io_failure(), self) {
-            (true, Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. }) => {
-                Some(why)
-            }
+            (
+                true,
+                Self::Io { why, .. }
+                | Self::Head { why: super::user_block::UserBlockError::Io(why), .. },
+            ) => Some(why),
             _ => None,
         }
     }
 
-    /// Returns whether an existing file could not be read. Unlike a damaged or truncated part, it may be readable later.
+    /// Returns whether an existing file could not be read. Unlike a damaged or truncated part, it
+    /// may be readable later.
     pub(crate) fn is_io_failure(&self) -> bool {
-        self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof) && !self.was_removed()
+        self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof)
+            && !self.was_removed()
     }
 
-    /// Returns whether the file has been removed or replaced since it was listed, so that listing the parts again may help.
+    /// Returns whether the file has been removed or replaced since it was listed, so that listing
+    /// the parts again may help.
     pub fn was_removed(&self) -> bool {
         match self {
-            Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => {
+            Self::Io { why, .. }
+            | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => {
                 why.kind() == io::ErrorKind::NotFound
             }
             Self::Replaced { .. } => true,

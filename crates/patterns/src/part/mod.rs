@@ -1,7 +1,8 @@
 //! Parts: files with the sums of some frames of a scan, each written by one run of ai-integrate.
 //!
-//! A part is an HDF5 file that begins with a user block of 512 bytes, whose first line is JSON and can be shown with `head -1`. The
-//! datasets of the HDF5 file have one row per frame, in ascending order of the frames:
+//! A part is an HDF5 file that begins with a user block of 512 bytes, whose first line is JSON and
+//! can be shown with `head -1`. The datasets of the HDF5 file have one row per frame, in ascending
+//! order of the frames:
 //!
 //! | dataset | type | content |
 //! |---|---|---|
@@ -14,9 +15,9 @@
 //! | `exceptions/frames`, `starts` | u64 | frames with a weight override ([`BinWeights`](crate::BinWeights)); index of the first bin of each, and the total |
 //! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | bins whose weights differ from the common ones, and their weights |
 //!
-//! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an error model. `intensity` is
-//! absent if the monitor is divided by its mean over the scan, because the mean is unknown until all frames are
-//! integrated.
+//! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an
+//! error model. `intensity` is absent if the monitor is divided by its mean over the scan, because
+//! the mean is unknown until all frames are integrated.
 
 mod error;
 mod read;
@@ -73,7 +74,8 @@ pub(crate) mod row_dataset {
     pub(crate) const ERRORS: &str = "intensity_errors";
 }
 
-/// Returns the directory of the parts of a scan and recipe; `None` if the names lead out of the output root.
+/// Returns the directory of the parts of a scan and recipe; `None` if the names lead out of the
+/// output root.
 pub(crate) fn parts_dir(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<PathBuf> {
     let path = Task::part_path(scan, recipe_digest, &Spans::default());
     path.is_contained().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
@@ -84,11 +86,12 @@ pub(crate) fn parts_dir(out_root: &Path, scan: &str, recipe_digest: &str) -> Opt
 /// # Errors
 /// Fails if the directory exists and can't be read.
 pub fn list_parts(out_root: &Path, scan: &str, recipe_digest: &str) -> io::Result<Vec<PathBuf>> {
-    parts_dir(out_root, scan, recipe_digest).map_or(Ok(Vec::new()), |directory| list_files(&directory))
+    parts_dir(out_root, scan, recipe_digest)
+        .map_or(Ok(Vec::new()), |directory| list_files(&directory))
 }
 
-/// Lists the files of a directory that may be parts, ordered by name. Temporary files and files with another extension are left
-/// out. The list is empty if the directory doesn't exist.
+/// Lists the files of a directory that may be parts, ordered by name. Temporary files and files
+/// with another extension are left out. The list is empty if the directory doesn't exist.
 ///
 /// # Errors
 /// Fails if the directory, or the metadata of a file in it, can't be read.
@@ -101,7 +104,10 @@ pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in entries {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !hidden && path.extension().is_some_and(|extension| extension == "h5") && !is_not_file(&path)? {
+        if !hidden
+            && path.extension().is_some_and(|extension| extension == "h5")
+            && !is_not_file(&path)?
+        {
             paths.push(path);
         }
     }
@@ -109,12 +115,14 @@ pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the frames of a part that can't be read, and the reason. The frames are known from the name of the part or from its user
-/// block; `None` if neither is readable.
+/// Returns the frames of a part that can't be read, and the reason. The frames are known from the
+/// name of the part or from its user block; `None` if neither is readable.
 pub(crate) fn frames_of_unread(path: &Path, why: &PartError) -> Option<Absent> {
     let of_name = path.file_name().and_then(|name| range_in_name(name.as_encoded_bytes()));
     // All frames of a part with gaps lie between the first and the last.
-    let of_head = || read_user_block(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last));
+    let of_head = || {
+        read_user_block(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last))
+    };
     let (first, last) = of_name.or_else(of_head)?;
     let kind = if why.is_io_failure() { AbsentKind::Unreadable } else { AbsentKind::NotIntegrated };
     Some(Absent {
@@ -124,7 +132,8 @@ pub(crate) fn frames_of_unread(path: &Path, why: &PartError) -> Option<Absent> {
     })
 }
 
-/// Returns whether a path leads to something other than a file, such as a directory. False if the path doesn't exist.
+/// Returns whether a path leads to something other than a file, such as a directory. False if the
+/// path doesn't exist.
 fn is_not_file(path: &Path) -> io::Result<bool> {
     match path.metadata() {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
@@ -132,13 +141,16 @@ fn is_not_file(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Parses the first and last frame from a name such as `00000500-00000999.h5`, which only parts without gaps have.
+/// Parses the first and last frame from a name such as `00000500-00000999.h5`, which only parts
+/// without gaps have.
 pub(crate) fn range_in_name(name: &[u8]) -> Option<(u64, u64)> {
-    /// Minimum length of the digests in other names. A digest may happen to consist of decimal digits alone.
+    /// Minimum length of the digests in other names. A digest may happen to consist of decimal
+    /// digits alone.
     const SHORTEST_DIGEST: usize = 16;
     let (first, last) = std::str::from_utf8(name).ok()?.strip_suffix(".h5")?.split_once('-')?;
     let number = |text: &str| {
-        let is_number = text.len() < SHORTEST_DIGEST && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            text.len() < SHORTEST_DIGEST && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<u64>().ok().filter(|_| is_number)
     };
     number(first).zip(number(last)).filter(|(first, last)| first <= last)

@@ -59,7 +59,11 @@ impl PartPayload {
         if found == self.expected {
             Ok(())
         } else {
-            Err(PartError::Damaged { path: self.path.clone(), expected: self.expected.clone(), found })
+            Err(PartError::Damaged {
+                path: self.path.clone(),
+                expected: self.expected.clone(),
+                found,
+            })
         }
     }
 }
@@ -70,7 +74,8 @@ impl PartPayload {
 /// Fails as [`read_user_block`] does.
 pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), PartError> {
     let mut file = File::open(path).map_err(PartError::io(path))?;
-    let head = PartUserBlock::read(&mut file).map_err(|why| PartError::Head { path: path.to_path_buf(), why })?;
+    let head = PartUserBlock::read(&mut file)
+        .map_err(|why| PartError::Head { path: path.to_path_buf(), why })?;
     let unread = PartPayload { path: path.to_path_buf(), file, expected: head.xxh3.clone() };
     Ok((head, unread))
 }
@@ -79,14 +84,16 @@ pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), Par
 pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
     let (_, unread) = open_part(path)?;
     let objects = [name::TASK, name::RECIPE];
-    let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects, &[]).map_err(PartError::hdf5(path))?;
+    let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects, &[])
+        .map_err(PartError::hdf5(path))?;
     Ok(read_head(path, &file)?.task)
 }
 
 /// Reads and verifies a part, except for its rows, which [`Part::open`] gives access to.
 ///
 /// # Errors
-/// Fails if the file can't be read, is not a part, or is damaged, or if its datasets contradict each other.
+/// Fails if the file can't be read, is not a part, or is damaged, or if its datasets contradict
+/// each other.
 pub fn read_part(path: &Path) -> Result<Part, PartError> {
     let (head, mut bytes) = open_part(path)?;
     bytes.verify()?;
@@ -132,13 +139,16 @@ impl Part {
             return wrong("its first line contradicts its content".to_owned());
         }
         let weights = &self.shared.weights;
-        if bins == 0 || [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
+        if bins == 0
+            || [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3]
+        {
             return wrong(format!("its weights don't fit its {bins} bins"));
         }
         self.check_datasets(file).map_err(PartError::hdf5(&self.path))
     }
 
-    /// Checks that every dataset that rows are read from exists, in its type and with a value for each frame and bin.
+    /// Checks that every dataset that rows are read from exists, in its type and with a value for
+    /// each frame and bin.
     fn check_datasets(&self, file: &Group) -> h5::Result<()> {
         let rows = [vec![self.frames.len()], self.shared.axes.shape()].concat();
         let finish = Normalizer::new(&self.metadata.recipe);
@@ -149,7 +159,9 @@ impl Part {
             (row_dataset::ERRORS, errors && patterns),
         ] {
             if file.contains(name)? && !is_expected {
-                return Err(Hdf5Error::Damaged(format!("{name} exists, but not according to its recipe")));
+                return Err(Hdf5Error::Damaged(format!(
+                    "{name} exists, but not according to its recipe"
+                )));
             }
         }
         file.check_dataset::<f64>(row_dataset::SIGNAL, &rows)?;
@@ -170,10 +182,13 @@ impl Part {
 fn read_head(path: &Path, group: &Group) -> Result<PartMetadata, PartError> {
     let text = |name| group.text(name).map_err(PartError::hdf5(path));
     let Ok(Record::Task(task)) = Record::parse(&text(name::TASK)?) else {
-        return Err(PartError::content(path, "its task is not a task record that this azpipe can read"));
+        return Err(PartError::content(
+            path,
+            "its task is not a task record that this azpipe can read",
+        ));
     };
-    let recipe: Recipe =
-        toml::from_str(&text(name::RECIPE)?).map_err(|why| PartError::content(path, format!("its recipe: {why}")))?;
+    let recipe: Recipe = toml::from_str(&text(name::RECIPE)?)
+        .map_err(|why| PartError::content(path, format!("its recipe: {why}")))?;
     Ok(PartMetadata { task: *task, recipe })
 }
 
@@ -200,7 +215,9 @@ fn read_status(path: &Path, group: &Group) -> Result<Vec<Status>, PartError> {
     let unknown = |number| {
         PartError::content(
             path,
-            format!("unknown frame status {number}: a newer azpipe may have written it; update azpipe"),
+            format!(
+                "unknown frame status {number}: a newer azpipe may have written it; update azpipe"
+            ),
         )
     };
     let known = |number| Status::from_number(number).ok_or_else(|| unknown(number));

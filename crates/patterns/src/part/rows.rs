@@ -43,12 +43,16 @@ impl Part {
             let file = untrusted_file::open(&self.path).map_err(h5::Hdf5Error::Io)?;
             let file = h5::Hdf5File::from_verified_file(&self.path, file)?;
             let errors = file.dataset_if_there(row_dataset::ERRORS)?;
-            let patterns =
-                file.dataset_if_there(row_dataset::INTENSITY)?.map(|intensity| StoredPatterns::new(intensity, errors));
+            let patterns = file
+                .dataset_if_there(row_dataset::INTENSITY)?
+                .map(|intensity| StoredPatterns::new(intensity, errors));
             Ok(PartRows {
                 part: self,
                 signal: file.dataset(row_dataset::SIGNAL)?,
-                variance: self.has_variance.then(|| file.dataset(row_dataset::VARIANCE)).transpose()?,
+                variance: self
+                    .has_variance
+                    .then(|| file.dataset(row_dataset::VARIANCE))
+                    .transpose()?,
                 weight_overrides: WeightOverrides::open(&file)?,
                 patterns,
                 block: 0..0,
@@ -62,7 +66,8 @@ impl Part {
 }
 
 impl PartRows<'_> {
-    /// Reads the sums of a row. The following rows are read at the same time, up to the size of a block.
+    /// Reads the sums of a row. The following rows are read at the same time, up to the size of a
+    /// block.
     ///
     /// # Errors
     /// Fails if the file can't be read.
@@ -74,20 +79,28 @@ impl PartRows<'_> {
         let (part, bins) = (self.part, self.part.shared.axes.bins());
         let values = row_blocks::values_of(row, &self.block, bins);
         // All sums of a frame without sums are stored as NaN.
-        let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
+        let sums =
+            Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
         Ok(FrameRow {
             frame: part.frames[row],
             status: part.status[row],
             stored_digest: part.stored_digest[row],
             monitor: part.monitor[row],
             signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
-            variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
-            weight_override: self.weight_overrides.for_frame(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
+            variance: self
+                .variances
+                .as_ref()
+                .filter(|_| sums.is_some())
+                .map(|variances| variances[values].to_vec()),
+            weight_override: self
+                .weight_overrides
+                .for_frame(part.frames[row], &part.shared.weights)
+                .map_err(&hdf5)?,
         })
     }
 
-    /// Reads the pattern of a row. The errors are `None` without an error model. The pattern is `None` if it depends on more than its own
-    /// frame, in which case the part holds no patterns.
+    /// Reads the pattern of a row. The errors are `None` without an error model. The pattern is
+    /// `None` if it depends on more than its own frame, in which case the part holds no patterns.
     ///
     /// # Errors
     /// Fails if the file can't be read.
@@ -98,11 +111,13 @@ impl PartRows<'_> {
     }
 
     fn read(&mut self, first: usize) -> h5::Result<()> {
-        let end = first.saturating_add(row_blocks::rows_per_block::<f64>(&self.part.shared.axes.shape()));
+        let end =
+            first.saturating_add(row_blocks::rows_per_block::<f64>(&self.part.shared.axes.shape()));
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;
         self.signals = read_rows(&self.signal, block.clone())?;
-        self.variances = self.variance.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?;
+        self.variances =
+            self.variance.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?;
         self.block = block;
         Ok(())
     }

@@ -1,14 +1,17 @@
-//! The user block of a part: 512 bytes before the HDF5 file, with a JSON line that describes the part and its checksum.
+//! The user block of a part: 512 bytes before the HDF5 file, with a JSON line that describes the
+//! part and its checksum.
 //!
 //! ```text
 //! {"azpipe":"part","v":3,"scan":"…","recipe":"…","first":0,"last":499,"count":500,"xxh3":"…","sources":"…"}
 //! ```
 //!
-//! A line feed and spaces follow, and byte 511 is a line feed again. `xxh3` is XXH3-128 over all bytes after the user
-//! block. `sources` is XXH3-64 over the frames and their source fingerprints, with which a rerun finds the covered frames without
-//! opening the part as HDF5. Parts of version 3 have it if every frame has a pattern; parts of version 2 had it, too, if frames
-//! can't have one, such as frames without a monitor, which a rerun has to report again. All other parts are of version 1. The
-//! block is reproduced from the line when it is read, so that a flipped bit anywhere in it is noticed.
+//! A line feed and spaces follow, and byte 511 is a line feed again. `xxh3` is XXH3-128 over all
+//! bytes after the user block. `sources` is XXH3-64 over the frames and their source fingerprints,
+//! with which a rerun finds the covered frames without opening the part as HDF5. Parts of version 3
+//! have it if every frame has a pattern; parts of version 2 had it, too, if frames can't have one,
+//! such as frames without a monitor, which a rerun has to report again. All other parts are of
+//! version 1. The block is reproduced from the line when it is read, so that a flipped bit anywhere
+//! in it is noticed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,8 +39,8 @@ pub struct PartUserBlock {
     pub count: u64,
     /// XXH3-128 of all bytes after the block, in 32 hexadecimal digits.
     pub xxh3: String,
-    /// XXH3-64 over the frames and their source fingerprints, if each frame has a pattern (version 3), or a final status
-    /// (version 2).
+    /// XXH3-64 over the frames and their source fingerprints, if each frame has a pattern (version
+    /// 3), or a final status (version 2).
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
     sources: Option<u64>,
 }
@@ -47,11 +50,16 @@ mod hexadecimal {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(number: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        number: &Option<u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         number.map(|number| format!("{number:016x}")).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<u64>, D::Error> {
         let digits = String::deserialize(deserializer)?;
         u64::from_str_radix(&digits, 16).map(Some).map_err(D::Error::custom)
     }
@@ -70,7 +78,9 @@ pub enum UserBlockError {
     #[error("a part of version {0}, which a newer azpipe wrote; this azpipe reads versions 1 to 3")]
     UnsupportedVersion(u64),
     /// The line describes a part, and some bytes were changed.
-    #[error("damaged: its first 512 bytes were changed; remove the file and run ai-integrate again")]
+    #[error(
+        "damaged: its first 512 bytes were changed; remove the file and run ai-integrate again"
+    )]
     Damaged,
     /// The line is as it was written, but no frames fit its numbers.
     #[error(
@@ -88,21 +98,35 @@ pub enum UserBlockError {
 
 impl PartUserBlock {
     /// Returns the user block of a part with these frames, which are in ascending order.
-    pub(super) fn new(scan: &str, recipe: &str, frames: &[u64], xxh3: String, sources: Option<u64>) -> Self {
-        let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
+    pub(super) fn new(
+        scan: &str,
+        recipe: &str,
+        frames: &[u64],
+        xxh3: String,
+        sources: Option<u64>,
+    ) -> Self {
+        let (first, last) =
+            (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
         let (scan, recipe, count) = (scan.to_owned(), recipe.to_owned(), frames.len() as u64);
         let v = if sources.is_some() { 3 } else { 1 };
         Self { azpipe: "part".to_owned(), v, scan, recipe, first, last, count, xxh3, sources }
     }
 
-    /// Returns the digest of the frames and their source fingerprints, if every frame is known to have a pattern.
+    /// Returns the digest of the frames and their source fingerprints, if every frame is known to
+    /// have a pattern.
     pub(crate) fn sources_of_patterns(&self) -> Option<u64> {
         self.sources.filter(|_| self.v >= 3)
     }
 
-    /// Returns whether this is the block of a part with these frames. `sources` computes the digest of their source
-    /// fingerprints, which is needed if the block has one.
-    pub(super) fn describes(&self, scan: &str, recipe: &str, frames: &[u64], sources: impl FnOnce() -> u64) -> bool {
+    /// Returns whether this is the block of a part with these frames. `sources` computes the digest
+    /// of their source fingerprints, which is needed if the block has one.
+    pub(super) fn describes(
+        &self,
+        scan: &str,
+        recipe: &str,
+        frames: &[u64],
+        sources: impl FnOnce() -> u64,
+    ) -> bool {
         let sources = self.sources.is_some().then(sources);
         *self == Self { v: self.v, ..Self::new(scan, recipe, frames, self.xxh3.clone(), sources) }
     }
@@ -114,7 +138,9 @@ impl PartUserBlock {
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head: Self = serde_json::from_slice(line).map_err(|_| UserBlockError::NotPart)?;
         match (head.azpipe.as_str(), head.v) {
-            ("part", 1..=3) if head.to_block().as_ref() != Some(&block) => Err(UserBlockError::Damaged),
+            ("part", 1..=3) if head.to_block().as_ref() != Some(&block) => {
+                Err(UserBlockError::Damaged)
+            }
             ("part", 1..=3) if !head.has_possible_frames() => {
                 let Self { first, last, count, .. } = head;
                 Err(UserBlockError::ImpossibleFrames { first, last, count })

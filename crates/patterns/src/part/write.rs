@@ -57,8 +57,8 @@ impl PartWriter {
     /// Starts a part at `path` below `out_root`. Missing directories are created.
     ///
     /// # Errors
-    /// Fails if the path leads out of `out_root` or to a file that is not a part, if the weights in `shared` don't fit
-    /// the axes, or if a directory or file can't be written.
+    /// Fails if the path leads out of `out_root` or to a file that is not a part, if the weights in
+    /// `shared` don't fit the axes, or if a directory or file can't be written.
     pub fn create(
         out_root: &Path,
         path: &RawPath,
@@ -80,14 +80,18 @@ impl PartWriter {
         }
         let io = PartError::io(&target);
         ownership::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
-        let claim = OwnershipRule::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?));
+        let claim = OwnershipRule::new("a part", |path| {
+            Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?)
+        });
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
         let normalizer = Normalizer::new(&metadata.recipe);
         let hdf5 = PartError::hdf5(&target);
-        let file = NewHdf5File::create(&temporary, user_block::USER_BLOCK_BYTES as u64).map_err(&hdf5)?;
+        let file =
+            NewHdf5File::create(&temporary, user_block::USER_BLOCK_BYTES as u64).map_err(&hdf5)?;
         write_metadata(&file, metadata, shared).map_err(&hdf5)?;
         let range: Vec<u64> = metadata.task.range.to_sorted().iter().collect();
-        let rows = RowTables::create(&file, &normalizer, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
+        let rows = RowTables::create(&file, &normalizer, range.len(), &shared.axes.shape())
+            .map_err(&hdf5)?;
         let weight_overrides = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
         Ok(Self {
             target,
@@ -105,13 +109,16 @@ impl PartWriter {
         })
     }
 
-    /// Adds a frame. Frames are added in ascending order; frames that are never added are not in the part.
+    /// Adds a frame. Frames are added in ascending order; frames that are never added are not in
+    /// the part.
     ///
     /// # Errors
-    /// Fails if the frame is out of order or outside of the task's range, if the sums don't fit the bins and the recipe's
-    /// error model, or if the file can't be written.
+    /// Fails if the frame is out of order or outside of the task's range, if the sums don't fit the
+    /// bins and the recipe's error model, or if the file can't be written.
     pub fn push_row(&mut self, row: &FrameRow) -> Result<(), PartError> {
-        self.check(row).map_err(|why| PartError::content(&self.target, format!("frame {}: {why}", row.frame)))?;
+        self.check(row).map_err(|why| {
+            PartError::content(&self.target, format!("frame {}: {why}", row.frame))
+        })?;
         let hdf5 = PartError::hdf5(&self.target);
         self.rows.push(row, &self.weights, &self.normalizer).map_err(&hdf5)?;
         if let Some(own) = &row.weight_override {
@@ -129,7 +136,8 @@ impl PartWriter {
         &self.target
     }
 
-    /// Changes the name of the part within its directory, because the part holds other frames than planned.
+    /// Changes the name of the part within its directory, because the part holds other frames than
+    /// planned.
     ///
     /// # Errors
     /// Fails with the system's error. The part keeps its old name then.
@@ -140,25 +148,40 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Completes the part, syncs it to disk and renames it to its path. Returns its checksum: XXH3-128 of all bytes after the
-    /// first 512, in 32 hexadecimal digits.
+    /// Completes the part, syncs it to disk and renames it to its path. Returns its checksum:
+    /// XXH3-128 of all bytes after the first 512, in 32 hexadecimal digits.
     ///
     /// # Errors
-    /// Fails if the file can't be written, synced or renamed. The path then has no part, or the earlier one.
+    /// Fails if the file can't be written, synced or renamed. The path then has no part, or the
+    /// earlier one.
     pub fn finish(mut self) -> Result<String, PartError> {
         let hdf5 = PartError::hdf5(&self.target);
         self.rows.flush().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
         self.weight_overrides.flush().map_err(&hdf5)?;
         // Every dataset is closed before the file, so that the file's bytes are complete.
-        let Self { target, file, temporary, scan, recipe, stamps, rows, per_frame, weight_overrides, .. } = self;
+        let Self {
+            target,
+            file,
+            temporary,
+            scan,
+            recipe,
+            stamps,
+            rows,
+            per_frame,
+            weight_overrides,
+            ..
+        } = self;
         drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
         let sources = per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames));
         let head = PartUserBlock::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
         let block = head.to_block().ok_or_else(|| {
-            PartError::content(&target, "the ids of scan and recipe are too long for the first line of a part")
+            PartError::content(
+                &target,
+                "the ids of scan and recipe are too long for the first line of a part",
+            )
         })?;
         sealed.write_user_block(&block).and_then(|()| sealed.sync()).map_err(&hdf5)?;
         temporary.commit().map_err(PartError::io(&target))?;
@@ -197,18 +220,32 @@ impl PartWriter {
 }
 
 impl RowTables {
-    fn create(group: &Group, normalizer: &Normalizer, expected: usize, row: &[usize]) -> h5::Result<Self> {
+    fn create(
+        group: &Group,
+        normalizer: &Normalizer,
+        expected: usize,
+        row: &[usize],
+    ) -> h5::Result<Self> {
         let (errors, patterns) = (normalizer.has_errors(), normalizer.needs_only_own_frame());
-        let f32s = |wanted: bool, name| wanted.then(|| RowWriter::chunked(group, name, expected, row)).transpose();
+        let f32s = |wanted: bool, name| {
+            wanted.then(|| RowWriter::chunked(group, name, expected, row)).transpose()
+        };
         Ok(Self {
             signal: RowWriter::chunked(group, row_dataset::SIGNAL, expected, row)?,
-            variance: errors.then(|| RowWriter::chunked(group, row_dataset::VARIANCE, expected, row)).transpose()?,
+            variance: errors
+                .then(|| RowWriter::chunked(group, row_dataset::VARIANCE, expected, row))
+                .transpose()?,
             intensity: f32s(patterns, row_dataset::INTENSITY)?,
             errors: f32s(patterns && errors, row_dataset::ERRORS)?,
         })
     }
 
-    fn push(&mut self, row: &FrameRow, shared: &BinWeights, normalizer: &Normalizer) -> h5::Result<()> {
+    fn push(
+        &mut self,
+        row: &FrameRow,
+        shared: &BinWeights,
+        normalizer: &Normalizer,
+    ) -> h5::Result<()> {
         let bins = shared.norm.len();
         if row.has_sums() {
             self.signal.push(row.signal.iter().copied().map(canonical_nan))?
@@ -222,8 +259,10 @@ impl RowTables {
             }
         }
         let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern = normalizer.normalize(row, shared, normalizer.reference(MonitorReadings::default()));
-        let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
+        let pattern =
+            normalizer.normalize(row, shared, normalizer.reference(MonitorReadings::default()));
+        let (signal, errors) =
+            pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
         intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
         match &mut self.errors {
             Some(table) => table.push(errors.unwrap_or_else(|| vec![NAN32; bins])),

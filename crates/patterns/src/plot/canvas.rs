@@ -1,4 +1,5 @@
-//! [`Canvas`]: draws a plot of a final file, with the map of all frames and its colour bar at the top and the mean pattern below.
+//! [`Canvas`]: draws a plot of a final file, with the map of all frames and its colour bar at the
+//! top and the mean pattern below.
 #![allow(
     clippy::arithmetic_side_effects,
     reason = "coordinates of a plot are thousands at most, and points are numbers in floating point"
@@ -30,8 +31,8 @@ const RIGHT_MARGIN: i32 = 110;
 pub(super) type DrawResult = Result<(), Box<dyn Error>>;
 type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<ValueScale, ValueScale>>;
 
-/// Draws a plot, and collects the images of the plot, which each file format stores in its own way. All coordinates are in parts of the
-/// plot's units ([`SCALE`]).
+/// Draws a plot, and collects the images of the plot, which each file format stores in its own way.
+/// All coordinates are in parts of the plot's units ([`SCALE`]).
 #[derive(Default)]
 pub(super) struct Canvas {
     /// Left, top, width and height of each image, and the image.
@@ -40,7 +41,11 @@ pub(super) struct Canvas {
 
 impl Canvas {
     /// Draws the plot of one final file.
-    pub fn draw_final<B: DrawingBackend>(&mut self, area: &DrawingArea<B, Shift>, picture: &PlotData) -> DrawResult
+    pub fn draw_final<B: DrawingBackend>(
+        &mut self,
+        area: &DrawingArea<B, Shift>,
+        picture: &PlotData,
+    ) -> DrawResult
     where
         B::ErrorType: 'static,
     {
@@ -52,7 +57,8 @@ impl Canvas {
         };
         let area = self.titled(area, &caption)?;
         let Some(map) = &picture.map else { return self.draw_mean(&area, picture) };
-        let (above, below) = area.split_vertically((f64::from(area.dim_in_pixel().1) * 0.55) as u32);
+        let (above, below) =
+            area.split_vertically((f64::from(area.dim_in_pixel().1) * 0.55) as u32);
         self.draw_map(&above, picture, map)?;
         self.draw_mean(&below, picture)
     }
@@ -66,7 +72,8 @@ impl Canvas {
     where
         B::ErrorType: 'static,
     {
-        register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "the built-in font is damaged")?;
+        register_font(FONT, FontStyle::Normal, dejavu::sans::regular())
+            .map_err(|_| "the built-in font is damaged")?;
         let [top, side] = [10, 4].map(|margin| self.px(margin));
         let area = area.margin(top, side, side, side);
         // Smaller letters for a long title.
@@ -138,14 +145,24 @@ impl Canvas {
         for piece in curve.pieces() {
             if let Some(band) = band {
                 let above = piece.iter().map(|point| (point.x, point.y + point.error));
-                let below = piece.iter().rev().map(|point| (point.x, (point.y - point.error).max(y)));
-                chart.draw_series([Polygon::new(above.chain(below).collect::<Vec<_>>(), band.filled())])?;
+                let below =
+                    piece.iter().rev().map(|point| (point.x, (point.y - point.error).max(y)));
+                chart.draw_series([Polygon::new(
+                    above.chain(below).collect::<Vec<_>>(),
+                    band.filled(),
+                )])?;
             }
             let line = piece.iter().map(|point| (point.x, point.y));
             match piece {
                 // A line of one point would not be seen.
-                [only] => drop(chart.draw_series([Circle::new((only.x, only.y), self.px(2), color.filled())])?),
-                _ => drop(chart.draw_series(LineSeries::new(line, color.stroke_width(self.stroke(2))))?),
+                [only] => drop(chart.draw_series([Circle::new(
+                    (only.x, only.y),
+                    self.px(2),
+                    color.filled(),
+                )])?),
+                _ => drop(
+                    chart.draw_series(LineSeries::new(line, color.stroke_width(self.stroke(2))))?,
+                ),
             }
         }
         Ok(())
@@ -161,18 +178,21 @@ impl Canvas {
         B::ErrorType: 'static,
     {
         let (width, _) = area.dim_in_pixel();
-        let (map_area, bar) = area.split_horizontally(width.saturating_sub(self.px(RIGHT_MARGIN).unsigned_abs()));
+        let (map_area, bar) =
+            area.split_horizontally(width.saturating_sub(self.px(RIGHT_MARGIN).unsigned_abs()));
         let (left, right) = picture.radial_range;
         let (low, high) = map.range;
         let least_step = if map.counts_frames { 1.0 } else { 0.0 };
         let rows = ValueScale { least_step, ..ValueScale::linear(low, high) };
-        let chart = self.axes(&map_area, (ValueScale::linear(left, right), rows), ("", &map.label), false)?;
+        let chart =
+            self.axes(&map_area, (ValueScale::linear(left, right), rows), ("", &map.label), false)?;
         let scale = ValueScale::from_values(map.rows.iter().flatten().copied());
         let (x, y) = chart.plotting_area().get_pixel_range();
         // Beside the lines of the axes.
         let line = self.px(1);
         let place = [x.start + line, y.start, x.end - x.start - line, y.end - y.start - line];
-        self.images.push((place, PaletteImage::from_rows(map.rows.iter().map(Vec::as_slice), &scale)));
+        self.images
+            .push((place, PaletteImage::from_rows(map.rows.iter().map(Vec::as_slice), &scale)));
         self.draw_color_bar(&bar, &scale, &picture.intensity)
     }
 
@@ -197,12 +217,23 @@ impl Canvas {
             let style = self.text(16.0).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw(&Text::new(format_tick(tick), (self.px(30), y), style))?;
         }
-        let upright = self.text(18.0).transform(FontTransform::Rotate270).pos(Pos::new(HPos::Center, VPos::Top));
-        area.draw(&Text::new(label.to_owned(), (self.px(84), i32::midpoint(top, bottom)), upright))?;
+        let upright = self
+            .text(18.0)
+            .transform(FontTransform::Rotate270)
+            .pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw(&Text::new(
+            label.to_owned(),
+            (self.px(84), i32::midpoint(top, bottom)),
+            upright,
+        ))?;
         Ok(())
     }
 
-    fn draw_mean<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, picture: &PlotData) -> DrawResult
+    fn draw_mean<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        picture: &PlotData,
+    ) -> DrawResult
     where
         B::ErrorType: 'static,
     {
@@ -218,7 +249,8 @@ impl Canvas {
             format!("Mean {}", picture.intensity.replacen('I', "i", 1))
         };
         let labels = (picture.radial.plot_label(), mean);
-        let mut chart = self.axes(&area, (ValueScale::linear(left, right), y), (&labels.0, &labels.1), true)?;
+        let mut chart =
+            self.axes(&area, (ValueScale::linear(left, right), y), (&labels.0, &labels.1), true)?;
         self.draw_curve(&mut chart, &curve.thinned(), CURVE, Some(ERROR_BAND))
     }
 }

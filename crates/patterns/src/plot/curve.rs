@@ -19,7 +19,9 @@ pub(super) struct Curve(Vec<Point>);
 impl Curve {
     /// Creates a curve of these centres of bins, values and errors, of which there may be none.
     pub fn new(centers: &[f64], values: &[f64], errors: &[f64]) -> Self {
-        let error = |index: usize| errors.get(index).copied().filter(|error| error.is_finite()).unwrap_or_default();
+        let error = |index: usize| {
+            errors.get(index).copied().filter(|error| error.is_finite()).unwrap_or_default()
+        };
         let point = |(index, (&x, &y)): (usize, (&f64, &f64))| Point { x, y, error: error(index) };
         Self(centers.iter().zip(values).enumerate().map(point).collect())
     }
@@ -28,7 +30,9 @@ impl Curve {
     pub fn values_with_errors(&self) -> impl Iterator<Item = f64> {
         let all = self.0.iter().filter(|point| point.y.is_finite());
         // Where the band reaches below 0, the curve alone decides about a logarithmic scale.
-        let low = |point: &Point| if point.y > 0.0 && point.y <= point.error { point.y } else { point.y - point.error };
+        let low = |point: &Point| {
+            if point.y > 0.0 && point.y <= point.error { point.y } else { point.y - point.error }
+        };
         all.flat_map(move |point| [low(point), point.y + point.error])
     }
 
@@ -37,7 +41,8 @@ impl Curve {
         Self(self.0.iter().map(|point| Point { y: point.y + by, ..*point }).collect())
     }
 
-    /// Returns the curve with at most two points in each column: the lowest and the highest, so that no peak is lost.
+    /// Returns the curve with at most two points in each column: the lowest and the highest, so
+    /// that no peak is lost.
     pub fn thinned(self) -> Self {
         let per_column = self.0.len().div_ceil(MAX_COLUMNS);
         if per_column <= 2 {
@@ -79,7 +84,11 @@ mod tests {
         let curve = Curve::new(&centers, &values, &[]).thinned();
         let points: Vec<Point> = curve.pieces().flatten().copied().collect();
         assert!(points.len() < 2100, "{}", points.len());
-        assert!([(1234.0, 50.0), (7777.0, -3.0)].iter().all(|at| points.iter().any(|point| (point.x, point.y) == *at)));
+        assert!(
+            [(1234.0, 50.0), (7777.0, -3.0)]
+                .iter()
+                .all(|at| points.iter().any(|point| (point.x, point.y) == *at))
+        );
         assert_eq!(curve.pieces().count(), 2);
         assert!(points.iter().all(|point| !(5000.0..5020.0).contains(&point.x)));
     }

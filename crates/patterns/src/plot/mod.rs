@@ -1,6 +1,8 @@
-//! Plots of final files: all frames as a map, and their mean as a curve. The extension of the path selects PNG, SVG or PDF.
+//! Plots of final files: all frames as a map, and their mean as a curve. The extension of the path
+//! selects PNG, SVG or PDF.
 //!
-//! The font is part of the program, so that plots look the same on a node without fonts or a display.
+//! The font is part of the program, so that plots look the same on a node without fonts or a
+//! display.
 
 mod canvas;
 mod curve;
@@ -118,7 +120,10 @@ pub struct Illustration {
 /// Fails if the final file can't be read.
 pub fn illustrate(output: &OutputFile) -> Result<Illustration, PlotError> {
     let data = plot_data::PlotData::from_output(output, MAP_CELLS)?;
-    let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: output.path.clone(), why: why.to_string() };
+    let wrong = |why: Box<dyn std::error::Error>| PlotError::Write {
+        path: output.path.clone(),
+        why: why.to_string(),
+    };
     let png = Picture::Final(&data).to_png().map_err(wrong)?;
     Ok(Illustration {
         png,
@@ -133,14 +138,21 @@ pub fn illustrate(output: &OutputFile) -> Result<Illustration, PlotError> {
 /// Claims the plots of a format that azpipe drew.
 fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnershipRule {
     let claim = match kind {
-        PlotFormat::Png => OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", render::PNG_MARK)),
-        PlotFormat::Svg => OwnershipRule::new("a picture", |path| has_mark(path, b"<svg", render::SVG_MARK.as_bytes())),
-        PlotFormat::Pdf => OwnershipRule::new("a picture", |path| has_mark(path, b"%PDF", pdf::MARK)),
+        PlotFormat::Png => {
+            OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", render::PNG_MARK))
+        }
+        PlotFormat::Svg => OwnershipRule::new("a picture", |path| {
+            has_mark(path, b"<svg", render::SVG_MARK.as_bytes())
+        }),
+        PlotFormat::Pdf => {
+            OwnershipRule::new("a picture", |path| has_mark(path, b"%PDF", pdf::MARK))
+        }
     };
     claim.with_policy(policy)
 }
 
-/// Checks that a plot can be written to a path: its extension is known, and an existing file may be replaced.
+/// Checks that a plot can be written to a path: its extension is known, and an existing file may be
+/// replaced.
 ///
 /// # Errors
 /// Fails if the extension is unknown, or if the file is somebody else's.
@@ -152,18 +164,24 @@ pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
 /// Draws a final file into a plot, which appears complete and replaces an earlier plot.
 ///
 /// # Errors
-/// Fails if the extension is unknown, if a file can't be read or written, or if the file is somebody else's.
+/// Fails if the extension is unknown, if a file can't be read or written, or if the file is
+/// somebody else's.
 pub fn draw(output: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     check(path, policy)?;
     let data = plot_data::PlotData::from_output(output, MAP_CELLS)?;
     write(&Picture::Final(&data), path, policy)
 }
 
-/// Draws the mean patterns of several scans into a plot, which appears complete and replaces an earlier plot.
+/// Draws the mean patterns of several scans into a plot, which appears complete and replaces an
+/// earlier plot.
 ///
 /// # Errors
 /// Fails if the extension is unknown, if the file can't be written, or if it is somebody else's.
-pub fn draw_scans(curves: &ScanCurves, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
+pub fn draw_scans(
+    curves: &ScanCurves,
+    path: &Path,
+    policy: &ReplacePolicy,
+) -> Result<(), PlotError> {
     check(path, policy)?;
     write(&Picture::Scans(curves), path, policy)
 }
@@ -175,7 +193,8 @@ fn write(picture: &Picture, path: &Path, policy: &ReplacePolicy) -> Result<(), P
         PlotFormat::Svg => picture.to_svg(),
         PlotFormat::Pdf => picture.to_pdf(),
     };
-    let bytes = bytes.map_err(|why| PlotError::Write { path: path.to_path_buf(), why: why.to_string() })?;
+    let bytes =
+        bytes.map_err(|why| PlotError::Write { path: path.to_path_buf(), why: why.to_string() })?;
     let written = atomic::write(path, bytes, &owned_plots(kind, policy));
     written.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }

@@ -18,7 +18,10 @@ pub(super) struct PaletteImage {
 
 impl PaletteImage {
     /// Creates the image of rows of values, of which the first row is the lowest one.
-    pub fn from_rows<'v>(rows: impl DoubleEndedIterator<Item = &'v [f64]>, scale: &ValueScale) -> Self {
+    pub fn from_rows<'v>(
+        rows: impl DoubleEndedIterator<Item = &'v [f64]>,
+        scale: &ValueScale,
+    ) -> Self {
         let (mut indices, mut height, mut width) = (Vec::new(), 0_usize, 0);
         for row in rows.rev() {
             indices.extend(row.iter().map(|value| color_index(*value, scale)));
@@ -30,13 +33,18 @@ impl PaletteImage {
     /// Creates the colour bar of a scale, with the lowest value at the bottom.
     pub fn color_bar(scale: &ValueScale) -> Self {
         let position = |index: u8| (f64::from(index) + 0.5) / f64::from(MAP_COLORS);
-        let indices = (0..MAP_COLORS).rev().map(|index| color_index(scale.value(position(index)), scale)).collect();
+        let indices = (0..MAP_COLORS)
+            .rev()
+            .map(|index| color_index(scale.value(position(index)), scale))
+            .collect();
         Self { width: 1, height: usize::from(MAP_COLORS), indices }
     }
 
     /// Returns red, green and blue of each colour.
     pub fn palette() -> Vec<u8> {
-        let color = |index: u8| ViridisRGB::get_color_normalized(f64::from(index), 0.0, f64::from(MAP_COLORS - 1));
+        let color = |index: u8| {
+            ViridisRGB::get_color_normalized(f64::from(index), 0.0, f64::from(MAP_COLORS - 1))
+        };
         let colors = (0..MAP_COLORS).map(color).chain([NO_DATA]);
         colors.flat_map(|RGBColor(red, green, blue)| [red, green, blue]).collect()
     }
@@ -58,14 +66,20 @@ impl PaletteImage {
         Ok(bytes)
     }
 
-    /// Returns the index at a point of the image; both coordinates are from 0 to 1, `y` from the top.
+    /// Returns the index at a point of the image; both coordinates are from 0 to 1, `y` from the
+    /// top.
     pub fn index_at(&self, x: f64, y: f64) -> u8 {
-        let at = |share: f64, size: usize| ((share * size as f64) as usize).min(size.saturating_sub(1));
+        let at =
+            |share: f64, size: usize| ((share * size as f64) as usize).min(size.saturating_sub(1));
         let row = at(y, self.height).saturating_mul(self.width);
         self.indices.get(row.saturating_add(at(x, self.width))).copied().unwrap_or(MAP_COLORS)
     }
 }
 
 fn color_index(value: f64, scale: &ValueScale) -> u8 {
-    if value.is_finite() { (scale.position(value) * f64::from(MAP_COLORS - 1)).round() as u8 } else { MAP_COLORS }
+    if value.is_finite() {
+        (scale.position(value) * f64::from(MAP_COLORS - 1)).round() as u8
+    } else {
+        MAP_COLORS
+    }
 }

@@ -11,7 +11,8 @@ use pdf_writer::{Content, Filter, Finish, Name, Pdf, Rect, Ref, TextStr};
 use super::palette_image::PaletteImage;
 use super::vector_backend::{Color, SCALE, Surface};
 
-/// Size of a part of a plot's unit on the page, in points (1/72 inch): a plot of 1200 units is 7 inches wide.
+/// Size of a part of a plot's unit on the page, in points (1/72 inch): a plot of 1200 units is 7
+/// inches wide.
 const POINTS: f32 = 0.42 / SCALE as f32;
 
 /// Text near the start of each PDF file of azpipe.
@@ -28,21 +29,26 @@ impl Surface for PdfPage {
         self.content.set_fill_rgb(red, green, blue);
         let mut last = None;
         for curve in outline {
-            let (OutlineCurve::Line(from, to) | OutlineCurve::Quad(from, _, to) | OutlineCurve::Cubic(from, _, _, to)) =
-                curve;
+            let (OutlineCurve::Line(from, to)
+            | OutlineCurve::Quad(from, _, to)
+            | OutlineCurve::Cubic(from, _, _, to)) = curve;
             if last != Some(*from) {
                 self.content.move_to(from.x, from.y);
             }
             last = Some(*to);
             // Pages have cubic curves only.
-            let third = |end: &Point, control: &Point| (end.x / 3.0 + control.x / 1.5, end.y / 3.0 + control.y / 1.5);
+            let third = |end: &Point, control: &Point| {
+                (end.x / 3.0 + control.x / 1.5, end.y / 3.0 + control.y / 1.5)
+            };
             match curve {
                 OutlineCurve::Line(..) => self.content.line_to(to.x, to.y),
                 OutlineCurve::Quad(_, control, _) => {
                     let (one, two) = (third(from, control), third(to, control));
                     self.content.cubic_to(one.0, one.1, two.0, two.1, to.x, to.y)
                 }
-                OutlineCurve::Cubic(_, one, two, _) => self.content.cubic_to(one.x, one.y, two.x, two.y, to.x, to.y),
+                OutlineCurve::Cubic(_, one, two, _) => {
+                    self.content.cubic_to(one.x, one.y, two.x, two.y, to.x, to.y)
+                }
             };
         }
         self.content.fill_nonzero();
@@ -79,11 +85,14 @@ impl PdfPage {
     /// Fails if the content can't be compressed.
     pub fn into_file(self, images: &[([i32; 4], PaletteImage)]) -> std::io::Result<Vec<u8>> {
         let Self { mut content, size: (width, height) } = self;
-        let (catalog, pages, page_id, stream, info) = (Ref::new(1), Ref::new(2), Ref::new(3), Ref::new(4), Ref::new(5));
-        let image_id = |index: usize| Ref::new(i32::try_from(index).unwrap_or_default().saturating_add(6));
+        let (catalog, pages, page_id, stream, info) =
+            (Ref::new(1), Ref::new(2), Ref::new(3), Ref::new(4), Ref::new(5));
+        let image_id =
+            |index: usize| Ref::new(i32::try_from(index).unwrap_or_default().saturating_add(6));
         let names: Vec<String> = (0..images.len()).map(|index| format!("Image{index}")).collect();
         for (([left, top, width, height], _), name) in images.iter().zip(&names) {
-            let [left, top, width, height] = [*left, *top, *width, *height].map(|number| number as f32);
+            let [left, top, width, height] =
+                [*left, *top, *width, *height].map(|number| number as f32);
             content.save_state();
             content.transform([width, 0.0, 0.0, -height, left, top + height]);
             content.x_object(Name(name.as_bytes()));

@@ -30,13 +30,17 @@ impl Pixels {
     /// Paints an image into a rectangle: left, top, width and height in parts of units.
     pub fn paint(&mut self, place: [i32; 4], image: &PaletteImage) {
         let palette = PaletteImage::palette();
-        let [left, top, wide, high] = place.map(|parts| (f64::from(parts) / f64::from(SCALE)).round() as i32);
+        let [left, top, wide, high] =
+            place.map(|parts| (f64::from(parts) / f64::from(SCALE)).round() as i32);
         let share = |at: i32, size: i32| (f64::from(at) + 0.5) / f64::from(size);
         for y in 0..high {
             for x in 0..wide {
-                let color = usize::from(image.index_at(share(x, wide), share(y, high))).saturating_mul(3);
+                let color =
+                    usize::from(image.index_at(share(x, wide), share(y, high))).saturating_mul(3);
                 let color = palette.get(color..color.saturating_add(3));
-                if let (Some(pixel), Some(color)) = (self.pixel(left.saturating_add(x), top.saturating_add(y)), color) {
+                if let (Some(pixel), Some(color)) =
+                    (self.pixel(left.saturating_add(x), top.saturating_add(y)), color)
+                {
                     pixel.copy_from_slice(color);
                 }
             }
@@ -52,7 +56,8 @@ impl Pixels {
         self.rgb.get_mut(at..at.saturating_add(3))
     }
 
-    /// Fills outlines whose points are in pixels. A part that several outlines of the same direction cover is filled once.
+    /// Fills outlines whose points are in pixels. A part that several outlines of the same
+    /// direction cover is filled once.
     fn fill_in_pixels(&mut self, outline: &[OutlineCurve], color: Color) {
         let points = outline.iter().flat_map(|curve| match *curve {
             OutlineCurve::Line(a, b) => vec![a, b],
@@ -61,7 +66,10 @@ impl Pixels {
         });
         let bounds = points.fold(None, |bounds: Option<(Point, Point)>, at| {
             let (low, high) = bounds.unwrap_or((at, at));
-            Some((point(low.x.min(at.x), low.y.min(at.y)), point(high.x.max(at.x), high.y.max(at.y))))
+            Some((
+                point(low.x.min(at.x), low.y.min(at.y)),
+                point(high.x.max(at.x), high.y.max(at.y)),
+            ))
         });
         let Some((low, high)) = bounds else { return };
         let corner = point(low.x.floor(), low.y.floor());
@@ -74,7 +82,9 @@ impl Pixels {
         for curve in outline {
             match *curve {
                 OutlineCurve::Line(a, b) => rasterizer.draw_line(a - corner, b - corner),
-                OutlineCurve::Quad(a, b, c) => rasterizer.draw_quad(a - corner, b - corner, c - corner),
+                OutlineCurve::Quad(a, b, c) => {
+                    rasterizer.draw_quad(a - corner, b - corner, c - corner)
+                }
                 OutlineCurve::Cubic(a, b, c, d) => {
                     rasterizer.draw_cubic(a - corner, b - corner, c - corner, d - corner);
                 }
@@ -83,7 +93,8 @@ impl Pixels {
         rasterizer.for_each_pixel_2d(|x, y, coverage| {
             let coverage = coverage.abs().min(1.0);
             if coverage > 0.0
-                && let Some(pixel) = self.pixel(corner.x as i32 + x.cast_signed(), corner.y as i32 + y.cast_signed())
+                && let Some(pixel) =
+                    self.pixel(corner.x as i32 + x.cast_signed(), corner.y as i32 + y.cast_signed())
             {
                 for (value, color) in pixel.iter_mut().zip(color) {
                     let mixed = f32::from(*value) * (1.0 - coverage) + color * 255.0 * coverage;
@@ -100,14 +111,17 @@ impl Surface for Pixels {
         let scaled = outline.iter().map(|curve| match *curve {
             OutlineCurve::Line(a, b) => OutlineCurve::Line(scale(a), scale(b)),
             OutlineCurve::Quad(a, b, c) => OutlineCurve::Quad(scale(a), scale(b), scale(c)),
-            OutlineCurve::Cubic(a, b, c, d) => OutlineCurve::Cubic(scale(a), scale(b), scale(c), scale(d)),
+            OutlineCurve::Cubic(a, b, c, d) => {
+                OutlineCurve::Cubic(scale(a), scale(b), scale(c), scale(d))
+            }
         });
         self.fill_in_pixels(&scaled.collect::<Vec<_>>(), color);
     }
 
     fn stroke(&mut self, path: &[Point], width: f32, color: Color) {
         let half = width / 2.0;
-        // A rectangle around each piece of the line, and a round joint at each point, all in the same direction.
+        // A rectangle around each piece of the line, and a round joint at each point, all in the
+        // same direction.
         let mut outline = Vec::new();
         for piece in path.windows(2) {
             let (from, to) = (piece[0], piece[1]);
@@ -122,7 +136,8 @@ impl Surface for Pixels {
         if path.len() > 2 || path.first() == path.last() {
             for center in path {
                 let corner = |number: usize| {
-                    let (sine, cosine) = (number as f32 / CORNERS as f32 * std::f32::consts::TAU).sin_cos();
+                    let (sine, cosine) =
+                        (number as f32 / CORNERS as f32 * std::f32::consts::TAU).sin_cos();
                     *center + point(cosine * half, sine * half)
                 };
                 add_polygon(&mut outline, &(0..CORNERS).map(corner).collect::<Vec<_>>());

@@ -21,14 +21,16 @@ pub(super) struct PlotData {
     pub frames: (u64, u64),
 }
 
-/// Map of intensities over the radial axis and a second axis, which is chi for cakes and the frame otherwise.
+/// Map of intensities over the radial axis and a second axis, which is chi for cakes and the frame
+/// otherwise.
 pub(super) struct IntensityMap {
     /// Label of the second axis, and its outer edges.
     pub label: String,
     pub range: (f64, f64),
     /// True if the second axis counts frames.
     pub counts_frames: bool,
-    /// Rows of cells of equal size, in ascending order of the second axis; NaN for a cell without data.
+    /// Rows of cells of equal size, in ascending order of the second axis; NaN for a cell without
+    /// data.
     pub rows: Vec<Vec<f64>>,
 }
 
@@ -66,7 +68,10 @@ impl PlotData {
     ///
     /// # Errors
     /// Fails if the final file can't be read.
-    pub fn from_output(output: &OutputFile, cells: (usize, usize)) -> Result<Self, output::OutputError> {
+    pub fn from_output(
+        output: &OutputFile,
+        cells: (usize, usize),
+    ) -> Result<Self, output::OutputError> {
         let axes = &output.shared.axes;
         let (radial, total) = (axes.radial.centers.len(), output.status.len());
         let (cells_wide, cells_high) = cells;
@@ -79,7 +84,9 @@ impl PlotData {
         for frame in (0..total).filter(|frame| output.status[*frame] == Status::Ok) {
             let (pattern, errors) = patterns.pattern(frame)?;
             for turn in errors.as_deref().unwrap_or_default().chunks(radial.max(1)) {
-                turn.iter().enumerate().for_each(|(bin, error)| squared_errors.add(bin, error * error));
+                turn.iter()
+                    .enumerate()
+                    .for_each(|(bin, error)| squared_errors.add(bin, error * error));
             }
             for (turn, bins) in pattern.chunks(radial.max(1)).enumerate() {
                 let line = if axes.chi.is_some() { turn } else { frame };
@@ -97,7 +104,8 @@ impl PlotData {
         };
         let radial_edges = axes.radial_edges(&output.recipe);
         let lines_of_map = resample(map.iter().map(CellMeans::values), &edges, rows, cells_high);
-        let to_columns = |row: Vec<f64>| resample(row.into_iter(), &radial_edges, columns, cells_wide);
+        let to_columns =
+            |row: Vec<f64>| resample(row.into_iter(), &radial_edges, columns, cells_wide);
         let map_rows = lines_of_map.into_iter().map(to_columns).collect();
         let scan = &output.task.acquisition;
         let title = scan.title.as_deref().unwrap_or_default();
@@ -106,7 +114,12 @@ impl PlotData {
             title: format!("{} {} {title}", scan.detector, scan.entry).trim().to_owned(),
             radial: axes.radial.clone(),
             radial_range: ends(&radial_edges),
-            map: (rows > 1).then(|| IntensityMap { label, range: ends(&edges), counts_frames, rows: map_rows }),
+            map: (rows > 1).then(|| IntensityMap {
+                label,
+                range: ends(&edges),
+                counts_frames,
+                rows: map_rows,
+            }),
             mean: mean.values(),
             error: squared_errors.errors(),
             intensity: output.intensity_label()?,
@@ -115,10 +128,16 @@ impl PlotData {
     }
 }
 
-/// Returns the values of cells of equal width. `values` are those of `cells` cells that join equally many bins each, and `edges`
-/// are the edges of the bins. If the bins are of equal width, so are the cells, up to a bin, which is less than can be seen.
-/// Otherwise, the value at the centre of each of `count` cells is taken.
-fn resample<T: Clone>(values: impl Iterator<Item = T>, edges: &[f64], cells: usize, count: usize) -> Vec<T> {
+/// Returns the values of cells of equal width. `values` are those of `cells` cells that join
+/// equally many bins each, and `edges` are the edges of the bins. If the bins are of equal width,
+/// so are the cells, up to a bin, which is less than can be seen. Otherwise, the value at the
+/// centre of each of `count` cells is taken.
+fn resample<T: Clone>(
+    values: impl Iterator<Item = T>,
+    edges: &[f64],
+    cells: usize,
+    count: usize,
+) -> Vec<T> {
     let values: Vec<T> = values.collect();
     let bins = edges.len().saturating_sub(1);
     let (first, last) = ends(edges);
@@ -134,7 +153,8 @@ fn resample<T: Clone>(values: impl Iterator<Item = T>, edges: &[f64], cells: usi
     (0..count).filter_map(at).collect()
 }
 
-/// Returns the cell that a bin is in. There are at most some hundred cells, so the product does not saturate.
+/// Returns the cell that a bin is in. There are at most some hundred cells, so the product does not
+/// saturate.
 fn cell_of(bin: usize, cells: usize, bins: usize) -> usize {
     bin.saturating_mul(cells).checked_div(bins).unwrap_or_default()
 }
@@ -145,7 +165,9 @@ mod tests {
 
     #[test]
     fn cells_are_as_wide_as_the_bins_in_them() {
-        let cells = |values: &[i32], edges: &[f64]| resample(values.iter().copied(), edges, values.len(), 10);
+        let cells = |values: &[i32], edges: &[f64]| {
+            resample(values.iter().copied(), edges, values.len(), 10)
+        };
         assert_eq!(cells(&[1, 2, 3], &[0.0, 2.0, 4.0, 6.0]), [1, 2, 3]);
         assert_eq!(cells(&[1, 2, 3], &[0.0, 1.0, 4.0, 10.0]), [1, 2, 2, 2, 3, 3, 3, 3, 3, 3]);
         // Bins 0 and 1 are in the first cell, bin 2 is in the second one.

@@ -32,7 +32,11 @@ pub(super) enum Picture<'a> {
 }
 
 impl Picture<'_> {
-    fn draw<B: DrawingBackend>(&self, canvas: &mut Canvas, area: &DrawingArea<B, Shift>) -> DrawResult
+    fn draw<B: DrawingBackend>(
+        &self,
+        canvas: &mut Canvas,
+        area: &DrawingArea<B, Shift>,
+    ) -> DrawResult
     where
         B::ErrorType: 'static,
     {
@@ -48,7 +52,10 @@ impl Picture<'_> {
     pub fn to_png(&self) -> Bytes {
         let mut pixels = Pixels::new(PLOT_SIZE.0 as usize, PLOT_SIZE.1 as usize);
         let mut canvas = Canvas::default();
-        self.draw(&mut canvas, &VectorBackend::new(&mut pixels, size_in_parts())?.into_drawing_area())?;
+        self.draw(
+            &mut canvas,
+            &VectorBackend::new(&mut pixels, size_in_parts())?.into_drawing_area(),
+        )?;
         for (place, image) in &canvas.images {
             pixels.paint(*place, image);
         }
@@ -56,7 +63,10 @@ impl Picture<'_> {
         let mut encoder = png::Encoder::new(&mut bytes, PLOT_SIZE.0, PLOT_SIZE.1);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
-        encoder.add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
+        encoder.add_text_chunk(
+            "Software".to_owned(),
+            format!("azpipe {}", env!("CARGO_PKG_VERSION")),
+        )?;
         encoder.write_header()?.write_image_data(&pixels.rgb)?;
         Ok(bytes)
     }
@@ -65,7 +75,10 @@ impl Picture<'_> {
     pub fn to_svg(&self) -> Bytes {
         let mut text = String::new();
         let mut canvas = Canvas::default();
-        self.draw(&mut canvas, &SVGBackend::with_string(&mut text, size_in_parts()).into_drawing_area())?;
+        self.draw(
+            &mut canvas,
+            &SVGBackend::with_string(&mut text, size_in_parts()).into_drawing_area(),
+        )?;
         let (tag, rest) = text.split_once('\n').ok_or("the picture has no opening tag")?;
         let (width, height) = size_in_parts();
         let tag = tag.replacen(
@@ -73,7 +86,8 @@ impl Picture<'_> {
             &format!("width=\"{}\" height=\"{}\"", PLOT_SIZE.0, PLOT_SIZE.1),
             1,
         );
-        let body = rest.trim_end().strip_suffix("</svg>").ok_or("the picture has no closing tag")?;
+        let body =
+            rest.trim_end().strip_suffix("</svg>").ok_or("the picture has no closing tag")?;
         // The mark follows the opening tag, which is the first line.
         let mut text = format!("{tag}\n{SVG_MARK}{} -->\n{body}", env!("CARGO_PKG_VERSION"));
         for ([x, y, width, height], image) in &canvas.images {
@@ -91,7 +105,10 @@ impl Picture<'_> {
     pub fn to_pdf(&self) -> Bytes {
         let mut page = PdfPage::new(size_in_parts());
         let mut canvas = Canvas::default();
-        self.draw(&mut canvas, &VectorBackend::new(&mut page, size_in_parts())?.into_drawing_area())?;
+        self.draw(
+            &mut canvas,
+            &VectorBackend::new(&mut page, size_in_parts())?.into_drawing_area(),
+        )?;
         Ok(page.into_file(&canvas.images)?)
     }
 }

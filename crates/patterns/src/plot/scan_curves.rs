@@ -42,14 +42,19 @@ impl ScanCurves {
         Self { arrangement, radial: None, intensity: String::new(), curves: Vec::new() }
     }
 
-    /// Adds the mean pattern of a final file, and returns true. Returns false if its radial axis has another quantity or unit than that of
-    /// the first final file, which can't be drawn in one plot.
+    /// Adds the mean pattern of a final file, and returns true. Returns false if its radial axis
+    /// has another quantity or unit than that of the first final file, which can't be drawn in one
+    /// plot.
     ///
     /// # Errors
     /// Fails if the final file can't be read.
     pub fn add(&mut self, output: &OutputFile) -> Result<bool, OutputError> {
         let axis = &output.shared.axes.radial;
-        if self.radial.as_ref().is_some_and(|(radial, _)| (&radial.name, &radial.units) != (&axis.name, &axis.units)) {
+        if self
+            .radial
+            .as_ref()
+            .is_some_and(|(radial, _)| (&radial.name, &radial.units) != (&axis.name, &axis.units))
+        {
             return Ok(false);
         }
         let data = PlotData::from_output(output, (1, 1))?;
@@ -79,14 +84,16 @@ impl ScanCurves {
         self.curves.is_empty()
     }
 
-    /// Returns how far each curve is shifted above the one before it: half of the height of the highest curve, as a round number.
+    /// Returns how far each curve is shifted above the one before it: half of the height of the
+    /// highest curve, as a round number.
     fn shift(&self) -> f64 {
         if self.arrangement == ScanArrangement::Overlaid || self.curves.len() < 2 {
             return 0.0;
         }
         let height = |(_, curve): &(String, Curve)| {
             let range = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
-            let (low, high) = curve.values_with_errors().fold((f64::INFINITY, f64::NEG_INFINITY), range);
+            let (low, high) =
+                curve.values_with_errors().fold((f64::INFINITY, f64::NEG_INFINITY), range);
             if low < high { high - low } else { 0.0 }
         };
         let half = self.curves.iter().map(height).fold(0.0, f64::max) / 2.0;
@@ -97,29 +104,51 @@ impl ScanCurves {
 
 impl Canvas {
     /// Draws the mean patterns of several scans, with their names beside them.
-    pub fn draw_scans<B: DrawingBackend>(&mut self, area: &DrawingArea<B, Shift>, scans: &ScanCurves) -> DrawResult
+    pub fn draw_scans<B: DrawingBackend>(
+        &mut self,
+        area: &DrawingArea<B, Shift>,
+        scans: &ScanCurves,
+    ) -> DrawResult
     where
         B::ErrorType: 'static,
     {
-        let Some((axis, (left, right))) = &scans.radial else { return Err("no pattern to draw".into()) };
+        let Some((axis, (left, right))) = &scans.radial else {
+            return Err("no pattern to draw".into());
+        };
         let count = scans.curves.len();
-        let area = self.titled(area, &format!("{count} scan{}", if count == 1 { "" } else { "s" }))?;
+        let area =
+            self.titled(area, &format!("{count} scan{}", if count == 1 { "" } else { "s" }))?;
         let (width, height) = area.dim_in_pixel();
-        let (plot, names) = area.split_horizontally(width.saturating_sub(self.px(NAMES_WIDTH).unsigned_abs()));
+        let (plot, names) =
+            area.split_horizontally(width.saturating_sub(self.px(NAMES_WIDTH).unsigned_abs()));
         let shift = scans.shift();
-        let shifted: Vec<Curve> =
-            scans.curves.iter().enumerate().map(|(number, (_, curve))| curve.shifted(shift * number as f64)).collect();
+        let shifted: Vec<Curve> = scans
+            .curves
+            .iter()
+            .enumerate()
+            .map(|(number, (_, curve))| curve.shifted(shift * number as f64))
+            .collect();
         let intensity = scans.intensity.replacen('I', "i", 1);
         let label = if shift > 0.0 {
-            format!("Mean {intensity}, each {} above the last", super::value_scale::format_tick(shift))
+            format!(
+                "Mean {intensity}, each {} above the last",
+                super::value_scale::format_tick(shift)
+            )
         } else {
             format!("Mean {intensity}")
         };
         let y = ValueScale::of_axis(shifted.iter().flat_map(Curve::values_with_errors));
         // Equal distances are not equal on a logarithmic scale.
         let y = if shift > 0.0 { y.to_linear() } else { y };
-        let mut chart = self.axes(&plot, (ValueScale::linear(*left, *right), y), (&axis.plot_label(), &label), true)?;
-        let color = |number: usize| ViridisRGB.get_color(0.92 * number as f64 / count.saturating_sub(1).max(1) as f64);
+        let mut chart = self.axes(
+            &plot,
+            (ValueScale::linear(*left, *right), y),
+            (&axis.plot_label(), &label),
+            true,
+        )?;
+        let color = |number: usize| {
+            ViridisRGB.get_color(0.92 * number as f64 / count.saturating_sub(1).max(1) as f64)
+        };
         for (number, curve) in shifted.into_iter().enumerate() {
             self.draw_curve(&mut chart, &curve.thinned(), color(number), None)?;
         }

@@ -28,16 +28,18 @@ impl ValueScale {
         Self { low, high, kind: ScaleKind::Linear, least_step: 0.0 }
     }
 
-    /// Creates a scale from the 1st percentile to the 99.5th percentile of the values, so that a single hot value doesn't
-    /// darken the rest. The scale is logarithmic if this spans more than a factor of ten, and a square root if it begins at 0 and half
-    /// of the values are within the lowest tenth.
+    /// Creates a scale from the 1st percentile to the 99.5th percentile of the values, so that a
+    /// single hot value doesn't darken the rest. The scale is logarithmic if this spans more than a
+    /// factor of ten, and a square root if it begins at 0 and half of the values are within the
+    /// lowest tenth.
     pub fn from_values(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         if values.is_empty() {
             return Self::linear(0.0, 1.0);
         }
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values[(values.len().saturating_sub(1) as f64 * share).round() as usize];
+        let at =
+            |share: f64| values[(values.len().saturating_sub(1) as f64 * share).round() as usize];
         let (low, middle, high) = (at(0.01), at(0.5), at(0.995));
         let kind = if low > 0.0 && high > 10.0 * low {
             ScaleKind::Log
@@ -46,14 +48,20 @@ impl ValueScale {
         } else {
             ScaleKind::Linear
         };
-        if high > low { Self { kind, ..Self::linear(low, high) } } else { Self::linear(low - 0.5, low + 0.5) }
+        if high > low {
+            Self { kind, ..Self::linear(low, high) }
+        } else {
+            Self::linear(low - 0.5, low + 0.5)
+        }
     }
 
-    /// Creates the scale of an axis that shows all of the values with a margin. It is logarithmic if all values are positive and
-    /// they span more than a factor of 300.
+    /// Creates the scale of an axis that shows all of the values with a margin. It is logarithmic
+    /// if all values are positive and they span more than a factor of 300.
     pub fn of_axis(values: impl Iterator<Item = f64>) -> Self {
         let range = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
-        let (low, high) = values.filter(|value| value.is_finite()).fold((f64::INFINITY, f64::NEG_INFINITY), range);
+        let (low, high) = values
+            .filter(|value| value.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), range);
         if low > 0.0 && high > 300.0 * low {
             let margin = (high / low).powf(0.05);
             return Self { kind: ScaleKind::Log, ..Self::linear(low / margin, high * margin) };
@@ -73,7 +81,8 @@ impl ValueScale {
 
     /// Returns the position of a value between `low` (0) and `high` (1).
     pub fn position(&self, value: f64) -> f64 {
-        let [low, high, value] = [self.low, self.high, value.max(self.low)].map(|value| self.transform(value));
+        let [low, high, value] =
+            [self.low, self.high, value.max(self.low)].map(|value| self.transform(value));
         ((value - low) / (high - low)).clamp(0.0, 1.0)
     }
 
@@ -85,15 +94,16 @@ impl ValueScale {
         }
     }
 
-    /// Returns round values between the ends: multiples of 1, 2 or 5 times a power of ten, or on a logarithmic scale these numbers
-    /// themselves, or powers of ten alone if there are many.
+    /// Returns round values between the ends: multiples of 1, 2 or 5 times a power of ten, or on a
+    /// logarithmic scale these numbers themselves, or powers of ten alone if there are many.
     pub fn ticks(&self) -> Vec<f64> {
         let decades = |range: f64| range.abs().log10().floor() as i32;
         let within = |value: &f64| (self.low..=self.high).contains(value);
         if self.kind == ScaleKind::Log {
             let (first, last) = (decades(self.low), decades(self.high));
             let numbers = |digits: &'static [f64]| {
-                let all = (first..=last).flat_map(|decade| digits.iter().map(move |digit| digit * 10_f64.powi(decade)));
+                let all = (first..=last)
+                    .flat_map(|decade| digits.iter().map(move |digit| digit * 10_f64.powi(decade)));
                 all.filter(within).collect::<Vec<f64>>()
             };
             let ticks = numbers(&[1.0, 2.0, 5.0]);
@@ -103,7 +113,9 @@ impl ValueScale {
         let range = self.high - self.low;
         let steps = (decades(range).saturating_sub(1)..=decades(range)).flat_map(round);
         // The finest step with up to six ticks, which are at least four.
-        let Some(step) = steps.map(|step| step.max(self.least_step)).find(|step| range / step <= 6.0) else {
+        let Some(step) =
+            steps.map(|step| step.max(self.least_step)).find(|step| range / step <= 6.0)
+        else {
             return Vec::new();
         };
         let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
@@ -176,9 +188,12 @@ mod tests {
     #[test]
     fn a_wide_range_is_logarithmic_and_one_with_zeros_a_root() {
         let wide = ValueScale::from_values((1..=1000).map(f64::from));
-        assert!(wide.kind == ScaleKind::Log && wide.position(1e9) == 1.0 && wide.position(0.0) == 0.0);
+        assert!(
+            wide.kind == ScaleKind::Log && wide.position(1e9) == 1.0 && wide.position(0.0) == 0.0
+        );
         assert!((wide.value(wide.position(100.0)) - 100.0).abs() < 1e-9);
-        let sparse = ValueScale::from_values((0..1000).map(|number| f64::from(number / 100).powi(4)));
+        let sparse =
+            ValueScale::from_values((0..1000).map(|number| f64::from(number / 100).powi(4)));
         assert_eq!(sparse.kind, ScaleKind::Sqrt);
         assert!((sparse.value(sparse.position(100.0)) - 100.0).abs() < 1e-9);
         let negative = ValueScale::from_values((-500..500).map(f64::from));
@@ -199,7 +214,10 @@ mod tests {
             ticks(2.5, 3.5, ScaleKind::Linear),
             [2.6, 2.8, 3.0, 3.2, 3.4].map(|tick: f64| (tick / 0.2).round() * 0.2)
         );
-        assert_eq!(ValueScale { least_step: 1.0, ..ValueScale::linear(-0.5, 2.5) }.ticks(), [0.0, 1.0, 2.0]);
+        assert_eq!(
+            ValueScale { least_step: 1.0, ..ValueScale::linear(-0.5, 2.5) }.ticks(),
+            [0.0, 1.0, 2.0]
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! [`VectorBackend`]: draws plots as filled and stroked outlines, for pages of PDF files and for antialiased pixels.
+//! [`VectorBackend`]: draws plots as filled and stroked outlines, for pages of PDF files and for
+//! antialiased pixels.
 //!
-//! Text is drawn as the outlines of its letters, so that a file needs no font and a line of text has the same place in each format.
+//! Text is drawn as the outlines of its letters, so that a file needs no font and a line of text
+//! has the same place in each format.
 #![allow(
     clippy::arithmetic_side_effects,
     reason = "coordinates of a plot are thousands at most, and points are numbers in floating point"
@@ -11,7 +13,8 @@ use std::convert::Infallible;
 use ab_glyph::{Font, FontRef, OutlineCurve, Point, ScaleFont, point};
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind, FontTransform,
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
+    FontTransform,
 };
 
 /// Coordinates of outlines are whole numbers of these parts of a plot's units.
@@ -65,7 +68,12 @@ impl<S: Surface> DrawingBackend for VectorBackend<'_, S> {
         self.draw_rect((x, y), next, &color, true)
     }
 
-    fn draw_line<T: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &T) -> BackendResult {
+    fn draw_line<T: BackendStyle>(
+        &mut self,
+        from: BackendCoord,
+        to: BackendCoord,
+        style: &T,
+    ) -> BackendResult {
         self.draw_path([from, to], style)
     }
 
@@ -77,7 +85,11 @@ impl<S: Surface> DrawingBackend for VectorBackend<'_, S> {
         fill: bool,
     ) -> BackendResult {
         let corners = [from, (to.0, from.1), to, (from.0, to.1)];
-        if fill { self.fill_polygon(corners, style) } else { self.draw_path(corners.into_iter().chain([from]), style) }
+        if fill {
+            self.fill_polygon(corners, style)
+        } else {
+            self.draw_path(corners.into_iter().chain([from]), style)
+        }
     }
 
     fn draw_path<T: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
@@ -120,7 +132,12 @@ impl<S: Surface> DrawingBackend for VectorBackend<'_, S> {
         Ok(())
     }
 
-    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, pos: BackendCoord) -> BackendResult {
+    fn draw_text<T: BackendTextStyle>(
+        &mut self,
+        text: &str,
+        style: &T,
+        pos: BackendCoord,
+    ) -> BackendResult {
         let size = style.size() as f32;
         let font = self.font.as_scaled(size);
         let width: f32 = text.chars().map(|char| font.h_advance(font.glyph_id(char))).sum();
@@ -156,7 +173,9 @@ impl<S: Surface> DrawingBackend for VectorBackend<'_, S> {
             outline.extend(curves.into_iter().map(|curve| match curve {
                 OutlineCurve::Line(a, b) => OutlineCurve::Line(place(a), place(b)),
                 OutlineCurve::Quad(a, b, c) => OutlineCurve::Quad(place(a), place(b), place(c)),
-                OutlineCurve::Cubic(a, b, c, d) => OutlineCurve::Cubic(place(a), place(b), place(c), place(d)),
+                OutlineCurve::Cubic(a, b, c, d) => {
+                    OutlineCurve::Cubic(place(a), place(b), place(c), place(d))
+                }
             }));
             x += font.h_advance(glyph);
         }

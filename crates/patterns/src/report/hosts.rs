@@ -24,7 +24,8 @@ struct HostResults {
 }
 
 impl HostThroughput {
-    /// Adds a result record. Tasks that were done before are left out, because their times are those of an earlier run.
+    /// Adds a result record. Tasks that were done before are left out, because their times are
+    /// those of an earlier run.
     pub fn add(&mut self, result: &TaskResult) {
         if result.skipped {
             return;
@@ -104,7 +105,8 @@ impl HostResults {
 
 /// Describes the share of each stage, the longest first.
 fn describe_bound(seconds: &Seconds) -> String {
-    let mut stages = [("reading", seconds.read), ("integrating", seconds.integrate), ("writing", seconds.write)];
+    let mut stages =
+        [("reading", seconds.read), ("integrating", seconds.integrate), ("writing", seconds.write)];
     stages.sort_by(|one, two| two.1.total_cmp(&one.1));
     let all: f64 = stages.iter().map(|(_, seconds)| seconds).sum();
     if all <= 0.0 {
@@ -121,10 +123,19 @@ mod tests {
     #[test]
     fn each_host_has_its_rate_and_what_bounded_it() {
         let mut hosts = HostThroughput::default();
-        for (host, wall, skipped) in [("node<1>", 2.0, false), ("node<1>", 3.0, false), ("node2", 1.0, true)] {
+        for (host, wall, skipped) in
+            [("node<1>", 2.0, false), ("node<1>", 3.0, false), ("node2", 1.0, true)]
+        {
             let seconds = Seconds { read: 4.0, integrate: 1.0, write: 0.0, wall };
             let (done, host) = (Spans::first_n(50), host.to_owned());
-            hosts.add(&TaskResult { done, host, skipped, seconds, read_bytes: 10_000_000, ..TaskResult::default() });
+            hosts.add(&TaskResult {
+                done,
+                host,
+                skipped,
+                seconds,
+                read_bytes: 10_000_000,
+                ..TaskResult::default()
+            });
         }
         let html = hosts.to_html();
         let expected = "<td>node&lt;1&gt;</td><td class=n>2</td><td class=n>100</td><td class=n>5.0</td><td class=n>20.0</td>\

@@ -1,7 +1,9 @@
-//! The report of a run: which frames were integrated, which were lost and why, how long it took, and a plot of each final file.
+//! The report of a run: which frames were integrated, which were lost and why, how long it took,
+//! and a plot of each final file.
 //!
-//! The report is one HTML file without external resources, with the plots in it, so that it can be mailed, kept in a logbook, or
-//! opened in ten years. A script sorts the tables and zooms into mean patterns; without it, all can be read all the same.
+//! The report is one HTML file without external resources, with the plots in it, so that it can be
+//! mailed, kept in a logbook, or opened in ten years. A script sorts the tables and zooms into mean
+//! patterns; without it, all can be read all the same.
 
 mod hosts;
 
@@ -32,11 +34,13 @@ canvas{width:100%;height:320px;background:#fff;cursor:crosshair;touch-action:non
 tr.lost td{color:#c0392b;font-weight:600}.frames{display:block;width:100%;height:12px}\
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
-/// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized by their title.
+/// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized
+/// by their title.
 fn owned_reports(policy: &ReplacePolicy) -> OwnershipRule {
     let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
     let is_own = move |path: &Path| {
-        Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")? || has(path, b"<title>azpipe: ")?)
+        Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")?
+            || has(path, b"<title>azpipe: ")?)
     };
     OwnershipRule::new("a report", is_own).with_policy(policy)
 }
@@ -67,11 +71,17 @@ impl Report {
         self.scans = self.scans.saturating_add(1);
         self.frames = self.frames.saturating_add(summary.frames);
         self.integrated = self.integrated.saturating_add(summary.integrated);
-        let lost: u64 =
-            summary.missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| absent.range.count()).sum();
+        let lost: u64 = summary
+            .missing
+            .iter()
+            .filter(|absent| absent.kind.is_loss())
+            .map(|absent| absent.range.count())
+            .sum();
         self.incomplete = self.incomplete.saturating_add(usize::from(!summary.up_to_date));
-        self.with_losses = self.with_losses.saturating_add(usize::from(summary.up_to_date && lost > 0));
-        let name = escape_html(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
+        self.with_losses =
+            self.with_losses.saturating_add(usize::from(summary.up_to_date && lost > 0));
+        let name =
+            escape_html(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
         let missing = summary.frames.saturating_sub(summary.integrated);
         let verdict = match (summary.complete, summary.up_to_date, summary.scan_state) {
             (true, ..) => "<td class=good>complete".to_owned(),
@@ -95,9 +105,15 @@ impl Report {
         self.write_losses(summary);
         if let Some(illustration) = output.map(plot::illustrate).transpose()? {
             let picture = STANDARD.encode(&illustration.png);
-            let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
+            let _ = writeln!(
+                self.sections,
+                "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">"
+            );
             let data = pattern_json(&illustration);
-            let _ = writeln!(self.sections, "<script type=\"application/json\" class=\"pattern\">{data}</script>");
+            let _ = writeln!(
+                self.sections,
+                "<script type=\"application/json\" class=\"pattern\">{data}</script>"
+            );
         }
         Ok(())
     }
@@ -150,7 +166,9 @@ impl Report {
         let time = format_iso8601(std::time::SystemTime::now());
         let failures = match self.failures.as_str() {
             "" => String::new(),
-            rows => format!("<h2>Failures</h2>\n<table>\n<tr><th>what</th><th>why</th></tr>\n{rows}</table>\n"),
+            rows => format!(
+                "<h2>Failures</h2>\n<table>\n<tr><th>what</th><th>why</th></tr>\n{rows}</table>\n"
+            ),
         };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -172,20 +190,33 @@ impl Report {
         let mut facts = vec![("final", html_code(&summary.final_file.to_string_lossy()))];
         facts.push((
             "raw data",
-            format!("{} {}", html_code(&summary.file.to_string_lossy()), escape_html(&summary.entry)),
+            format!(
+                "{} {}",
+                html_code(&summary.file.to_string_lossy()),
+                escape_html(&summary.entry)
+            ),
         ));
         if let Some(output) = output {
             let scan = &output.task.acquisition;
             facts.extend(scan.title.iter().map(|title| ("title", escape_html(title))));
-            let times: Vec<&str> =
-                [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
+            let times: Vec<&str> = [&scan.start_time, &scan.end_time]
+                .into_iter()
+                .flatten()
+                .map(String::as_str)
+                .collect();
             facts.push(("measured", escape_html(&times.join(" to "))));
             let axes =
-                output.shared.axes.iter().zip(output.shared.axes.bin_ranges(&output.recipe)).map(|(axis, limits)| {
-                    // Rounding removes the tiny rest of an edge at 0.
-                    let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
-                    format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.plot_label()))
-                });
+                output.shared.axes.iter().zip(output.shared.axes.bin_ranges(&output.recipe)).map(
+                    |(axis, limits)| {
+                        // Rounding removes the tiny rest of an edge at 0.
+                        let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
+                        format!(
+                            "{} bins of {} from {low} to {high}",
+                            axis.centers.len(),
+                            escape_html(&axis.plot_label())
+                        )
+                    },
+                );
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
             facts.push(("recipe", recipe_settings(&output.recipe)));
         }
@@ -203,10 +234,16 @@ impl Report {
         }
         facts.push((
             "digests",
-            format!("data {}, recipe {}", html_code(&summary.data_digest), html_code(&summary.recipe_digest)),
+            format!(
+                "data {}, recipe {}",
+                html_code(&summary.data_digest),
+                html_code(&summary.recipe_digest)
+            ),
         ));
-        let rows: String =
-            facts.iter().map(|(name, fact)| format!("<tr><th>{name}</th><td>{fact}</td></tr>\n")).collect();
+        let rows: String = facts
+            .iter()
+            .map(|(name, fact)| format!("<tr><th>{name}</th><td>{fact}</td></tr>\n"))
+            .collect();
         let _ = writeln!(self.sections, "<table>\n{rows}</table>");
     }
 
@@ -231,10 +268,12 @@ impl Report {
     }
 }
 
-/// Returns a bar of the frames of a scan: green with a pattern, red where lost, grey where there is none for another reason.
+/// Returns a bar of the frames of a scan: green with a pattern, red where lost, grey where there is
+/// none for another reason.
 fn frame_bar(summary: &Summary) -> String {
     const COLORS: [&str; 3] = ["#1a7f37", "#b8b8bc", "#c0392b"];
-    // More can't be told apart on a screen. Of the frames in a column, a lost one is shown before one that was never taken.
+    // More can't be told apart on a screen. Of the frames in a column, a lost one is shown before
+    // one that was never taken.
     let columns = summary.frames.clamp(1, 1000);
     let per_frame = columns as f64 / summary.frames.max(1) as f64;
     let column_of = |frame: u64| (frame as f64 * per_frame) as usize;
@@ -243,7 +282,8 @@ fn frame_bar(summary: &Summary) -> String {
         let kind = if absent.kind.is_loss() { 2 } else { 1 };
         for span in absent.range.as_slice().iter().filter(|span| span.start() < span.stop()) {
             let last = column_of(span.stop().saturating_sub(1)).min(bar.len().saturating_sub(1));
-            for column in bar.iter_mut().take(last.saturating_add(1)).skip(column_of(span.start())) {
+            for column in bar.iter_mut().take(last.saturating_add(1)).skip(column_of(span.start()))
+            {
                 *column = kind.max(*column);
             }
         }
@@ -253,17 +293,22 @@ fn frame_bar(summary: &Summary) -> String {
     for run in bar.chunk_by(|one, next| one == next) {
         let percent = |count: usize| count as f64 / columns as f64 * 100.0;
         let (x, width, color) = (percent(from), percent(run.len()), COLORS[run[0]]);
-        pieces += &format!("<rect x=\"{x:.3}%\" y=\"0\" width=\"{width:.3}%\" height=\"12\" fill=\"{color}\"/>");
+        pieces += &format!(
+            "<rect x=\"{x:.3}%\" y=\"0\" width=\"{width:.3}%\" height=\"12\" fill=\"{color}\"/>"
+        );
         from = from.saturating_add(run.len());
     }
-    format!("<svg class=frames role=\"img\"><title>frames with and without a pattern</title>{pieces}</svg>")
+    format!(
+        "<svg class=frames role=\"img\"><title>frames with and without a pattern</title>{pieces}</svg>"
+    )
 }
 
 /// Returns the mean pattern as JSON for the page's script; null for a bin without a value.
 fn pattern_json(illustration: &Illustration) -> String {
     let numbers = |values: &[f64]| -> Vec<serde_json::Value> {
         // Seven digits are all that intensities of 32 bits have.
-        let rounded = values.iter().map(|value| format!("{value:.6e}").parse::<f64>().unwrap_or(f64::NAN));
+        let rounded =
+            values.iter().map(|value| format!("{value:.6e}").parse::<f64>().unwrap_or(f64::NAN));
         rounded.map(serde_json::Value::from).collect()
     };
     let json = serde_json::json!({
@@ -279,7 +324,9 @@ fn pattern_json(illustration: &Illustration) -> String {
 
 /// Returns the settings of a recipe as in a recipe file, except the text of the PONI file.
 fn recipe_settings(recipe: &recipe::Recipe) -> String {
-    let Ok(settings) = toml::from_str::<toml::Table>(&recipe.to_toml()) else { return String::new() };
+    let Ok(settings) = toml::from_str::<toml::Table>(&recipe.to_toml()) else {
+        return String::new();
+    };
     let plain = settings.iter().filter(|(name, _)| !matches!(name.as_str(), "poni" | "version"));
     let one = |(name, value): (&String, &toml::Value)| format!("{name} = {value}");
     plain.map(one).map(|setting| html_code(&setting)).collect::<Vec<_>>().join("<br>")
@@ -314,8 +361,11 @@ mod tests {
     #[test]
     fn a_name_is_text_and_a_loss_has_its_reason() {
         let mut report = Report::default();
-        let missing =
-            vec![Absent { range: Span::new(3, 5).into(), reason: "file <missing>".to_owned(), ..Absent::default() }];
+        let missing = vec![Absent {
+            range: Span::new(3, 5).into(),
+            reason: "file <missing>".to_owned(),
+            ..Absent::default()
+        }];
         let summary = Summary {
             final_file: "/out/a<script>&\"'.h5".into(),
             frames: 10,
@@ -326,44 +376,62 @@ mod tests {
         report.add(&summary, None).unwrap();
         report.add_failure("b.h5", "not <a> file");
         let page = report.render();
-        assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("a<script"), "{page}");
-        assert!(page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"), "{page}");
+        assert!(
+            page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("a<script"),
+            "{page}"
+        );
+        assert!(
+            page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"),
+            "{page}"
+        );
         assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
     }
 
     #[test]
     fn only_complete_finals_are_green() {
-        let page = |complete: bool, up_to_date: bool, scan_state: ScanState, kind: Option<AbsentKind>| {
-            let missing = |kind| Absent { range: Spans::first_n(20), kind, reason: "gone".to_owned() };
-            let missing: Vec<Absent> = kind.map(missing).into_iter().collect();
-            let mut report = Report::default();
-            report
-                .add(
-                    &Summary {
-                        frames: 30,
-                        integrated: 10,
-                        missing,
-                        complete,
-                        up_to_date,
-                        scan_state,
-                        ..Summary::default()
-                    },
-                    None,
-                )
-                .unwrap();
-            report.render()
-        };
+        let page =
+            |complete: bool, up_to_date: bool, scan_state: ScanState, kind: Option<AbsentKind>| {
+                let missing =
+                    |kind| Absent { range: Spans::first_n(20), kind, reason: "gone".to_owned() };
+                let missing: Vec<Absent> = kind.map(missing).into_iter().collect();
+                let mut report = Report::default();
+                report
+                    .add(
+                        &Summary {
+                            frames: 30,
+                            integrated: 10,
+                            missing,
+                            complete,
+                            up_to_date,
+                            scan_state,
+                            ..Summary::default()
+                        },
+                        None,
+                    )
+                    .unwrap();
+                report.render()
+            };
         let has_good = |page: &str| page.contains("<td class=good>");
         let left = "Nothing is left to do.";
         let whole = page(true, true, ScanState::Ended, None);
         assert!(has_good(&whole) && whole.contains(left), "{whole}");
         let lost = page(false, true, ScanState::Ended, Some(AbsentKind::Missing));
-        assert!(!has_good(&lost) && lost.contains("<td class=bad>20 lost") && !lost.contains(left), "{lost}");
+        assert!(
+            !has_good(&lost) && lost.contains("<td class=bad>20 lost") && !lost.contains(left),
+            "{lost}"
+        );
         let unreadable = page(false, false, ScanState::Ended, Some(AbsentKind::Unreadable));
-        assert!(!has_good(&unreadable) && unreadable.contains("<td class=bad>incomplete"), "{unreadable}");
-        for (state, word) in [(ScanState::Aborted, "ended early"), (ScanState::Running, "running")] {
+        assert!(
+            !has_good(&unreadable) && unreadable.contains("<td class=bad>incomplete"),
+            "{unreadable}"
+        );
+        for (state, word) in [(ScanState::Aborted, "ended early"), (ScanState::Running, "running")]
+        {
             let early = page(false, true, state, Some(AbsentKind::NeverTaken));
-            assert!(!has_good(&early) && early.contains(&format!("<td>{word}, up to date")), "{early}");
+            assert!(
+                !has_good(&early) && early.contains(&format!("<td>{word}, up to date")),
+                "{early}"
+            );
             assert!(early.contains(left), "{early}");
         }
         let mut failed = Report::default();

@@ -1,4 +1,5 @@
-//! A final grows with its scan without loss, and frames of changed or damaged sources are integrated again.
+//! A final grows with its scan without loss, and frames of changed or damaged sources are
+//! integrated again.
 
 use patterns::output::{Average, AverageMethod, OutputLayout, OutputOptions, WritePolicy};
 use patterns::{FrameRow, coverage};
@@ -32,13 +33,20 @@ fn a_final_without_parts_grows_and_loses_nothing() {
     assert_eq!(parts(out.path(), &short, &recipe), 0);
     let long = acquisition(30, |_| 7);
     write_range(out.path(), &long, &recipe, 20, 30);
-    let grown =
-        build(out.path(), &long, &recipe, OutputOptions { layout: OutputLayout::Virtual, ..OutputOptions::default() });
+    let grown = build(
+        out.path(),
+        &long,
+        &recipe,
+        OutputOptions { layout: OutputLayout::Virtual, ..OutputOptions::default() },
+    );
     assert_eq!((grown.layout, grown.integrated), (Some(OutputLayout::Copy), Spans::first_n(30)));
 
     let whole = tempfile::tempdir().unwrap();
     write_range(whole.path(), &long, &recipe, 0, 30);
-    assert_eq!(build(whole.path(), &long, &recipe, OutputOptions::default()).data_digest, grown.data_digest);
+    assert_eq!(
+        build(whole.path(), &long, &recipe, OutputOptions::default()).data_digest,
+        grown.data_digest
+    );
 }
 
 #[test]
@@ -56,7 +64,12 @@ fn a_touched_source_is_integrated_again_and_nothing_else() {
     assert_eq!(stale.missing[0].range, Span::new(10, 20).into());
 
     let again = task(&now, &recipe, &Span::new(10, 20).into());
-    write_part(out.path(), &again, &recipe, (10..20).map(|frame| FrameRow { frame, ..row(frame + 1) }));
+    write_part(
+        out.path(),
+        &again,
+        &recipe,
+        (10..20).map(|frame| FrameRow { frame, ..row(frame + 1) }),
+    );
     let built = build(out.path(), &now, &recipe, OutputOptions::default());
     assert!(built.complete);
     let there = open(out.path());
@@ -71,12 +84,14 @@ fn a_damaged_row_is_done_again() {
     write_range(out.path(), &scan, &recipe, 0, 20);
     let built = build(out.path(), &scan, &recipe, OutputOptions::default());
     let path = out.path().join("sample_scan0001_p3.h5");
-    let pattern: Vec<u8> = intensity(&open(out.path()), 9)[..4].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let pattern: Vec<u8> =
+        intensity(&open(out.path()), 9)[..4].iter().flat_map(|value| value.to_le_bytes()).collect();
     let bytes = std::fs::read(&path).unwrap();
     let at = bytes.windows(pattern.len()).position(|window| window == pattern).unwrap();
     flip(&path, at);
     let whole = task(&scan, &recipe, &Spans::first_n(20));
-    let left = whole.range.difference(&coverage::find_coverage(out.path(), &whole).covered_frames());
+    let left =
+        whole.range.difference(&coverage::find_coverage(out.path(), &whole).covered_frames());
     assert_eq!(left, Span::new(9, 10).into());
     write_range(out.path(), &scan, &recipe, 9, 10);
     let mended = build(out.path(), &scan, &recipe, OutputOptions::default());
@@ -94,7 +109,12 @@ fn sums_are_kept_on_request_and_serve_later() {
         &recipe,
         (0..10).map(|frame| if frame == 4 { with_weight_override(4) } else { row(frame) }),
     );
-    let kept = build(out.path(), &scan, &recipe, OutputOptions { keep_sums: true, ..OutputOptions::default() });
+    let kept = build(
+        out.path(),
+        &scan,
+        &recipe,
+        OutputOptions { keep_sums: true, ..OutputOptions::default() },
+    );
     assert_eq!(parts(out.path(), &scan, &recipe), 0);
     let options = OutputOptions {
         average: Some(Average::all_frames(AverageMethod::Mean)),
@@ -111,7 +131,10 @@ fn sums_are_kept_on_request_and_serve_later() {
     let whole = task(&long, &recipe, &Spans::first_n(20));
     let rows = (0..20).map(|frame| if frame == 4 { with_weight_override(4) } else { row(frame) });
     write_part(afresh.path(), &whole, &recipe, rows);
-    assert_eq!(build(afresh.path(), &long, &recipe, OutputOptions::default()).data_digest, grown.data_digest);
+    assert_eq!(
+        build(afresh.path(), &long, &recipe, OutputOptions::default()).data_digest,
+        grown.data_digest
+    );
 }
 
 #[test]
@@ -133,7 +156,11 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     // The first `there` frames exist, the others do not yet.
     let scan = |there: u64, complete: bool, end_time: Option<String>| {
         let mut scan = Acquisition { complete, end_time, ..acquisition(30, |_| 7) };
-        scan.sources = scan.sources.iter().filter_map(|source| source.restricted_to(&Spans::first_n(there))).collect();
+        scan.sources = scan
+            .sources
+            .iter()
+            .filter_map(|source| source.restricted_to(&Spans::first_n(there)))
+            .collect();
         scan.absent = vec![Absent {
             range: Span::new(there, 30).into(),
             kind: AbsentKind::NotWritten,
@@ -144,9 +171,23 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     };
     let running = scan(20, false, None);
     write_range(out.path(), &running, &recipe, 0, 20);
-    let kept = build(out.path(), &running, &recipe, OutputOptions { keep_parts: true, ..OutputOptions::default() });
-    assert_eq!((kept.complete, kept.up_to_date, kept.is_final_state()), (false, true, false), "the scan is running");
-    let built = build(out.path(), &scan(30, true, acquisition(30, |_| 7).end_time), &recipe, OutputOptions::default());
+    let kept = build(
+        out.path(),
+        &running,
+        &recipe,
+        OutputOptions { keep_parts: true, ..OutputOptions::default() },
+    );
+    assert_eq!(
+        (kept.complete, kept.up_to_date, kept.is_final_state()),
+        (false, true, false),
+        "the scan is running"
+    );
+    let built = build(
+        out.path(),
+        &scan(30, true, acquisition(30, |_| 7).end_time),
+        &recipe,
+        OutputOptions::default(),
+    );
     assert!(!built.complete);
     assert_eq!(
         (built.retryable_frames, built.missing[0].reason.as_str()),
@@ -157,5 +198,8 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     let other = tempfile::tempdir().unwrap();
     let (then, now) = (scan(20, false, None), scan(25, false, None));
     write_range(other.path(), &then, &recipe, 0, 20);
-    assert_eq!(build(other.path(), &now, &recipe, OutputOptions::default()).retryable_frames, Span::new(20, 25).into());
+    assert_eq!(
+        build(other.path(), &now, &recipe, OutputOptions::default()).retryable_frames,
+        Span::new(20, 25).into()
+    );
 }

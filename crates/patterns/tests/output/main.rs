@@ -48,7 +48,8 @@ fn a_complete_final_takes_the_place_of_its_parts() {
     let again = build(out.path(), &scan, &recipe, OutputOptions::default());
     assert!(again.was_unchanged && again.complete);
     assert_eq!(again.data_digest, built.data_digest);
-    let asked = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()));
+    let asked =
+        coverage::find_coverage(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()));
     assert_eq!(asked.covered_frames(), Span::new(5, 20).into());
 }
 
@@ -56,18 +57,23 @@ fn a_complete_final_takes_the_place_of_its_parts() {
 fn no_cut_order_or_layout_changes_the_data() {
     let (recipe, scan) = (with_monitor(ReferenceSetting::Mean), acquisition(40, |_| 7));
     let mut digests = Vec::new();
-    for (cut, layout) in
-        [(40, OutputLayout::Copy), (7, OutputLayout::Copy), (13, OutputLayout::Virtual), (1, OutputLayout::Virtual)]
-    {
+    for (cut, layout) in [
+        (40, OutputLayout::Copy),
+        (7, OutputLayout::Copy),
+        (13, OutputLayout::Virtual),
+        (1, OutputLayout::Virtual),
+    ] {
         let out = tempfile::tempdir().unwrap();
         let starts: Vec<u64> = (0..40).step_by(cut).collect();
         for from in starts.into_iter().rev() {
             let to = (from + cut as u64).min(40);
             let task = task(&scan, &recipe, &Span::new(from, to).into());
-            let rows = (from..to).map(|frame| if frame % 5 == 1 { with_weight_override(frame) } else { row(frame) });
+            let rows = (from..to)
+                .map(|frame| if frame % 5 == 1 { with_weight_override(frame) } else { row(frame) });
             write_part(out.path(), &task, &recipe, rows);
         }
-        let built = build(out.path(), &scan, &recipe, OutputOptions { layout, ..OutputOptions::default() });
+        let built =
+            build(out.path(), &scan, &recipe, OutputOptions { layout, ..OutputOptions::default() });
         assert_eq!((built.layout, built.complete), (Some(layout), true));
         digests.push(built.data_digest);
     }
@@ -77,7 +83,8 @@ fn no_cut_order_or_layout_changes_the_data() {
 #[test]
 fn a_missing_frame_is_nan_with_a_reason() {
     let out = tempfile::tempdir().unwrap();
-    let recipe = Recipe { empty: EmptyBinValue::Zero, ..with_monitor(ReferenceSetting::Value(50.0)) };
+    let recipe =
+        Recipe { empty: EmptyBinValue::Zero, ..with_monitor(ReferenceSetting::Value(50.0)) };
     let mut scan = acquisition(30, |_| 7);
     scan.absent = vec![Absent {
         range: Span::new(28, 30).into(),
@@ -94,7 +101,9 @@ fn a_missing_frame_is_nan_with_a_reason() {
     write_part(out.path(), &task, &recipe, rows);
     let built = build(out.path(), &scan, &recipe, OutputOptions::default());
     assert!(!built.complete);
-    let reason = |text: &str| built.missing.iter().find(|absent| absent.reason == text).unwrap().range.clone();
+    let reason = |text: &str| {
+        built.missing.iter().find(|absent| absent.reason == text).unwrap().range.clone()
+    };
     assert_eq!(reason("not written"), Span::new(28, 30).into());
     assert_eq!(reason("not integrated"), Span::new(20, 28).into());
     assert_eq!(reason("can't be decoded: scan0001/p3_0000.h5"), Span::new(4, 5).into());
@@ -143,12 +152,21 @@ fn finals_of_any_name_can_be_made_and_read() {
         let (recipe, mut scan) = (recipe(), acquisition(12, |_| 7));
         scan.file = std::path::Path::new(std::ffi::OsStr::from_bytes(b"/raw/\xff.h5")).into();
         let name = std::path::Path::new(std::ffi::OsStr::from_bytes(b"s\xff/50%_scan0001_p3.h5"));
-        let task = records::Task { final_file: name.into(), ..task(&scan, &recipe, &Spans::first_n(12)) };
+        let task =
+            records::Task { final_file: name.into(), ..task(&scan, &recipe, &Spans::first_n(12)) };
         write_part(&out, &task, &recipe, (0..12).map(row));
         let target = OutputSpec::new(&out, &task).unwrap();
-        assert!(output::build(&target, &OutputOptions { layout, ..OutputOptions::default() }, &()).unwrap().complete);
+        assert!(
+            output::build(&target, &OutputOptions { layout, ..OutputOptions::default() }, &())
+                .unwrap()
+                .complete
+        );
         let there = OutputFile::open(&out.join(name)).unwrap();
-        assert_eq!(intensity(&there, 11)[0], (row(11).signal[0] / shared().weights.norm[0]) as f32, "{layout:?}");
+        assert_eq!(
+            intensity(&there, 11)[0],
+            (row(11).signal[0] / shared().weights.norm[0]) as f32,
+            "{layout:?}"
+        );
         assert_eq!(output::find_outputs(&out).len(), 1);
     }
 }
@@ -175,8 +193,10 @@ fn cakes_have_two_axes_in_either_layout() {
         let (recipe, scan) = (Recipe { npt: 3, npt_azim: 2, ..recipe() }, acquisition(12, |_| 7));
         write_cake(out.path(), &scan, &recipe, 0, 5);
         write_cake(out.path(), &scan, &recipe, 5, 12);
-        digests
-            .push(build(out.path(), &scan, &recipe, OutputOptions { layout, ..OutputOptions::default() }).data_digest);
+        digests.push(
+            build(out.path(), &scan, &recipe, OutputOptions { layout, ..OutputOptions::default() })
+                .data_digest,
+        );
         let there = open(out.path());
         assert_eq!(there.shared.axes.shape(), [2, 3]);
         assert_eq!(intensity(&there, 8)[4], (row(8).signal[4] / shared().weights.norm[4]) as f32);

@@ -16,10 +16,14 @@ fn parts_that_disagree_are_both_named() {
     other.signal[2] += 1e-9;
     let rows = (10..20).map(|frame| if frame == 11 { other.clone() } else { row(frame) });
     let two = write_part(out.path(), &later, &recipe, rows);
-    let error =
-        output::build(&target(out.path(), &scan, &recipe), &OutputOptions::default(), &()).unwrap_err().to_string();
+    let error = output::build(&target(out.path(), &scan, &recipe), &OutputOptions::default(), &())
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("frame 11 has different sums in"), "{error}");
-    assert!(error.contains(one.to_str().unwrap()) && error.contains(two.to_str().unwrap()), "{error}");
+    assert!(
+        error.contains(one.to_str().unwrap()) && error.contains(two.to_str().unwrap()),
+        "{error}"
+    );
     assert!(!out.path().join("sample_scan0001_p3.h5").exists());
 }
 
@@ -29,16 +33,20 @@ fn temporary_files_of_ended_processes_are_removed() {
     let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
     let part = write_range(out.path(), &scan, &recipe, 0, 5);
     let directory = part.parent().unwrap();
-    let alive =
-        system::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &OwnershipRule::in_azpipe_dir())
-            .unwrap();
+    let alive = system::atomic::AtomicFile::create(
+        directory.join("00000007-00000009.h5"),
+        &OwnershipRule::in_azpipe_dir(),
+    )
+    .unwrap();
     std::fs::write(alive.temporary_path(), "half").unwrap();
     let dead = ended_writer();
     for name in [".00000000-00000002.h5.DEAD.tmp", ".final.DEAD.tmp", ".final.DEAD.lock"] {
         std::fs::write(directory.join(name.replace("DEAD", &dead)), "half").unwrap();
     }
     build(out.path(), &scan, &recipe, OutputOptions::default());
-    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name.contains(&dead)).collect();
     assert_eq!(left, [""; 0]);
     assert!(alive.temporary_path().exists());
@@ -83,10 +91,17 @@ fn a_final_that_another_node_wrote_meanwhile_is_not_lost() {
             write_range(out.path(), &scan, &recipe, 15, 16);
         }
         let watch = Overtaking { better: &better, path: &path, part: &part, done: false.into() };
-        let target = OutputSpec::new(out.path(), &task(&scan, &recipe, &Spans::first_n(20))).unwrap();
+        let target =
+            OutputSpec::new(out.path(), &task(&scan, &recipe, &Spans::first_n(20))).unwrap();
         let built = output::build(&target, &OutputOptions::default(), &watch).unwrap();
         assert!(watch.done.get() && built.complete, "{had_one} {built:?}");
-        assert!(OutputFile::open(&path).unwrap().status.iter().all(|status| *status == patterns::Status::Ok));
+        assert!(
+            OutputFile::open(&path)
+                .unwrap()
+                .status
+                .iter()
+                .all(|status| *status == patterns::Status::Ok)
+        );
     }
 }
 
@@ -97,8 +112,9 @@ fn a_file_of_somebody_else_is_not_overwritten() {
     write_range(out.path(), &scan, &recipe, 0, 5);
     let path = out.path().join("sample_scan0001_p3.h5");
     std::fs::write(&path, "the only copy").unwrap();
-    let error =
-        output::build(&target(out.path(), &scan, &recipe), &OutputOptions::default(), &()).unwrap_err().to_string();
+    let error = output::build(&target(out.path(), &scan, &recipe), &OutputOptions::default(), &())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("not a file of azpipe") && error.contains("remove it"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"the only copy");
 }

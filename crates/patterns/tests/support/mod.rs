@@ -14,10 +14,15 @@ use system::ownership::OwnershipRule;
 /// Number of bins of the synthetic patterns.
 pub const BINS: usize = 6;
 
-/// Returns the part of a temporary file's name that identifies its process, for a process that has ended.
+/// Returns the part of a temporary file's name that identifies its process, for a process that has
+/// ended.
 pub fn ended_writer() -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file = system::atomic::AtomicFile::create(directory.path().join("x"), &OwnershipRule::in_azpipe_dir()).unwrap();
+    let file = system::atomic::AtomicFile::create(
+        directory.path().join("x"),
+        &OwnershipRule::in_azpipe_dir(),
+    )
+    .unwrap();
     let name = file.temporary_path().file_stem().unwrap().to_str().unwrap();
     let writer = name.rsplit('.').next().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -36,16 +41,22 @@ pub fn recipe() -> Recipe {
 /// Returns a recipe that divides by the monitor `mon`.
 pub fn with_monitor(reference: ReferenceSetting) -> Recipe {
     let monitor = Some(OneOrMany::One(MonitorSetting::Name("mon".to_owned())));
-    resolved(Settings { monitor, monitor_reference: Some(OneOrMany::One(reference)), ..Settings::default() })
+    resolved(Settings {
+        monitor,
+        monitor_reference: Some(OneOrMany::One(reference)),
+        ..Settings::default()
+    })
 }
 
 fn resolved(settings: Settings) -> Recipe {
     let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
-    let recipe = Recipe::resolve(&Settings { geometry, npt: Some(BINS as u64), ..settings }).unwrap();
+    let recipe =
+        Recipe::resolve(&Settings { geometry, npt: Some(BINS as u64), ..settings }).unwrap();
     Recipe { poni_file: "/data/lab6.poni".into(), ..recipe }
 }
 
-/// Returns a scan of `frames` frames with ten frames per file. File k was last changed at `mtime(k)`.
+/// Returns a scan of `frames` frames with ten frames per file. File k was last changed at
+/// `mtime(k)`.
 pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
     let source = |file: u64| {
         let held = Spans::first_n(frames).slice(file * 10, 10);
@@ -81,7 +92,8 @@ pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
 /// Returns the task of a range of a scan.
 pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     let (scan, digest) = (acquisition.compute_id(), recipe.digest());
-    let sources = acquisition.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
+    let sources =
+        acquisition.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
     let absent = acquisition.absent_within(range);
     Task {
         id: Task::compute_id(&scan, [digest.as_str()], range),
@@ -114,7 +126,8 @@ pub fn shared() -> SharedBins {
 
 /// Returns the sums of a frame, which depend on frame and bin alone.
 pub fn row(frame: u64) -> FrameRow {
-    let value = |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
+    let value =
+        |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
     FrameRow {
         frame,
         status: Status::Ok,
@@ -134,7 +147,12 @@ pub fn with_weight_override(frame: u64) -> FrameRow {
 }
 
 /// Writes the part of a task with these rows, and returns its path.
-pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoIterator<Item = FrameRow>) -> PathBuf {
+pub fn write_part(
+    out: &Path,
+    task: &Task,
+    recipe: &Recipe,
+    rows: impl IntoIterator<Item = FrameRow>,
+) -> PathBuf {
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     let mut writer = PartWriter::create(out, &task.part, &head, &shared()).unwrap();
     rows.into_iter().for_each(|row| writer.push_row(&row).unwrap());
@@ -143,7 +161,13 @@ pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoItera
 }
 
 /// Writes the part of a range of a scan in which every frame has sums.
-pub fn write_range(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+pub fn write_range(
+    out: &Path,
+    acquisition: &Acquisition,
+    recipe: &Recipe,
+    from: u64,
+    to: u64,
+) -> PathBuf {
     let task = task(acquisition, recipe, &records::Span::new(from, to).into());
     write_part(out, &task, recipe, (from..to).map(row))
 }
@@ -166,11 +190,21 @@ pub fn outside() -> RawPath {
 }
 
 /// Writes a part as [`write_range`] does, for a cake of two by three bins.
-pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+pub fn write_cake(
+    out: &Path,
+    acquisition: &Acquisition,
+    recipe: &Recipe,
+    from: u64,
+    to: u64,
+) -> PathBuf {
     let task = task(acquisition, recipe, &records::Span::new(from, to).into());
     let mut shared = shared();
     shared.axes.radial.centers.truncate(3);
-    shared.axes.chi = Some(PatternAxis { name: "chi".to_owned(), units: "deg".to_owned(), centers: vec![-90.0, 90.0] });
+    shared.axes.chi = Some(PatternAxis {
+        name: "chi".to_owned(),
+        units: "deg".to_owned(),
+        centers: vec![-90.0, 90.0],
+    });
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     let mut writer = PartWriter::create(out, &task.part, &head, &shared).unwrap();
     (from..to).for_each(|frame| writer.push_row(&row(frame)).unwrap());
@@ -184,7 +218,12 @@ pub fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> OutputS
 }
 
 /// Builds the final file of a whole scan.
-pub fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: OutputOptions) -> BuildOutcome {
+pub fn build(
+    out: &Path,
+    acquisition: &Acquisition,
+    recipe: &Recipe,
+    options: OutputOptions,
+) -> BuildOutcome {
     output::build(&target(out, acquisition, recipe), &options, &()).unwrap()
 }
 

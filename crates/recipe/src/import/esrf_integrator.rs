@@ -62,12 +62,20 @@ const INTEGRATOR_KEYS: [(&str, &[&str]); 5] = [
     ),
     (
         SECTION_OUTPUT,
-        &["location", "existing_output", "repack_output", "partial_files_subfolder", "file_mode", "try_metadata"],
+        &[
+            "location",
+            "existing_output",
+            "repack_output",
+            "partial_files_subfolder",
+            "file_mode",
+            "try_metadata",
+        ],
     ),
     (SECTION_PIPELINE, &["verbosity"]),
 ];
 
-/// Keys that are not part of a recipe, each with the command of azpipe that takes the key's value instead.
+/// Keys that are not part of a recipe, each with the command of azpipe that takes the key's value
+/// instead.
 const KEYS_OF_OTHER_FILTERS: [(&str, &str, &str); 14] = [
     (SECTION_DATASET, "location", "scan-find"),
     (SECTION_DATASET, "hdf5_entry", "scan-find --entry"),
@@ -109,15 +117,22 @@ pub(super) fn is_section(line: &str) -> bool {
     name.is_some_and(|name| INTEGRATOR_KEYS.iter().any(|(known, _)| *known == name))
 }
 
-/// Reads the sections of a configuration of ESRF's integrator, for settings that are not part of a recipe.
+/// Reads the sections of a configuration of ESRF's integrator, for settings that are not part of a
+/// recipe.
 ///
 /// # Errors
 /// Fails if the file is no INI file, or has a section or key that the integrator does not have.
 pub fn read_sections(text: &str, path: &Path) -> Result<Vec<ini::IniSection>, RecipeError> {
-    let sections = ini::parse(text).map_err(|why| RecipeError::Syntax { path: path.to_path_buf(), why })?;
-    for (section, keys) in sections.iter().filter(|(section, _)| section.to_lowercase() != "other") {
+    let sections =
+        ini::parse(text).map_err(|why| RecipeError::Syntax { path: path.to_path_buf(), why })?;
+    for (section, keys) in sections.iter().filter(|(section, _)| section.to_lowercase() != "other")
+    {
         let Some((_, known)) = INTEGRATOR_KEYS.iter().find(|(known, _)| known == section) else {
-            return Err(unknown_key(path, section, INTEGRATOR_KEYS.iter().map(|(known, _)| *known)));
+            return Err(unknown_key(
+                path,
+                section,
+                INTEGRATOR_KEYS.iter().map(|(known, _)| *known),
+            ));
         };
         if let Some((key, _)) = keys.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             return Err(unknown_key(path, key, known.iter().copied()));
@@ -147,7 +162,8 @@ impl IntegratorConfig<'_> {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a key of section `azimuthal integration`, or of its older place in section `dataset`.
+    /// Returns the value of a key of section `azimuthal integration`, or of its older place in
+    /// section `dataset`.
     fn integration_value(&self, key: &str) -> Option<&str> {
         match self.value(SECTION_INTEGRATION, key) {
             None if matches!(key, "detector" | "mask_file") => self.value(SECTION_DATASET, key),
@@ -159,7 +175,12 @@ impl IntegratorConfig<'_> {
         refuse(self.path, key, format!("{value}: expected {expected}"))
     }
 
-    fn parse_value<T: FromStr>(&self, key: &str, default: &str, expected: &str) -> Result<T, RecipeError> {
+    fn parse_value<T: FromStr>(
+        &self,
+        key: &str,
+        default: &str,
+        expected: &str,
+    ) -> Result<T, RecipeError> {
         let value = self.integration_value(key).unwrap_or(default);
         value.parse().or_else(|_| self.unsupported(key, value, expected))
     }
@@ -168,7 +189,8 @@ impl IntegratorConfig<'_> {
     fn parse_numbers(&self, key: &str) -> Result<Vec<f64>, RecipeError> {
         let value = self.integration_value(key).unwrap_or("");
         let inner = value.trim_matches(['(', ')', '[', ']']);
-        let numbers: Result<Vec<f64>, _> = inner.split(',').map(|number| number.trim().parse()).collect();
+        let numbers: Result<Vec<f64>, _> =
+            inner.split(',').map(|number| number.trim().parse()).collect();
         match numbers {
             _ if inner.is_empty() => Ok(Vec::new()),
             Ok(numbers) => Ok(numbers),
@@ -187,7 +209,10 @@ impl IntegratorConfig<'_> {
 
     fn file_value(&self, key: &str) -> Result<Option<RawPath>, RecipeError> {
         let directory = self.path.parent().unwrap_or(Path::new(""));
-        let file = self.integration_value(key).map(|name| file_url::resolve_file_url(name, directory)).transpose();
+        let file = self
+            .integration_value(key)
+            .map(|name| file_url::resolve_file_url(name, directory))
+            .transpose();
         file.or_else(|why| refuse(self.path, key, why))
     }
 
@@ -197,7 +222,8 @@ impl IntegratorConfig<'_> {
     }
 
     fn settings(&self) -> Result<Settings, RecipeError> {
-        let file = |key| -> Result<_, RecipeError> { Ok(self.file_value(key)?.map(OneOrMany::One)) };
+        let file =
+            |key| -> Result<_, RecipeError> { Ok(self.file_value(key)?.map(OneOrMany::One)) };
         let polarization: f64 = self.parse_value("polarization_factor", "0.99", "a number")?;
         let mut settings = Settings {
             poni: self.file_value("poni_file")?,
@@ -234,7 +260,9 @@ impl IntegratorConfig<'_> {
         if let Some(value) = self.value(SECTION_OUTPUT, "existing_output")
             && value.to_lowercase() == "raise"
         {
-            let why = format!("{value}: not supported, because finished frames are found and skipped; remove the key");
+            let why = format!(
+                "{value}: not supported, because finished frames are found and skipped; remove the key"
+            );
             return refuse(self.path, "existing_output", why);
         }
         Ok(settings)
@@ -262,7 +290,9 @@ impl IntegratorConfig<'_> {
     fn set_azimuth(&self, settings: &mut Settings) -> Result<(), RecipeError> {
         let (low, high, slices) = match self.parse_numbers("azimuthal_range")?[..] {
             [] => return Ok(()),
-            [low, high, slices] if slices >= 1.0 && slices.fract() == 0.0 => (low, high, slices as u64),
+            [low, high, slices] if slices >= 1.0 && slices.fract() == 0.0 => {
+                (low, high, slices as u64)
+            }
             _ => {
                 let value = self.integration_value("azimuthal_range").unwrap_or("");
                 return self.unsupported("azimuthal_range", value, "(min, max, number of slices)");
@@ -290,11 +320,17 @@ impl IntegratorConfig<'_> {
             ("sigma_clip" | "sigmaclip" | "sigma-clip", _) => {
                 return self.unsupported("trim_bounds", given, "a number of standard deviations");
             }
-            ("median" | "medfilt", _) => return self.unsupported("trim_bounds", given, "two percentiles"),
+            ("median" | "medfilt", _) => {
+                return self.unsupported("trim_bounds", given, "two percentiles");
+            }
             (other, _) => return self.unsupported("trim_method", other, "median or sigma_clip"),
         }
         match settings.npt_azim {
-            Some(_) => self.unsupported("azimuthal_range", "several slices", "one slice with a trim_method"),
+            Some(_) => self.unsupported(
+                "azimuthal_range",
+                "several slices",
+                "one slice with a trim_method",
+            ),
             None => Ok(()),
         }
     }
@@ -302,11 +338,15 @@ impl IntegratorConfig<'_> {
     /// Returns remarks on keys that are not applied, or are applied differently.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        let given = |(section, key): &(&'static str, &'static str)| self.value(section, key).map(|_| *key);
-        let list = |keys: &[(&'static str, &'static str)]| keys.iter().filter_map(given).collect::<Vec<_>>().join(", ");
+        let given =
+            |(section, key): &(&'static str, &'static str)| self.value(section, key).map(|_| *key);
+        let list = |keys: &[(&'static str, &'static str)]| {
+            keys.iter().filter_map(given).collect::<Vec<_>>().join(", ")
+        };
         let never_read = list(&KEYS_INTEGRATOR_IGNORES);
         if !never_read.is_empty() {
-            remarks.push(format!("{never_read}: ignored, as by the integrator, which never reads it"));
+            remarks
+                .push(format!("{never_read}: ignored, as by the integrator, which never reads it"));
         }
         let not_needed = list(&IGNORED_KEYS);
         if !not_needed.is_empty() {
@@ -315,7 +355,9 @@ impl IntegratorConfig<'_> {
         for (section, key, command) in KEYS_OF_OTHER_FILTERS {
             if let Some(value) = self.value(section, key) {
                 let value = value.replace('\n', " ");
-                remarks.push(format!("[{section}] {key}: not part of a recipe; use {command} {value}"));
+                remarks.push(format!(
+                    "[{section}] {key}: not part of a recipe; use {command} {value}"
+                ));
             }
         }
         if self.parse_bool("correct_detector_attenuation", true).unwrap_or(true) {

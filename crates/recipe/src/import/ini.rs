@@ -1,4 +1,5 @@
-//! INI files, parsed like Python's `ConfigParser` with `#` for comments within lines, as the integrator does.
+//! INI files, parsed like Python's `ConfigParser` with `#` for comments within lines, as the
+//! integrator does.
 
 /// The name of a section of an INI file, and its keys (in lower case) with their values.
 pub type IniSection = (String, Vec<(String, String)>);
@@ -23,14 +24,18 @@ pub(super) fn parse(text: &str) -> Result<Vec<IniSection>, String> {
             sections.push((name.to_owned(), Vec::new()));
             continue;
         }
-        let Some((_, keys)) = sections.last_mut() else { return refuse("expected a [section] first") };
+        let Some((_, keys)) = sections.last_mut() else {
+            return refuse("expected a [section] first");
+        };
         if let (true, Some((_, value))) = (line.starts_with([' ', '\t']), keys.last_mut()) {
             // An indented line continues the value above.
             value.push('\n');
             value.push_str(trimmed);
             continue;
         }
-        let Some((key, value)) = trimmed.split_once(['=', ':']) else { return refuse("expected key = value") };
+        let Some((key, value)) = trimmed.split_once(['=', ':']) else {
+            return refuse("expected key = value");
+        };
         let key = key.trim().to_lowercase();
         if keys.iter().any(|(known, _)| *known == key) {
             return refuse("expected each key once in a section");
@@ -40,12 +45,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<IniSection>, String> {
     Ok(sections)
 }
 
-/// Removes a comment, which begins with `#` or `;` at the start of a line, or with `#` after a space.
+/// Removes a comment, which begins with `#` or `;` at the start of a line, or with `#` after a
+/// space.
 fn without_comment(line: &str) -> &str {
     if line.trim_start().starts_with(['#', ';']) {
         return "";
     }
-    let begins_comment = |(index, _): &(usize, &str)| *index == 0 || line[..*index].ends_with(char::is_whitespace);
+    let begins_comment =
+        |(index, _): &(usize, &str)| *index == 0 || line[..*index].ends_with(char::is_whitespace);
     line.match_indices('#').find(begins_comment).map_or(line, |(index, _)| &line[..index])
 }
 
@@ -61,7 +68,12 @@ mod tests {
         let expected = [
             (
                 "azimuthal integration".to_owned(),
-                vec![pair("n_pts", "2500"), pair("unit", "q_A^-1"), pair("mask_file", "/a/b#c.edf"), pair("empty", "")],
+                vec![
+                    pair("n_pts", "2500"),
+                    pair("unit", "q_A^-1"),
+                    pair("mask_file", "/a/b#c.edf"),
+                    pair("empty", ""),
+                ],
             ),
             ("dataset".to_owned(), vec![pair("location", "one.h5,\ntwo.h5")]),
         ];

@@ -1,5 +1,6 @@
-//! Import of recipes of other programs (pyFAI's worker, ESRF's integrator) as settings. Keys that can't be imported are
-//! errors; keys that are applied differently, or belong to other filters, give remarks.
+//! Import of recipes of other programs (pyFAI's worker, ESRF's integrator) as settings. Keys that
+//! can't be imported are errors; keys that are applied differently, or belong to other filters,
+//! give remarks.
 
 mod esrf_integrator;
 mod file_url;
@@ -34,7 +35,8 @@ impl RecipeFormat {
             Some("ini") => return Self::Integrator,
             _ => (),
         }
-        let is_section = |line: &str| esrf_integrator::is_section(line.split('#').next().unwrap_or("").trim());
+        let is_section =
+            |line: &str| esrf_integrator::is_section(line.split('#').next().unwrap_or("").trim());
         if text.trim_start().starts_with('{') {
             Self::Worker
         } else if text.lines().any(is_section) {
@@ -76,7 +78,10 @@ mod tests {
         assert_eq!(detect("a.ini", ""), RecipeFormat::Integrator);
         assert_eq!(detect("a.toml", "{"), RecipeFormat::Toml);
         assert_eq!(detect("a.azimint", " {\"poni\": 1}"), RecipeFormat::Worker);
-        assert_eq!(detect("a.conf", "# by hand\n[dataset] # here\nlocation = x"), RecipeFormat::Integrator);
+        assert_eq!(
+            detect("a.conf", "# by hand\n[dataset] # here\nlocation = x"),
+            RecipeFormat::Integrator
+        );
         assert_eq!(detect("-", "npt = 3\n[detector.p3]\n"), RecipeFormat::Toml);
     }
 }

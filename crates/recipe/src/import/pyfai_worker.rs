@@ -1,5 +1,5 @@
-//! Import of the JSON configuration of pyFAI's worker, versions 1 to 5, as pyFAI-integrate and ewoksxrpd write it. The
-//! files of pyFAI-diffmap, which hold it in a section `ai`, are refused.
+//! Import of the JSON configuration of pyFAI's worker, versions 1 to 5, as pyFAI-integrate and
+//! ewoksxrpd write it. The files of pyFAI-diffmap, which hold it in a section `ai`, are refused.
 
 mod geometry;
 mod method;
@@ -89,9 +89,13 @@ const WORKER_KEYS: &[&str] = &[
 /// Reads the settings, and remarks on keys that are not applied or are applied differently.
 pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
     let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why };
-    let value: Value = serde_json::from_str(&replace_nonfinite(text)).map_err(|why| syntax_error(why.to_string()))?;
-    let Value::Object(mut keys) = value else { return Err(syntax_error("expected a JSON object".to_owned())) };
-    // A configuration of pyFAI-diffmap has the worker's in its section `ai`; the rest says which files it reads and writes.
+    let value: Value = serde_json::from_str(&replace_nonfinite(text))
+        .map_err(|why| syntax_error(why.to_string()))?;
+    let Value::Object(mut keys) = value else {
+        return Err(syntax_error("expected a JSON object".to_owned()));
+    };
+    // A configuration of pyFAI-diffmap has the worker's in its section `ai`; the rest says which
+    // files it reads and writes.
     let section = keys.remove("ai");
     let is_diffmap = section.is_some();
     if let Some(section) = section {
@@ -99,7 +103,9 @@ pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), R
             return refuse(
                 path,
                 "ai",
-                format!("{section}: expected the worker's configuration, as pyFAI-diffmap writes it"),
+                format!(
+                    "{section}: expected the worker's configuration, as pyFAI-diffmap writes it"
+                ),
             );
         };
         keys = worker;
@@ -152,7 +158,8 @@ impl WorkerConfig<'_> {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
-    /// Returns the first of several keys that is given, with its value. Versions of the format have different names.
+    /// Returns the first of several keys that is given, with its value. Versions of the format have
+    /// different names.
     fn first_value<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
         keys.iter().find_map(|key| Some((*key, self.value(key)?)))
     }
@@ -186,7 +193,8 @@ impl WorkerConfig<'_> {
         self.value(key).map(to_bool).transpose()
     }
 
-    /// Returns false if a `do_…` key switches a feature off, true if it is absent or switches the feature on.
+    /// Returns false if a `do_…` key switches a feature off, true if it is absent or switches the
+    /// feature on.
     fn is_not_disabled(&self, key: &str) -> Result<bool, RecipeError> {
         Ok(self.bool_value(key)? != Some(false))
     }
@@ -199,17 +207,23 @@ impl WorkerConfig<'_> {
         }
     }
 
-    /// Returns the files of a key, unless the key `switch` disables them. Version 1 has them as comma-separated text,
-    /// later versions as a list.
-    fn file_values(&self, keys: &[&str], switch: &str) -> Result<Option<OneOrMany<RawPath>>, RecipeError> {
+    /// Returns the files of a key, unless the key `switch` disables them. Version 1 has them as
+    /// comma-separated text, later versions as a list.
+    fn file_values(
+        &self,
+        keys: &[&str],
+        switch: &str,
+    ) -> Result<Option<OneOrMany<RawPath>>, RecipeError> {
         let Some((key, value)) = self.first_value(keys) else { return Ok(None) };
         if !self.is_not_disabled(switch)? {
             return Ok(None);
         }
         let names: Vec<String> = match value {
-            Value::String(text) => {
-                text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
-            }
+            Value::String(text) => text
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .filter(|name| !name.is_empty())
+                .collect(),
             Value::Array(list) => {
                 let name = |value: &Value| value.as_str().map(str::to_owned);
                 match list.iter().map(name).collect() {
@@ -242,10 +256,14 @@ impl WorkerConfig<'_> {
             settings.npt_azim = None;
         }
         settings.unit = Some(self.unit()?);
-        settings.radial_range = self.range_value("radial_range", &["radial_range"], &["do_radial_range"])?;
+        settings.radial_range =
+            self.range_value("radial_range", &["radial_range"], &["do_radial_range"])?;
         let azimuth = ["azimuth_range", "azimuthal_range"];
-        settings.azimuth_range =
-            self.range_value("azimuth_range", &azimuth, &["do_azimuthal_range", "do_azimuth_range"])?;
+        settings.azimuth_range = self.range_value(
+            "azimuth_range",
+            &azimuth,
+            &["do_azimuthal_range", "do_azimuth_range"],
+        )?;
         if self.bool_value("chi_discontinuity_at_0")? == Some(true) && settings.npt_azim.is_some() {
             settings.azimuth_range = settings.azimuth_range.or(Some([0.0, 360.0]));
         }
@@ -260,16 +278,27 @@ impl WorkerConfig<'_> {
             Some(Value::Array(units)) => match &units[..] {
                 [Value::String(unit)] => unit,
                 [Value::String(unit), Value::String(chi)] if chi == "chi_deg" => unit,
-                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit and chi_deg"),
+                _ => {
+                    return self.unsupported(
+                        "unit",
+                        &Value::Array(units.clone()),
+                        "a radial unit and chi_deg",
+                    );
+                }
             },
             Some(other) => return self.unsupported("unit", other, "the name of a unit"),
         };
         Unit::parse(name).or_else(|why| refuse(self.path, "unit", why.to_string()))
     }
 
-    /// Returns a range, given as a pair or as keys `…_min` and `…_max`, unless one of the keys `switches` disables it.
-    /// Limits that are infinite or null count as absent.
-    fn range_value(&self, key: &str, stems: &[&str], switches: &[&str]) -> Result<Option<[f64; 2]>, RecipeError> {
+    /// Returns a range, given as a pair or as keys `…_min` and `…_max`, unless one of the keys
+    /// `switches` disables it. Limits that are infinite or null count as absent.
+    fn range_value(
+        &self,
+        key: &str,
+        stems: &[&str],
+        switches: &[&str],
+    ) -> Result<Option<[f64; 2]>, RecipeError> {
         for switch in switches {
             if !self.is_not_disabled(switch)? {
                 return Ok(None);
@@ -291,18 +320,29 @@ impl WorkerConfig<'_> {
             [Some(low), Some(high)] => Ok(Some([low, high])),
             [None, None] => Ok(None),
             [low, high] => {
-                let shown = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| limit.to_string());
-                refuse(self.path, key, format!("{} to {}: expected both limits, or none", shown(low), shown(high)))
+                let shown =
+                    |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+                refuse(
+                    self.path,
+                    key,
+                    format!("{} to {}: expected both limits, or none", shown(low), shown(high)),
+                )
             }
         }
     }
 
-    fn set_corrections(&self, settings: &mut Settings, remarks: &mut Vec<String>) -> Result<(), RecipeError> {
-        settings.solid_angle = self.bool_value("correct_solid_angle")?.or(self.bool_value("do_solid_angle")?);
+    fn set_corrections(
+        &self,
+        settings: &mut Settings,
+        remarks: &mut Vec<String>,
+    ) -> Result<(), RecipeError> {
+        settings.solid_angle =
+            self.bool_value("correct_solid_angle")?.or(self.bool_value("do_solid_angle")?);
         if self.is_not_disabled("do_polarization")? {
             let [factor, offset] = self.polarization()?;
             settings.polarization = factor;
-            settings.polarization_offset = offset.filter(|offset| *offset != 0.0).map(f64::to_degrees);
+            settings.polarization_offset =
+                offset.filter(|offset| *offset != 0.0).map(f64::to_degrees);
         }
         let dummy = self.number_value("val_dummy")?.or(self.number_value("dummy")?);
         let has_dummy = self.is_not_disabled("do_dummy")?;
@@ -314,10 +354,13 @@ impl WorkerConfig<'_> {
             ));
         }
         let factor = self.number_value("normalization_factor")?.filter(|factor| *factor != 1.0);
-        let mut monitors: Vec<MonitorSetting> = factor.map(MonitorSetting::Number).into_iter().collect();
+        let mut monitors: Vec<MonitorSetting> =
+            factor.map(MonitorSetting::Number).into_iter().collect();
         if let Some(name) = self.text_value("monitor_name")?.filter(|name| !name.is_empty()) {
             let counter = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(name);
-            remarks.push(format!("monitor_name {name}: the monitor is the scan's counter {counter}, with reference 1"));
+            remarks.push(format!(
+                "monitor_name {name}: the monitor is the scan's counter {counter}, with reference 1"
+            ));
             monitors.push(MonitorSetting::Name(counter.to_owned()));
         }
         settings.monitor = OneOrMany::from_items(monitors);
@@ -327,7 +370,9 @@ impl WorkerConfig<'_> {
     /// Returns the polarization factor, and the offset of the plane of polarization in radians.
     fn polarization(&self) -> Result<[Option<f64>; 2], RecipeError> {
         let offset = self.number_value("polarization_offset")?;
-        let Some((key, value)) = self.first_value(&["polarization_description", "polarization_factor"]) else {
+        let Some((key, value)) =
+            self.first_value(&["polarization_description", "polarization_factor"])
+        else {
             return Ok([None, None]);
         };
         match (value.as_f64(), value.as_array().map(Vec::as_slice)) {
@@ -343,12 +388,15 @@ impl WorkerConfig<'_> {
     }
 }
 
-/// Replaces infinities and NaN outside strings by null. Python writes them for absent limits, but they are no JSON.
+/// Replaces infinities and NaN outside strings by null. Python writes them for absent limits, but
+/// they are no JSON.
 fn replace_nonfinite(text: &str) -> String {
     let mut json = String::with_capacity(text.len());
     let (mut rest, mut in_string) = (text, false);
     while let Some(character) = rest.chars().next() {
-        let number = ["-Infinity", "Infinity", "NaN"].into_iter().find(|name| !in_string && rest.starts_with(name));
+        let number = ["-Infinity", "Infinity", "NaN"]
+            .into_iter()
+            .find(|name| !in_string && rest.starts_with(name));
         let length = match (number, character) {
             (Some(number), _) => {
                 json.push_str("null");

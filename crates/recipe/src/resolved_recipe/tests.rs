@@ -49,7 +49,8 @@ fn a_recipe_that_no_plan_split_wrote_is_refused() {
     };
     let newer = Recipe { version: 2, ..recipe.clone() };
     assert!(load(&newer, "").contains("version 2, and this azpipe reads up to version 1"));
-    // A newer recipe may have unknown keys. The error about its version is more helpful than one about a key.
+    // A newer recipe may have unknown keys. The error about its version is more helpful than one
+    // about a key.
     assert!(load(&newer, "[clipping]\nthreshold = 5\n").contains("version 2"));
     assert!(load(&recipe, "[clipping]\nthreshold = 5\n").contains("clipping"));
     assert!(load(&Recipe { npt: 1 << 40, ..recipe.clone() }, "").contains("npt"));
@@ -84,13 +85,21 @@ fn every_number_is_refused_or_can_be_read_back() {
     let changes: [(&str, Change); 9] = [
         ("radial-range", |all, value| all.radial_range = Some([value, value + 1.0])),
         ("azimuth-range", |all, value| all.azimuth_range = Some([value, value + 1.0])),
-        ("radial-edges", |all, value| all.radial_edges = Some(vec![value, value + 1.0, value + 3.0])),
-        ("azimuth-edges", |all, value| all.azimuth_edges = Some(vec![value, value + 1.0, value + 3.0])),
+        ("radial-edges", |all, value| {
+            all.radial_edges = Some(vec![value, value + 1.0, value + 3.0])
+        }),
+        ("azimuth-edges", |all, value| {
+            all.azimuth_edges = Some(vec![value, value + 1.0, value + 3.0])
+        }),
         ("valid-min", |all, value| all.valid_min = Some(value)),
         ("valid-max", |all, value| all.valid_max = Some(value)),
         ("polarization", |all, value| all.polarization = Some(value)),
-        ("polarization-offset", |all, value| (all.polarization, all.polarization_offset) = (Some(0.9), Some(value))),
-        ("monitor", |all, value| all.monitor = Some(OneOrMany::One(crate::MonitorSetting::Number(value)))),
+        ("polarization-offset", |all, value| {
+            (all.polarization, all.polarization_offset) = (Some(0.9), Some(value))
+        }),
+        ("monitor", |all, value| {
+            all.monitor = Some(OneOrMany::One(crate::MonitorSetting::Number(value)))
+        }),
     ];
     let good = || Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
     let mut all: Vec<(String, Settings)> = Vec::new();
@@ -102,17 +111,26 @@ fn every_number_is_refused_or_can_be_read_back() {
         }
         for text in texts(value) {
             all.push((format!("sensor {text}"), Settings { sensor: sensor(&text), ..good() }));
-            all.push((format!("sigma-clip {text}"), Settings { sigma_clip: text.parse().ok(), ..good() }));
+            all.push((
+                format!("sigma-clip {text}"),
+                Settings { sigma_clip: text.parse().ok(), ..good() },
+            ));
             all.push((format!("median {text}"), Settings { median: text.parse().ok(), ..good() }));
             for word in [text.clone(), format!("{text},{text}")] {
-                all.push((format!("dummy {word}"), Settings { dummy: word.parse().ok(), ..good() }));
+                all.push((
+                    format!("dummy {word}"),
+                    Settings { dummy: word.parse().ok(), ..good() },
+                ));
             }
             let region = format!("circle:{text},{text},{text}");
             let mask_region = region.parse().ok().map(OneOrMany::One);
             all.push((format!("mask-region {region}"), Settings { mask_region, ..good() }));
             let monitor = Some(OneOrMany::One(crate::MonitorSetting::Name("diode".into())));
             let monitor_reference = text.parse().ok().map(OneOrMany::One);
-            all.push((format!("monitor-reference {text}"), Settings { monitor, monitor_reference, ..good() }));
+            all.push((
+                format!("monitor-reference {text}"),
+                Settings { monitor, monitor_reference, ..good() },
+            ));
         }
     }
     let mut read = 0;
@@ -137,7 +155,10 @@ fn differences_between_recipes_are_named() {
     let one = recipe(|_| ());
     assert!(one.differences(&recipe(|_| ())).is_empty());
     let other = recipe(|all| (all.npt, all.mask, all.polarization) = (Some(300), None, Some(0.99)));
-    assert_eq!(one.differences(&other), ["npt: 1000, now 300", "mask: set, now none", "polarization: none, now 0.99"]);
+    assert_eq!(
+        one.differences(&other),
+        ["npt: 1000, now 300", "mask: set, now none", "polarization: none, now 0.99"]
+    );
     std::fs::write(dir.path().join("m.npy"), "another mask").unwrap();
     assert_eq!(one.differences(&recipe(|_| ())), ["mask"]);
     std::fs::write(dir.path().join("a.poni"), "Distance: 0.2\n").unwrap();

@@ -49,8 +49,9 @@ impl FromStr for MemoryRequest {
 pub struct SlurmFlags {
     /// Partition, or several: gpu,p9gpu
     ///
-    /// local is --target local; with --target dask or ray, it starts the workers on this machine. The --profile of a site
-    /// can give names to lists of partitions, such as any to gpu,p9gpu at ESRF.
+    /// local is --target local; with --target dask or ray, it starts the workers on this machine.
+    /// The --profile of a site can give names to lists of partitions, such as any to gpu,p9gpu at
+    /// ESRF.
     ///
     /// --queue is accepted, too, as in dask-jobqueue.
     #[arg(short, long, alias = "queue", value_name = "P")]
@@ -58,14 +59,16 @@ pub struct SlurmFlags {
 
     /// Walltime of each job, or auto
     ///
-    /// A plain number is minutes, as for sbatch; other forms are MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. A job that does not finish in time
-    /// requeues itself. auto requests twice the time that a batch is estimated to take, and five minutes.
+    /// A plain number is minutes, as for sbatch; other forms are MM:SS, HH:MM:SS, D-HH, D-HH:MM or
+    /// D-HH:MM:SS. A job that does not finish in time requeues itself. auto requests twice the time
+    /// that a batch is estimated to take, and five minutes.
     ///
     /// --walltime is accepted, too, as in dask-jobqueue.
     #[arg(short, long, alias = "walltime", value_name = "T", default_value = "01:00:00")]
     pub time: AutoOr<Walltime>,
 
-    /// Seconds before the walltime at which a job stops and requeues itself [default: 120, or a quarter of T]
+    /// Seconds before the walltime at which a job stops and requeues itself [default: 120, or a
+    /// quarter of T]
     ///
     /// Until then, the job finishes the frames in progress and writes their results.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535), hide_short_help = true)]
@@ -73,9 +76,9 @@ pub struct SlurmFlags {
 
     /// Memory of each job: 100G, auto or none [default: auto]
     ///
-    /// auto estimates the memory from recipe, frame size and threads. none leaves the memory to the site's default; at many
-    /// sites, a job then gets all memory of its node, and no second job fits there. 100G counts in powers of 1024, and
-    /// 100GB in powers of 1000, as in dask-jobqueue.
+    /// auto estimates the memory from recipe, frame size and threads. none leaves the memory to the
+    /// site's default; at many sites, a job then gets all memory of its node, and no second job
+    /// fits there. 100G counts in powers of 1024, and 100GB in powers of 1000, as in dask-jobqueue.
     ///
     /// --memory is accepted, too, as in dask-jobqueue.
     #[arg(long, alias = "memory", value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
@@ -91,8 +94,8 @@ pub struct SlurmFlags {
 
     /// GPUs of each job: gpu:1, shard:4, none or auto
     ///
-    /// auto requests one GPU if the partition's name contains "gpu", and none otherwise: for a partition of GPUs with another
-    /// name, give gpu:1. Jobs that request no GPU use none.
+    /// auto requests one GPU if the partition's name contains "gpu", and none otherwise: for a
+    /// partition of GPUs with another name, give gpu:1. Jobs that request no GPU use none.
     #[arg(long, value_name = "G", default_value = "auto", overrides_with_all = ["gpus", "gpus_per_task"])]
     pub gres: String,
 
@@ -123,11 +126,23 @@ pub struct SlurmFlags {
     pub constraint: Option<String>,
 
     /// Nodes to use, such as node[01-04]
-    #[arg(short = 'w', long, value_name = "LIST", hide_short_help = true, help_heading = "Account and nodes")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "LIST",
+        hide_short_help = true,
+        help_heading = "Account and nodes"
+    )]
     pub nodelist: Option<String>,
 
     /// Nodes not to use, such as node07
-    #[arg(short = 'x', long, value_name = "LIST", help_heading = "Account and nodes", hide_short_help = true)]
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "LIST",
+        help_heading = "Account and nodes",
+        hide_short_help = true
+    )]
     pub exclude: Option<String>,
 
     /// Reservation to run in
@@ -135,7 +150,13 @@ pub struct SlurmFlags {
     pub reservation: Option<String>,
 
     /// Licenses, such as that of a file system
-    #[arg(short = 'L', long, value_name = "LIST", hide_short_help = true, help_heading = "Account and nodes")]
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "LIST",
+        hide_short_help = true,
+        help_heading = "Account and nodes"
+    )]
     pub licenses: Option<String>,
 
     /// Request whole nodes, shared with no other job
@@ -155,7 +176,13 @@ pub struct SlurmFlags {
     pub hint: Option<String>,
 
     /// Hardware threads to use per core, for sites that require it in place of --hint
-    #[arg(long, value_name = "N", overrides_with = "hint", hide_short_help = true, help_heading = "Account and nodes")]
+    #[arg(
+        long,
+        value_name = "N",
+        overrides_with = "hint",
+        hide_short_help = true,
+        help_heading = "Account and nodes"
+    )]
     pub threads_per_core: Option<u64>,
 
     /// How srun binds ai-integrate to CPUs, such as cores
@@ -165,7 +192,13 @@ pub struct SlurmFlags {
     /// Name of the jobs [default: azpipe]
     ///
     /// Jobs with dask workers are named dask-worker by default.
-    #[arg(short = 'J', long, value_name = "NAME", help_heading = "Job scripts", hide_short_help = true)]
+    #[arg(
+        short = 'J',
+        long,
+        value_name = "NAME",
+        help_heading = "Job scripts",
+        hide_short_help = true
+    )]
     pub job_name: Option<String>,
 
     /// Network interface for dask's scheduler and workers, such as ib0
@@ -174,26 +207,40 @@ pub struct SlurmFlags {
 
     /// Pass an argument to dask-jobqueue's SLURMCluster, such as death_timeout=120; may be repeated
     ///
-    /// VALUE is TOML, as in nanny=false or 'scheduler_options={ port = 8786 }', or else a string. worker_extra_args,
-    /// job_script_prologue, job_extra_directives, job_directives_skip and scheduler_options are added to those of slurm-emit
-    /// and of jobqueue.yaml; other arguments replace them. security takes the certificates of a site, such as
-    /// { tls_ca_file = "ca.pem", ... }; false switches TLS off. In a --profile, the table [dask] has these arguments.
+    /// VALUE is TOML, as in nanny=false or 'scheduler_options={ port = 8786 }', or else a string.
+    /// worker_extra_args, job_script_prologue, job_extra_directives, job_directives_skip and
+    /// scheduler_options are added to those of slurm-emit and of jobqueue.yaml; other arguments
+    /// replace them. security takes the certificates of a site, such as { tls_ca_file = "ca.pem",
+    /// ... }; false switches TLS off. In a --profile, the table [dask] has these arguments.
     #[arg(long, value_name = "NAME=VALUE", hide_short_help = true, help_heading = "Job scripts")]
     pub cluster_kwarg: Vec<ClusterArgument>,
 
     /// Serve dask's dashboard on the driver's node
     ///
-    /// It listens on the loopback interface alone, and the log of the driver says how to see it from elsewhere. Other users
-    /// who are logged in to that node can see it, too. Needs the Python module bokeh.
+    /// It listens on the loopback interface alone, and the log of the driver says how to see it
+    /// from elsewhere. Other users who are logged in to that node can see it, too. Needs the Python
+    /// module bokeh.
     #[arg(long, hide_short_help = true, help_heading = "Job scripts")]
     pub dashboard: bool,
 
     /// Add a line to the #SBATCH header, such as --directive=--comment=id31; may be repeated
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true, help_heading = "Job scripts")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        hide_short_help = true,
+        help_heading = "Job scripts"
+    )]
     pub directive: Vec<OsString>,
 
     /// Leave out a line of the #SBATCH header, such as cpus-per-task; may be repeated
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true, hide_short_help = true, help_heading = "Job scripts")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        allow_hyphen_values = true,
+        hide_short_help = true,
+        help_heading = "Job scripts"
+    )]
     pub skip_directive: Vec<String>,
 
     /// Bash line to run first, such as 'module load cuda'

@@ -1,4 +1,5 @@
-//! The scripts for dask: a driver that starts workers by dask-jobqueue or on this machine, and the job of the driver.
+//! The scripts for dask: a driver that starts workers by dask-jobqueue or on this machine, and the
+//! job of the driver.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,7 +8,9 @@ use crate::batches::Batch;
 use crate::directive::{Directive, format_directives};
 use crate::error::EmitError;
 use crate::explain::ExplainRow;
-use crate::job_directives::{ACCOUNT_REASON, JOB_NAME_REASON, PARTITION_REASON, driver_directives, worker_directives};
+use crate::job_directives::{
+    ACCOUNT_REASON, JOB_NAME_REASON, PARTITION_REASON, driver_directives, worker_directives,
+};
 use crate::job_settings::JobSettings;
 use crate::job_size::JobSize;
 use crate::memory::MemorySize;
@@ -19,7 +22,8 @@ use crate::targets::driver::{self, WorkerPlace};
 use crate::targets::single_machine::with_control_scripts;
 use crate::task_plan::TaskPlan;
 
-/// Seconds before the walltime at which a worker ends, and hands its unfinished task to another one.
+/// Seconds before the walltime at which a worker ends, and hands its unfinished task to another
+/// one.
 const LIFETIME_MARGIN: u64 = 120;
 
 /// The name that dask-jobqueue gives to its jobs.
@@ -31,7 +35,8 @@ const WORKERS: &str = "workers.py";
 /// An address that other machines can't reach, with any free port.
 const LOOPBACK: &str = "127.0.0.1:0";
 
-/// Arguments of `dask worker` without a dashboard. What is left of its HTTP server listens on the loopback interface.
+/// Arguments of `dask worker` without a dashboard. What is left of its HTTP server listens on the
+/// loopback interface.
 const WITHOUT_DASHBOARD: [&str; 3] = ["--no-dashboard", "--dashboard-address", LOOPBACK];
 
 /// Workers that dask-jobqueue starts as jobs of SLURM, and a driver that hands out the tasks.
@@ -58,7 +63,12 @@ impl JobTarget for Dask {
         Ok(None)
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let directives = format_directives(&driver_directives(job)?, &[])?;
         let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
         let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
@@ -66,7 +76,10 @@ impl JobTarget for Dask {
         scripts.extend([
             driver_script(),
             workers_script(include_str!("dask/slurm_workers.py"), &slurm_settings(job)?),
-            Script::new_bash("dask.sbatch", fill_template(include_str!("dask/dask.sbatch"), &texts)),
+            Script::new_bash(
+                "dask.sbatch",
+                fill_template(include_str!("dask/dask.sbatch"), &texts),
+            ),
         ]);
         scripts.extend(driver::control_scripts(job, "dask.sbatch"));
         Ok(scripts)
@@ -109,7 +122,12 @@ impl JobTarget for LocalDask {
         Ok(None)
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let mut scripts = driver::plan_scripts(job, WorkerPlace::ThisMachine);
         scripts.extend([
             driver_script(),
@@ -128,7 +146,8 @@ impl JobTarget for LocalDask {
     }
 }
 
-/// Returns the Python modules that a driver needs: that of the workers, and dask's own for certificates and dashboards.
+/// Returns the Python modules that a driver needs: that of the workers, and dask's own for
+/// certificates and dashboards.
 fn required_modules(workers: &'static str, job: &JobSettings) -> Vec<RequiredTool> {
     let dashboard = job.slurm.dashboard.then_some("bokeh");
     [workers, "cryptography"].into_iter().chain(dashboard).map(RequiredTool::PythonModule).collect()
@@ -148,7 +167,8 @@ fn workers_script(template: &str, settings: &str) -> Script {
 fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
     let (slurm, size) = (&job.slurm, &job.size);
     let directives = worker_directives(job)?;
-    let extra = directives.iter().map(Directive::text).chain(memory_directive(job).map(OsString::from));
+    let extra =
+        directives.iter().map(Directive::text).chain(memory_directive(job).map(OsString::from));
     let extra = extra.chain(slurm.directive.iter().cloned());
     let dashboard = bool_literal(slurm.dashboard);
     let mut arguments = vec![
@@ -160,7 +180,10 @@ fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
         ("job_extra_directives", list_literal(extra)),
         ("job_directives_skip", list_literal(skipped_directives(job))),
         ("job_script_prologue", list_literal(&slurm.setup)),
-        ("scheduler_options", format!("{{\"dashboard\": {dashboard}, \"dashboard_address\": \"{LOOPBACK}\"}}")),
+        (
+            "scheduler_options",
+            format!("{{\"dashboard\": {dashboard}, \"dashboard_address\": \"{LOOPBACK}\"}}"),
+        ),
     ];
     for (name, value) in [
         ("job_name", &slurm.job_name),
@@ -173,21 +196,25 @@ fn slurm_settings(job: &JobSettings) -> Result<String, EmitError> {
         }
     }
     let (fewest, most) = (job.fewest_workers, size.workers);
-    let logs = directives.iter().filter(|directive| directive.option == "--output").map(Directive::text);
+    let logs =
+        directives.iter().filter(|directive| directive.option == "--output").map(Directive::text);
     let logs = list_literal(logs);
-    let mut out = format!("JOBS = ({fewest}, {most})\nDASHBOARD = {dashboard}\nLOGS = {logs}\nOURS = {{\n");
+    let mut out =
+        format!("JOBS = ({fewest}, {most})\nDASHBOARD = {dashboard}\nLOGS = {logs}\nOURS = {{\n");
     for (name, value) in arguments {
         writeln!(out, "    \"{name}\": {value},").expect("memory takes all");
     }
     out.push_str("}\nGIVEN = {\n");
     for argument in &slurm.cluster_kwarg {
-        writeln!(out, "    \"{}\": {},", argument.name, argument.literal()).expect("memory takes all");
+        writeln!(out, "    \"{}\": {},", argument.name, argument.literal())
+            .expect("memory takes all");
     }
     out.push_str("}\n");
     Ok(out)
 }
 
-/// Returns the constants of Python for workers on this machine. `submit` knows its CPUs, and may set other numbers.
+/// Returns the constants of Python for workers on this machine. `submit` knows its CPUs, and may
+/// set other numbers.
 fn local_settings(job: &JobSettings) -> String {
     let (engines, threads) = (job.size.workers * job.size.engines, job.size.threads);
     let dashboard = bool_literal(job.slurm.dashboard);
@@ -208,10 +235,16 @@ fn lifetime(job: &JobSettings) -> String {
     format!("{}s", seconds - LIFETIME_MARGIN.min(seconds / 4))
 }
 
-/// Returns the beginnings of the directives that dask-jobqueue leaves out: those of `--skip-directive`, and its `--mem` if
-/// the site requires another option for memory.
+/// Returns the beginnings of the directives that dask-jobqueue leaves out: those of
+/// `--skip-directive`, and its `--mem` if the site requires another option for memory.
 fn skipped_directives(job: &JobSettings) -> Vec<String> {
-    let short = [("partition", "-p"), ("account", "-A"), ("job-name", "-J"), ("ntasks", "-n"), ("time", "-t")];
+    let short = [
+        ("partition", "-p"),
+        ("account", "-A"),
+        ("job-name", "-J"),
+        ("ntasks", "-n"),
+        ("time", "-t"),
+    ];
     let beginning = |name: &String| {
         let name = name.trim_start_matches('-');
         match short.iter().find(|(long, _)| *long == name) {
@@ -226,7 +259,8 @@ fn skipped_directives(job: &JobSettings) -> Vec<String> {
     out
 }
 
-/// Returns the directive that requests memory by another option than `--mem`, which dask-jobqueue writes.
+/// Returns the directive that requests memory by another option than `--mem`, which dask-jobqueue
+/// writes.
 fn memory_directive(job: &JobSettings) -> Option<String> {
     let (option, memory) = job.memory.filter(|(option, _)| *option != "--mem")?;
     Some(format!("{option}={memory}"))
@@ -245,8 +279,10 @@ fn worker_memory(job: &JobSettings) -> MemorySize {
 /// Formats a size as dask reads it, in the largest unit of which it is a multiple.
 fn format_dask_bytes(memory: MemorySize) -> String {
     let bytes = memory.bytes();
-    let units = [(1_000_000_000, "GB"), (1 << 30, "GiB"), (1_000_000, "MB"), (1 << 20, "MiB"), (1, "B")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
+    let units =
+        [(1_000_000_000, "GB"), (1 << 30, "GiB"), (1_000_000, "MB"), (1 << 20, "MiB"), (1, "B")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
     format!("{}{name}", bytes / unit)
 }
 
@@ -261,8 +297,8 @@ fn format_memory_limit(bytes: u64) -> String {
     }
 }
 
-/// Returns a row of `--explain` for each setting of the workers: an argument of SLURMCluster, a directive, or an argument of
-/// `dask worker`.
+/// Returns a row of `--explain` for each setting of the workers: an argument of SLURMCluster, a
+/// directive, or an argument of `dask worker`.
 ///
 /// # Errors
 /// Fails if no directive can hold a value.
@@ -274,9 +310,21 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
     let name = slurm.job_name.as_deref().unwrap_or(DEFAULT_NAME);
     let mut rows = vec![
         ExplainRow::new("--job-name", format!("#SBATCH -J {name}"), JOB_NAME_REASON),
-        ExplainRow::new("--target", "#SBATCH -n 1", "one dask worker per job, with several processes"),
-        ExplainRow::new("--cores", format!("SLURMCluster(cores={cpus})"), "CPUs of a job: processes x threads"),
-        ExplainRow::new("--cores", format!("#SBATCH --cpus-per-task={cpus}"), "the same, for SLURM"),
+        ExplainRow::new(
+            "--target",
+            "#SBATCH -n 1",
+            "one dask worker per job, with several processes",
+        ),
+        ExplainRow::new(
+            "--cores",
+            format!("SLURMCluster(cores={cpus})"),
+            "CPUs of a job: processes x threads",
+        ),
+        ExplainRow::new(
+            "--cores",
+            format!("#SBATCH --cpus-per-task={cpus}"),
+            "the same, for SLURM",
+        ),
         ExplainRow::new(
             "--cores",
             format!("dask worker --nthreads {threads}"),
@@ -287,7 +335,11 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
             format!("SLURMCluster(processes={engines})"),
             "engines, which share the GPU of the job",
         ),
-        ExplainRow::new("--processes", format!("dask worker --nworkers {engines}"), "one process per engine"),
+        ExplainRow::new(
+            "--processes",
+            format!("dask worker --nworkers {engines}"),
+            "one process per engine",
+        ),
         ExplainRow::new(
             "--processes",
             "dask worker --resources engine=1",
@@ -298,14 +350,26 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
             format!("SLURMCluster(memory=\"{}\")", format_dask_bytes(memory)),
             "memory of a job",
         ),
-        ExplainRow::new("--memory", format!("#SBATCH {memory_option}"), "the same in SLURM's units, rounded up"),
+        ExplainRow::new(
+            "--memory",
+            format!("#SBATCH {memory_option}"),
+            "the same in SLURM's units, rounded up",
+        ),
         ExplainRow::new(
             "--memory",
             format!("dask worker --memory-limit {}", format_memory_limit(memory.bytes() / engines)),
             "memory / processes",
         ),
-        ExplainRow::new("--walltime", format!("SLURMCluster(walltime=\"{}\")", job.walltime), "the walltime of a job"),
-        ExplainRow::new("--walltime", format!("#SBATCH -t {}", job.walltime), "the same, for SLURM"),
+        ExplainRow::new(
+            "--walltime",
+            format!("SLURMCluster(walltime=\"{}\")", job.walltime),
+            "the walltime of a job",
+        ),
+        ExplainRow::new(
+            "--walltime",
+            format!("#SBATCH -t {}", job.walltime),
+            "the same, for SLURM",
+        ),
         ExplainRow::new(
             "--walltime",
             format!("dask worker --lifetime {}", lifetime(job)),
@@ -323,7 +387,10 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
         ),
         ExplainRow::new(
             "--dashboard",
-            format!("SLURMCluster(scheduler_options={{\"dashboard\": {}}})", bool_literal(slurm.dashboard)),
+            format!(
+                "SLURMCluster(scheduler_options={{\"dashboard\": {}}})",
+                bool_literal(slurm.dashboard)
+            ),
             "of the scheduler, on the loopback interface",
         ),
         ExplainRow::new(
@@ -344,7 +411,11 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
         rows.push(ExplainRow::new("--account", format!("#SBATCH -A {account}"), ACCOUNT_REASON));
     }
     if let Some(interface) = &slurm.interface {
-        rows.push(ExplainRow::new("--interface", format!("dask worker --interface {interface}"), "network interface"));
+        rows.push(ExplainRow::new(
+            "--interface",
+            format!("dask worker --interface {interface}"),
+            "network interface",
+        ));
     }
     let skipped = skipped_directives(job);
     rows.retain(|row| !skipped.iter().any(|beginning| row.becomes().starts_with(beginning)));
@@ -354,14 +425,26 @@ fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
         rows.push(ExplainRow::new("--directive", directive, "unchanged: job_extra_directives"));
     }
     for line in &slurm.setup {
-        rows.push(ExplainRow::new("--setup", line.to_string_lossy(), "before the worker starts: job_script_prologue"));
+        rows.push(ExplainRow::new(
+            "--setup",
+            line.to_string_lossy(),
+            "before the worker starts: job_script_prologue",
+        ));
     }
     for argument in &slurm.cluster_kwarg {
         let becomes = format!("SLURMCluster({}={})", argument.name, argument.literal());
-        rows.push(ExplainRow::new("--cluster-kwarg", becomes, "unchanged; lists are added to the others"));
+        rows.push(ExplainRow::new(
+            "--cluster-kwarg",
+            becomes,
+            "unchanged; lists are added to the others",
+        ));
     }
     for name in &slurm.skip_directive {
-        rows.push(ExplainRow::new("--skip-directive", format!("no {name}"), "left out: job_directives_skip"));
+        rows.push(ExplainRow::new(
+            "--skip-directive",
+            format!("no {name}"),
+            "left out: job_directives_skip",
+        ));
     }
     Ok(rows)
 }
@@ -374,6 +457,9 @@ mod tests {
     fn bytes_are_formatted_as_dask_reads_and_writes_them() {
         let format = |text: &str| format_dask_bytes(text.parse().unwrap());
         assert_eq!(["16GB", "15G", "500M", "1K"].map(format), ["16GB", "15GiB", "500MiB", "1024B"]);
-        assert_eq!([format_memory_limit(4_000_000_000), format_memory_limit(500 << 20)], ["3.73GiB", "500.00MiB"]);
+        assert_eq!(
+            [format_memory_limit(4_000_000_000), format_memory_limit(500 << 20)],
+            ["3.73GiB", "500.00MiB"]
+        );
     }
 }

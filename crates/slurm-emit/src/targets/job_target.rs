@@ -11,8 +11,9 @@ use crate::task_plan::TaskPlan;
 
 /// A system that runs a plan: a value of `--target`.
 ///
-/// The scripts of a target keep four promises. `submit` may be run again at any time, and does what is missing. A scan is
-/// gathered when its tasks are done. `cancel` loses no finished work. The patterns have the bytes of a plain pipe.
+/// The scripts of a target keep four promises. `submit` may be run again at any time, and does what
+/// is missing. A scan is gathered when its tasks are done. `cancel` loses no finished work. The
+/// patterns have the bytes of a plain pipe.
 pub trait JobTarget: Sync {
     /// Returns the value of `--target`.
     fn name(&self) -> &'static str;
@@ -25,12 +26,14 @@ pub trait JobTarget: Sync {
         false
     }
 
-    /// Returns whether tasks can be added to the plan once its jobs are submitted, and `submit` takes `--partial`.
+    /// Returns whether tasks can be added to the plan once its jobs are submitted, and `submit`
+    /// takes `--partial`.
     fn takes_more_tasks(&self) -> bool {
         false
     }
 
-    /// Returns the target that takes the place of this one with `--partition local`; `None` if it uses this machine.
+    /// Returns the target that takes the place of this one with `--partition local`; `None` if it
+    /// uses this machine.
     fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
         None
     }
@@ -43,18 +46,25 @@ pub trait JobTarget: Sync {
         Ok(Some(Batch::new_numbered(job.sizing.divide(plan))))
     }
 
-    /// Returns the scripts that run the plan. `submit` comes last: if it is there, the others are, too.
+    /// Returns the scripts that run the plan. `submit` comes last: if it is there, the others are,
+    /// too.
     ///
     /// # Errors
     /// Fails if a value can't be written in a script.
-    fn scripts(&self, job: &JobSettings, plan: &TaskPlan, batches: &[Batch]) -> Result<Vec<Script>, EmitError>;
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        plan: &TaskPlan,
+        batches: &[Batch],
+    ) -> Result<Vec<Script>, EmitError>;
 
     /// Returns the programs and Python modules that the scripts need, besides SLURM's.
     fn required_tools(&self, _job: &JobSettings) -> Vec<RequiredTool> {
         Vec::new()
     }
 
-    /// Returns the script of Python that prints the job script of jobs that a driver submits, for `--check`.
+    /// Returns the script of Python that prints the job script of jobs that a driver submits, for
+    /// `--check`.
     fn job_script_program(&self) -> Option<&'static str> {
         None
     }
@@ -75,7 +85,8 @@ pub trait JobTarget: Sync {
         Ok(vec![batches_row(job, batches)])
     }
 
-    /// Returns the arguments of an ai-integrate in jobs of this size: of one for all engines of a job, or of one for each.
+    /// Returns the arguments of an ai-integrate in jobs of this size: of one for all engines of a
+    /// job, or of one for each.
     fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
         job.job_arguments(size)
     }

@@ -21,7 +21,12 @@ impl JobTarget for Local {
         "This machine, without SLURM"
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let scripts = vec![worker_script(job), submit_script(job, include_str!("local/submit"))];
         Ok(with_control_scripts(job, "workers", scripts))
     }

@@ -32,8 +32,14 @@ impl JobTarget for Make {
         task_batches(plan).map(Some)
     }
 
-    fn scripts(&self, job: &JobSettings, plan: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
-        let makefile = fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        plan: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
+        let makefile =
+            fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
         let mut scripts = vec![Script::new_source("Makefile", makefile)];
         scripts.extend(slot_script(job));
         scripts.push(submit_script(job, include_str!("make/submit")));
@@ -54,8 +60,10 @@ impl JobTarget for Make {
 /// # Errors
 /// Fails if an id can't be the name of a target.
 fn task_batches(plan: &TaskPlan) -> Result<Vec<Batch>, EmitError> {
-    let is_target_name =
-        |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let is_target_name = |id: &str| {
+        !id.is_empty()
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
     let mut batches = Vec::new();
     for (index, (task, scan)) in plan.ids().enumerate() {
         if let Some(id) = [task, scan].into_iter().find(|id| !is_target_name(id)) {
@@ -72,8 +80,9 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
     for (task, scan) in plan.ids() {
         scans.entry(scan).or_default().push(task);
     }
-    let slot =
-        slot_command(job).map(|path| concat(&[&quote::make(path.as_os_str()), " ".as_ref()])).unwrap_or_default();
+    let slot = slot_command(job)
+        .map(|path| concat(&[&quote::make(path.as_os_str()), " ".as_ref()]))
+        .unwrap_or_default();
     let program = |name: &str| quote::make(job.bin.join(name).as_os_str());
     // The number of threads is a variable, which ./submit sets for the machine that it runs on.
     let arguments = job.engine_arguments(&job.size);
@@ -86,7 +95,8 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
     let gather_arguments = job.gather_arguments(GatherRun::Early);
     let gather_arguments: OsString =
         gather_arguments.iter().flat_map(|word| [" ".into(), quote::make(word.as_ref())]).collect();
-    let scan_targets: String = scans.keys().map(|scan| format!(" \\\n\tsummaries/{scan}.jsonl")).collect();
+    let scan_targets: String =
+        scans.keys().map(|scan| format!(" \\\n\tsummaries/{scan}.jsonl")).collect();
     let mut text = concat(&[
         format!("# Threads of each ai-integrate.\nTHREADS = {}\n\nall:", job.size.threads).as_ref(),
         scan_targets.as_ref(),

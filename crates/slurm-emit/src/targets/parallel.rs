@@ -21,7 +21,12 @@ impl JobTarget for Parallel {
         "GNU parallel, here or on other machines"
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let scripts = vec![worker_script(job), submit_script(job, include_str!("parallel/submit"))];
         Ok(with_control_scripts(job, "workers", scripts))
     }

@@ -38,11 +38,17 @@ impl JobTarget for Ray {
         Ok(None)
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let directives = directive::format_directives(&ray_directives(job)?, &job.slurm.directive)?;
         let settings = concat(&[
             &job.setup_lines(),
-            "# The Python that has Ray, and the CPUs and GPUs that Ray uses of each node.\n".as_ref(),
+            "# The Python that has Ray, and the CPUs and GPUs that Ray uses of each node.\n"
+                .as_ref(),
             &assign("python", &job.python),
             &assign("cpus", job.size.cpus().to_string()),
             &assign("gpus", job.size.gpus.to_string()),
@@ -70,7 +76,11 @@ impl JobTarget for Ray {
 
     fn check_node(&self, job: &JobSettings, node_cpus: u64) -> Result<(), EmitError> {
         let job_cpus = job.size.cpus();
-        if job_cpus > node_cpus { Err(EmitError::LargerThanNode { job_cpus, node_cpus }) } else { Ok(()) }
+        if job_cpus > node_cpus {
+            Err(EmitError::LargerThanNode { job_cpus, node_cpus })
+        } else {
+            Ok(())
+        }
     }
 
     fn explain(&self, job: &JobSettings, _: usize) -> Result<Vec<ExplainRow>, EmitError> {
@@ -79,14 +89,26 @@ impl JobTarget for Ray {
         rows.extend(ray_directives(job)?.iter().map(ExplainRow::from_directive));
         let share = gpu_share(job);
         rows.extend([
-            ExplainRow::new("--min-nodes", format!("MIN_NODES = {}", job.min_nodes), "fewest nodes to go on with"),
+            ExplainRow::new(
+                "--min-nodes",
+                format!("MIN_NODES = {}", job.min_nodes),
+                "fewest nodes to go on with",
+            ),
             ExplainRow::new(
                 "--node-seconds",
                 format!("NODE_SECONDS = {}", job.node_seconds),
                 "for Ray to start on a node",
             ),
-            ExplainRow::new("--cores-per-worker", format!("ray start --num-cpus {}", size.cpus()), "CPUs of a node"),
-            ExplainRow::new("--gres", format!("ray start --num-gpus {}", size.gpus), "GPUs of a node"),
+            ExplainRow::new(
+                "--cores-per-worker",
+                format!("ray start --num-cpus {}", size.cpus()),
+                "CPUs of a node",
+            ),
+            ExplainRow::new(
+                "--gres",
+                format!("ray start --num-gpus {}", size.gpus),
+                "GPUs of a node",
+            ),
             ExplainRow::new(
                 "--cores-per-worker",
                 format!("@ray.remote(num_cpus={})", size.threads),
@@ -122,7 +144,12 @@ impl JobTarget for LocalRay {
         Ok(None)
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let engines = job.size.workers * job.size.engines;
         let sizes = format!(
             "NODES = MIN_NODES = 1\nNODE_SECONDS = 60\nENGINES = int(os.environ.get(\"AZPIPE_ENGINES\", \"{engines}\"))\n\
@@ -134,7 +161,10 @@ impl JobTarget for LocalRay {
             "{{\"address\": \"local\", \"num_cpus\": ENGINES * THREADS, \"num_gpus\": {gpus}, \"include_dashboard\": False}}"
         );
         let mut scripts = driver::plan_scripts(job, WorkerPlace::ThisMachine);
-        scripts.extend([driver_script(job, &sizes, &ray), driver::submit_script_for_this_machine(job)]);
+        scripts.extend([
+            driver_script(job, &sizes, &ray),
+            driver::submit_script_for_this_machine(job),
+        ]);
         Ok(with_control_scripts(job, "1", scripts))
     }
 
@@ -148,12 +178,18 @@ impl JobTarget for LocalRay {
 }
 
 fn driver_script(job: &JobSettings, sizes: &str, ray: &str) -> Script {
-    let settings =
-        format!("\n{sizes}ENGINE = {{\"num_cpus\": THREADS, \"num_gpus\": {}}}\nRAY = {ray}\n", gpu_share(job));
-    Script::new_source("driver.py", fill_template(include_str!("ray/driver.py"), &[(SETTINGS, settings.as_ref())]))
+    let settings = format!(
+        "\n{sizes}ENGINE = {{\"num_cpus\": THREADS, \"num_gpus\": {}}}\nRAY = {ray}\n",
+        gpu_share(job)
+    );
+    Script::new_source(
+        "driver.py",
+        fill_template(include_str!("ray/driver.py"), &[(SETTINGS, settings.as_ref())]),
+    )
 }
 
-/// Returns the share of a GPU that an engine has, rounded down so that all engines fit: Ray counts ten thousandths.
+/// Returns the share of a GPU that an engine has, rounded down so that all engines fit: Ray counts
+/// ten thousandths.
 fn gpu_share(job: &JobSettings) -> f64 {
     let share = job.size.gpus as f64 / job.size.engines as f64;
     if share >= 1.0 { share.floor() } else { (share * 1e4).floor() / 1e4 }

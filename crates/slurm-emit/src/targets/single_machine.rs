@@ -1,17 +1,22 @@
-//! The scripts that targets for a single machine without a queue share: a worker on its share of the machine, and those
-//! that start, watch and cancel the work.
+//! The scripts that targets for a single machine without a queue share: a worker on its share of
+//! the machine, and those that start, watch and cancel the work.
 
 use std::ffi::OsString;
 
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
-    fill_template,
+    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory,
+    concat, fill_template,
 };
 
-/// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the number of processes that
-/// write a file of results at the same time, as an expression of bash of the sizes.
-pub fn with_control_scripts(job: &JobSettings, processes: &str, mut scripts: Vec<Script>) -> Vec<Script> {
+/// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the
+/// number of processes that write a file of results at the same time, as an expression of bash of
+/// the sizes.
+pub fn with_control_scripts(
+    job: &JobSettings,
+    processes: &str,
+    mut scripts: Vec<Script>,
+) -> Vec<Script> {
     let status = concat(&[
         &change_directory(job),
         &assign("bin", &job.bin),
@@ -39,12 +44,18 @@ pub fn worker_script(job: &JobSettings) -> Script {
         &assign("device", job.device.as_deref().unwrap_or_default()),
         &assign_list("ai_integrate", &job.sizeless_arguments()),
     ]);
-    Script::new_executable("worker", fill_template(include_str!("single_machine/worker"), &[(SETTINGS, &settings)]))
+    Script::new_executable(
+        "worker",
+        fill_template(include_str!("single_machine/worker"), &[(SETTINGS, &settings)]),
+    )
 }
 
 /// Returns the script that starts all processes on this machine.
 pub fn submit_script(job: &JobSettings, template: &str) -> Script {
-    let settings =
-        concat(&[&change_directory(job), &assign_programs(job, GatherRun::Closing), &assign_size_request(job)]);
+    let settings = concat(&[
+        &change_directory(job),
+        &assign_programs(job, GatherRun::Closing),
+        &assign_size_request(job),
+    ]);
     Script::new_executable("submit", fill_template(template, &[(SETTINGS, &settings)]))
 }

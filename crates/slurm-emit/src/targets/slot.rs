@@ -1,4 +1,5 @@
-//! The script that numbers the processes of a machine, for targets that start one process per engine.
+//! The script that numbers the processes of a machine, for targets that start one process per
+//! engine.
 
 use std::path::PathBuf;
 
@@ -10,11 +11,17 @@ const NAME: &str = "with_slot";
 
 /// Returns the script, if `--device slot` needs it.
 pub fn slot_script(job: &JobSettings) -> Option<Script> {
-    let text = || fill_template(include_str!("single_machine/with_slot"), &[(SETTINGS, &change_directory(job))]);
+    let text = || {
+        fill_template(
+            include_str!("single_machine/with_slot"),
+            &[(SETTINGS, &change_directory(job))],
+        )
+    };
     job.uses_device_slot().then(|| Script::new_executable(NAME, text()))
 }
 
-/// Returns the path of the script, which comes before the words of a command, if `--device slot` needs it.
+/// Returns the path of the script, which comes before the words of a command, if `--device slot`
+/// needs it.
 pub fn slot_command(job: &JobSettings) -> Option<PathBuf> {
     job.uses_device_slot().then(|| job.dir.join(NAME))
 }

@@ -1,7 +1,8 @@
-//! The scripts for SLURM: a job array, a gather after it, and the scripts that submit, watch and cancel them.
+//! The scripts for SLURM: a job array, a gather after it, and the scripts that submit, watch and
+//! cancel them.
 //!
-//! The text depends on the settings alone, so that the same input gives the same bytes. The reason for each directive
-//! stands above it in the scripts.
+//! The text depends on the settings alone, so that the same input gives the same bytes. The reason
+//! for each directive stands above it in the scripts.
 
 use std::ffi::OsString;
 
@@ -16,7 +17,8 @@ use crate::job_directives::{array_directives, gather_directives};
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::job_size::JobSize;
 use crate::scripts::{
-    DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
+    DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat,
+    fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::local::Local;
@@ -46,7 +48,12 @@ impl JobTarget for Slurm {
         Some(&Local)
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, batches: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        batches: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let extra = &job.slurm.directive;
         let array = directive::format_directives(&array_directives(job, batches.len())?, extra)?;
         let gather = directive::format_directives(&gather_directives(job)?, extra)?;
@@ -60,13 +67,20 @@ impl JobTarget for Slurm {
             &assign_list("ai_integrate", &self.ai_integrate_arguments(job, &job.size)),
         ]);
         let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
-        let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs(GatherRun::Closing)]))];
+        let gather =
+            [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs(GatherRun::Closing)]))];
         let new = |name, template| {
-            Script::new_executable(name, fill_template(template, &[(SETTINGS, &change_directory(job))]))
+            Script::new_executable(
+                name,
+                fill_template(template, &[(SETTINGS, &change_directory(job))]),
+            )
         };
         Ok(vec![
             Script::new_bash("job.sbatch", fill_template(include_str!("slurm/job.sbatch"), &array)),
-            Script::new_bash("gather.sbatch", fill_template(include_str!("slurm/gather.sbatch"), &gather)),
+            Script::new_bash(
+                "gather.sbatch",
+                fill_template(include_str!("slurm/gather.sbatch"), &gather),
+            ),
             queue_script(job),
             new("status", include_str!("slurm/status")),
             new("cancel", include_str!("slurm/cancel")),
@@ -76,8 +90,13 @@ impl JobTarget for Slurm {
     }
 
     fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
-        // The one ai-integrate of an element uses all its GPUs. With `slot`, it would use the first of them alone.
-        if size.gpus > 1 { job.without_device_slot().job_arguments(size) } else { job.job_arguments(size) }
+        // The one ai-integrate of an element uses all its GPUs. With `slot`, it would use the first
+        // of them alone.
+        if size.gpus > 1 {
+            job.without_device_slot().job_arguments(size)
+        } else {
+            job.job_arguments(size)
+        }
     }
 
     fn explain(&self, job: &JobSettings, batches: usize) -> Result<Vec<ExplainRow>, EmitError> {
@@ -101,10 +120,14 @@ pub fn queue_script(job: &JobSettings) -> Script {
         "# Largest number of elements of a job array; if empty, SLURM is asked.\n".as_ref(),
         &assign("max_array_size", limit),
     ]);
-    Script::new_bash("queue.bash", fill_template(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
+    Script::new_bash(
+        "queue.bash",
+        fill_template(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]),
+    )
 }
 
-/// Returns the arguments of srun. They repeat the CPUs, because since SLURM 22.05, srun does not take them from the job.
+/// Returns the arguments of srun. They repeat the CPUs, because since SLURM 22.05, srun does not
+/// take them from the job.
 fn srun_arguments(job: &JobSettings) -> Vec<String> {
     let mut arguments = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
     if let (Some(_), GpuRequest::PerTask(_)) = (job.slurm.ntasks_per_node, &job.gpus) {
@@ -113,7 +136,8 @@ fn srun_arguments(job: &JobSettings) -> Vec<String> {
     }
     arguments.extend(job.slurm.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
     if job.gpus == GpuRequest::None {
-        // SLURM does not hide the GPUs of a node from jobs that request none; they belong to other jobs.
+        // SLURM does not hide the GPUs of a node from jobs that request none; they belong to other
+        // jobs.
         arguments.extend(["env", "CUDA_VISIBLE_DEVICES="].map(str::to_owned));
     }
     arguments

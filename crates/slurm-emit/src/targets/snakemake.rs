@@ -5,8 +5,8 @@ use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::required_tool::RequiredTool;
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
-    fill_template,
+    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory,
+    concat, fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::single_machine::with_control_scripts;
@@ -25,9 +25,15 @@ impl JobTarget for Snakemake {
         "A Snakefile, on this machine, or where an executor of Snakemake runs it"
     }
 
-    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+    fn scripts(
+        &self,
+        job: &JobSettings,
+        _: &TaskPlan,
+        _: &[Batch],
+    ) -> Result<Vec<Script>, EmitError> {
         let size = format!("ENGINES = {}\nCPUS = {}\n", job.size.engines, job.size.cpus());
-        let snakefile = fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
+        let snakefile =
+            fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
         let programs = |run| concat(&[&change_directory(job), &assign_programs(job, run)]);
         let with_slot = slot_command(job).unwrap_or_default();
         let batch = concat(&[
@@ -35,11 +41,17 @@ impl JobTarget for Snakemake {
             &assign("with_slot", with_slot),
             &assign_list("ai_integrate", &job.sizeless_arguments()),
         ]);
-        let submit =
-            concat(&[&programs(GatherRun::Closing), &assign("python", &job.python), &assign_size_request(job)]);
+        let submit = concat(&[
+            &programs(GatherRun::Closing),
+            &assign("python", &job.python),
+            &assign_size_request(job),
+        ]);
         let mut scripts = vec![
             Script::new_source("Snakefile", snakefile),
-            Script::new_executable("batch", fill_template(include_str!("snakemake/batch"), &[(SETTINGS, &batch)])),
+            Script::new_executable(
+                "batch",
+                fill_template(include_str!("snakemake/batch"), &[(SETTINGS, &batch)]),
+            ),
         ];
         scripts.extend(slot_script(job));
         let submit = fill_template(include_str!("snakemake/submit"), &[(SETTINGS, &submit)]);

@@ -14,11 +14,14 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5Pget_driver_info;
 
 use super::super::record_storage_error;
-use super::layout::{DriverClass, DriverFile, DriverInfo, MEMORY_RAW_DATA, MEMORY_SUPERBLOCK, MemoryType};
+use super::layout::{
+    DriverClass, DriverFile, DriverInfo, MEMORY_RAW_DATA, MEMORY_SUPERBLOCK, MemoryType,
+};
 use super::storage::{ByteKind, Storage};
 use crate::storage_wait::wait_for_storage;
 
-/// Behaves like the library's own driver for plain files, "sec2", except for the functions left out.
+/// Behaves like the library's own driver for plain files, "sec2", except for the functions left
+/// out.
 pub(super) static CLASS: DriverClass = DriverClass {
     version: 1,
     // Values up to 511 are reserved for the library and for tests.
@@ -63,18 +66,19 @@ pub(super) static CLASS: DriverClass = DriverClass {
     ],
 };
 
-/// Feature flags: aggregate and accumulate metadata, sieve raw data, aggregate small data, SWMR, and
-/// compatibility with files of the default driver.
+/// Feature flags: aggregate and accumulate metadata, sieve raw data, aggregate small data, SWMR,
+/// and compatibility with files of the default driver.
 const DRIVER_FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
 unsafe extern "C" fn get_info(file: *mut DriverFile) -> *mut c_void {
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; its `info` is a pointer of an `Arc` that `open` holds
-    // until `close`, which is what `copy_info` asks for.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; its `info` is a
+    // pointer of an `Arc` that `open` holds until `close`, which is what `copy_info` asks for.
     unsafe { copy_info((*file).info.cast()) }
 }
 
 unsafe extern "C" fn copy_info(info: *const c_void) -> *mut c_void {
-    // SAFETY: the library passes what `H5Pset_driver` or one of these functions gave: a pointer from an `Arc` that is held.
+    // SAFETY: the library passes what `H5Pset_driver` or one of these functions gave: a pointer
+    // from an `Arc` that is held.
     unsafe { Arc::increment_strong_count(info.cast::<DriverInfo>()) };
     info.cast_mut()
 }
@@ -85,9 +89,15 @@ unsafe extern "C" fn free_info(info: *mut c_void) -> herr_t {
     0
 }
 
-unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: haddr_t) -> *mut DriverFile {
-    // SAFETY: the list is the one that is being opened with: its driver information is a `DriverInfo`, which the list
-    // keeps alive meanwhile. The `Arc` must not be dropped here, because it belongs to the list.
+unsafe extern "C" fn open(
+    name: *const c_char,
+    flags: c_uint,
+    access: hid_t,
+    _: haddr_t,
+) -> *mut DriverFile {
+    // SAFETY: the list is the one that is being opened with: its driver information is a
+    // `DriverInfo`, which the list keeps alive meanwhile. The `Arc` must not be dropped here,
+    // because it belongs to the list.
     let info = unsafe { H5Pget_driver_info(access) }.cast::<DriverInfo>().cast_const();
     if info.is_null() {
         return null_mut();
@@ -99,7 +109,8 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
     } else if flags & H5F_ACC_RDWR != 0 {
         return null_mut();
     } else {
-        let other = lock_storage(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
+        let other =
+            lock_storage(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
         match other {
             Ok(other) => other,
             Err(why) => {
@@ -130,15 +141,17 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
 }
 
 unsafe extern "C" fn close(file: *mut DriverFile) -> herr_t {
-    // SAFETY: the library passes what `open` gave it, a box by `Box::into_raw`, once, and does not touch it after this call.
+    // SAFETY: the library passes what `open` gave it, a box by `Box::into_raw`, once, and does not
+    // touch it after this call.
     let file = unsafe { Box::from_raw(file) };
-    // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has released: a file is closed
-    // once.
+    // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has
+    // released: a file is closed once.
     unsafe { Arc::decrement_strong_count(file.info) };
     0
 }
 
-/// Compares file handles by address: every opening counts as a separate file, so that errors are not mixed up.
+/// Compares file handles by address: every opening counts as a separate file, so that errors are
+/// not mixed up.
 unsafe extern "C" fn compare(one: *const DriverFile, two: *const DriverFile) -> c_int {
     match one.cmp(&two) {
         std::cmp::Ordering::Less => -1,
@@ -149,26 +162,33 @@ unsafe extern "C" fn compare(one: *const DriverFile, two: *const DriverFile) -> 
 
 unsafe extern "C" fn query(_: *const DriverFile, flags: *mut c_ulong) -> herr_t {
     if !flags.is_null() {
-        // SAFETY: the library passes NULL, or the address of an `unsigned long` of its own, to which nobody else writes under its lock.
+        // SAFETY: the library passes NULL, or the address of an `unsigned long` of its own, to
+        // which nobody else writes under its lock.
         unsafe { *flags = DRIVER_FEATURES };
     }
     0
 }
 
 unsafe extern "C" fn get_end_of_allocation(file: *const DriverFile, _: MemoryType) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; under its lock nobody writes to it meanwhile.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; under its lock
+    // nobody writes to it meanwhile.
     unsafe { (*file).end_of_allocation }
 }
 
-unsafe extern "C" fn set_end_of_allocation(file: *mut DriverFile, _: MemoryType, end: haddr_t) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet. It is written to under the library's lock, and no
-    // function of this driver keeps a reference to this member.
+unsafe extern "C" fn set_end_of_allocation(
+    file: *mut DriverFile,
+    _: MemoryType,
+    end: haddr_t,
+) -> herr_t {
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet. It is written
+    // to under the library's lock, and no function of this driver keeps a reference to this member.
     unsafe { (*file).end_of_allocation = end };
     0
 }
 
 unsafe extern "C" fn get_end_of_file(file: *const DriverFile, _: MemoryType) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference ends with this statement.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference
+    // ends with this statement.
     lock_storage(unsafe { &(*file).storage }).size()
 }
 
@@ -183,13 +203,16 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of `size` bytes that is nobody else's
-    // during the call. Its bytes are set before they are lent, for the library's own memory may be unset.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of
+    // `size` bytes that is nobody else's during the call. Its bytes are set before they are lent,
+    // for the library's own memory may be unset.
     let (storage, buffer) = unsafe {
         std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
         (&(*file).storage, std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size))
     };
-    to_herr(wait_for_storage(|| lock_storage(storage).read(ByteKind::from_memory_type(memory), at, buffer)))
+    to_herr(wait_for_storage(|| {
+        lock_storage(storage).read(ByteKind::from_memory_type(memory), at, buffer)
+    }))
 }
 
 unsafe extern "C" fn write(
@@ -203,15 +226,18 @@ unsafe extern "C" fn write(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of `size` bytes to which nobody writes
-    // during the call. That all of them are set is the library's promise to write what it was given: a file would have the
-    // same bytes. They are copied and digested, and decide nothing here.
-    let (storage, buffer) = unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of
+    // `size` bytes to which nobody writes during the call. That all of them are set is the
+    // library's promise to write what it was given: a file would have the same bytes. They are
+    // copied and digested, and decide nothing here.
+    let (storage, buffer) =
+        unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
     to_herr(lock_storage(storage).write(ByteKind::from_memory_type(memory), at, buffer))
 }
 
 unsafe extern "C" fn truncate(file: *mut DriverFile, _: hid_t, _: bool) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference to its storage ends with this call.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference
+    // to its storage ends with this call.
     let (storage, end) = unsafe { (&(*file).storage, (*file).end_of_allocation) };
     let mut storage = lock_storage(storage);
     let is_as_long = storage.size() == end;
@@ -228,7 +254,10 @@ fn to_herr(done: io::Result<()>) -> herr_t {
     }
 }
 
-/// Locks a storage, even if another thread panicked: a panic leaves no storage in an inconsistent state.
-fn lock_storage<'a>(storage: &'a Mutex<dyn Storage + 'static>) -> MutexGuard<'a, dyn Storage + 'static> {
+/// Locks a storage, even if another thread panicked: a panic leaves no storage in an inconsistent
+/// state.
+fn lock_storage<'a>(
+    storage: &'a Mutex<dyn Storage + 'static>,
+) -> MutexGuard<'a, dyn Storage + 'static> {
     storage.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,15 +34,22 @@ pub(super) struct DriverFile {
     pub(super) end_of_allocation: haddr_t,
 }
 
-/// `H5FD_mem_t`, as an integer because a C enum may hold any value. Only one value matters to the driver.
+/// `H5FD_mem_t`, as an integer because a C enum may hold any value. Only one value matters to the
+/// driver.
 pub(super) type MemoryType = c_int;
 pub(super) const MEMORY_SUPERBLOCK: MemoryType = 1;
 pub(super) const MEMORY_RAW_DATA: MemoryType = 3;
 
 pub(super) type ReadCall =
     unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
-pub(super) type WriteCall =
-    unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *const c_void) -> herr_t;
+pub(super) type WriteCall = unsafe extern "C" fn(
+    *mut DriverFile,
+    MemoryType,
+    hid_t,
+    haddr_t,
+    usize,
+    *const c_void,
+) -> herr_t;
 /// An optional function that this driver doesn't provide.
 pub(super) type UnusedCallback = Option<unsafe extern "C" fn()>;
 
@@ -62,14 +69,18 @@ pub(super) struct DriverClass {
     pub(super) free_info: Option<unsafe extern "C" fn(*mut c_void) -> herr_t>,
     pub(super) transfer_size: usize,
     pub(super) transfer: [UnusedCallback; 2],
-    pub(super) open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut DriverFile>,
+    pub(super) open:
+        Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut DriverFile>,
     pub(super) close: Option<unsafe extern "C" fn(*mut DriverFile) -> herr_t>,
     pub(super) compare: Option<unsafe extern "C" fn(*const DriverFile, *const DriverFile) -> c_int>,
     pub(super) query: Option<unsafe extern "C" fn(*const DriverFile, *mut c_ulong) -> herr_t>,
     pub(super) memory: [UnusedCallback; 3],
-    pub(super) get_end_of_allocation: Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
-    pub(super) set_end_of_allocation: Option<unsafe extern "C" fn(*mut DriverFile, MemoryType, haddr_t) -> herr_t>,
-    pub(super) get_end_of_file: Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
+    pub(super) get_end_of_allocation:
+        Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
+    pub(super) set_end_of_allocation:
+        Option<unsafe extern "C" fn(*mut DriverFile, MemoryType, haddr_t) -> herr_t>,
+    pub(super) get_end_of_file:
+        Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
     pub(super) get_handle: UnusedCallback,
     pub(super) read: Option<ReadCall>,
     pub(super) write: Option<WriteCall>,
@@ -82,7 +93,8 @@ pub(super) struct DriverClass {
     pub(super) free_lists: [MemoryType; 7],
 }
 
-// SAFETY: the one value is a static that nobody changes: all its members are numbers, functions, and a pointer to a literal.
+// SAFETY: the one value is a static that nobody changes: all its members are numbers, functions,
+// and a pointer to a literal.
 unsafe impl Sync for DriverClass {}
 
 impl ByteKind {

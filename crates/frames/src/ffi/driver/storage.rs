@@ -36,7 +36,8 @@ pub trait Storage: Send {
     /// The file system refuses.
     fn set_size(&mut self, size: u64) -> io::Result<()>;
 
-    /// Opens another file for reading, to which this one refers in an external link or a virtual dataset.
+    /// Opens another file for reading, to which this one refers in an external link or a virtual
+    /// dataset.
     ///
     /// # Errors
     /// The file doesn't exist or can't be opened.

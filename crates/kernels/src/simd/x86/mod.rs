@@ -1,8 +1,9 @@
-//! AVX2 and AVX-512: kernels compiled for these instruction sets, and intrinsics where they are faster.
+//! AVX2 and AVX-512: kernels compiled for these instruction sets, and intrinsics where they are
+//! faster.
 //!
-//! [`Avx2`], [`Avx512`] and [`Avx512Gfni`] are proofs: a value of such a type exists only after `detect` has found all
-//! its features on this processor. `call_with_features!` is the one place that relies on them to call a function that
-//! is compiled for features.
+//! [`Avx2`], [`Avx512`] and [`Avx512Gfni`] are proofs: a value of such a type exists only after
+//! `detect` has found all its features on this processor. `call_with_features!` is the one place
+//! that relies on them to call a function that is compiled for features.
 #![allow(unsafe_code)]
 
 mod shuffle_avx2;
@@ -47,28 +48,33 @@ impl Avx512 {
 impl Avx512Gfni {
     /// Returns the proof if the processor has the features.
     pub(super) fn detect() -> Option<Avx512Gfni> {
-        let has =
-            Avx512::detect().is_some() && is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("gfni");
+        let has = Avx512::detect().is_some()
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("gfni");
         has.then_some(Avx512Gfni(()))
     }
 }
 
-/// Calls a function that is compiled for features of which `$token` is the proof. See the SAFETY comment within.
+/// Calls a function that is compiled for features of which `$token` is the proof. See the SAFETY
+/// comment within.
 macro_rules! call_with_features {
     ($token:expr, $call:expr) => {{
         let _proof = $token;
-        // SAFETY: The called functions have `#[target_feature]`, and apart from features they are safe: they take
-        // values, references and slices, and check lengths. They are undefined behavior on a processor that lacks a
-        // feature. It has all of them: the caller passes a token, whose field is private to this module, so that only
-        // `detect` makes one, and `detect` asks the processor for each feature. This module alone pairs functions with
-        // tokens, in the invocations of `impl_simd!` below. A function of `shuffle_avx2` or `shuffle_avx512` that
-        // enables a feature which `detect` of its token does not check would break this.
+        // SAFETY: The called functions have `#[target_feature]`, and apart from features they are
+        // safe: they take values, references and slices, and check lengths. They are undefined
+        // behavior on a processor that lacks a feature. It has all of them: the caller passes a
+        // token, whose field is private to this module, so that only `detect` makes one, and
+        // `detect` asks the processor for each feature. This module alone pairs functions with
+        // tokens, in the invocations of `impl_simd!` below. A function of `shuffle_avx2` or
+        // `shuffle_avx512` that enables a feature which `detect` of its token does not check would
+        // break this.
         unsafe { $call }
     }};
 }
 
-/// Implements [`Simd`] for a token: the function that kernels are compiled in, LZ4 with a register type, and
-/// transpositions by functions of a module of intrinsics. `$lanes` are the numbers of frames that it interleaves.
+/// Implements [`Simd`] for a token: the function that kernels are compiled in, LZ4 with a register
+/// type, and transpositions by functions of a module of intrinsics. `$lanes` are the numbers of
+/// frames that it interleaves.
 macro_rules! impl_simd {
     ($token:ident, $features:literal, $register:ident, $shuffle:ident, $unshuffle:ident,
      $($lanes:literal => $interleave:ident),*) => {
@@ -90,12 +96,13 @@ macro_rules! impl_simd {
                     dirty: usize,
                     period: usize,
                 ) -> Option<DecodedBlock> {
-                    // SAFETY: `decode` requires that the processor has the instructions of the register type and that
-                    // it is inlined into a function compiled for them. This function is: `$features` is chosen beside
-                    // `$register` in the invocations below, and holds what the register's methods enable (AVX-512F
-                    // implies AVX2). `decode` is `inline(always)`. The caller has the token for the features. Lengths
-                    // are checked by `decode`, which panics if `out` is too short. A register type with other features
-                    // than `$features` would break this.
+                    // SAFETY: `decode` requires that the processor has the instructions of the
+                    // register type and that it is inlined into a function compiled for them. This
+                    // function is: `$features` is chosen beside `$register` in the invocations
+                    // below, and holds what the register's methods enable (AVX-512F implies AVX2).
+                    // `decode` is `inline(always)`. The caller has the token for the features.
+                    // Lengths are checked by `decode`, which panics if `out` is too short. A
+                    // register type with other features than `$features` would break this.
                     unsafe { decoder::decode::<$register>(block, out, len, dirty, period) }
                 }
                 call_with_features!(self, decode_with_features(block, out, len, dirty, period))
@@ -125,8 +132,9 @@ macro_rules! impl_simd {
             }
 
             fn decompress_with_slack(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
-                // The contents of `out` are unknown, so only its last bytes, which no decoded byte reaches, are zeroed:
-                // `decode` needs zeros from `dirty` on, as many as a register holds.
+                // The contents of `out` are unknown, so only its last bytes, which no decoded byte
+                // reaches, are zeroed: `decode` needs zeros from `dirty` on, as many as a register
+                // holds.
                 let dirty = out.len() - SLACK / 2;
                 out[dirty..].fill(0);
                 self.decode(block, out, len, dirty, 0).is_some()
@@ -138,8 +146,8 @@ macro_rules! impl_simd {
 
             fn bitunshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
                 let element = planes.len() / (8 * stride);
-                // Intrinsics unshuffle whole registers of a plane; the portable code does the rest, and elements of
-                // other sizes.
+                // Intrinsics unshuffle whole registers of a plane; the portable code does the rest,
+                // and elements of other sizes.
                 let fast = match element {
                     1 | 2 | 4 | 8 => out.len() / element / $shuffle::PIXELS_PER_STEP * $shuffle::PIXELS_PER_STEP,
                     _ => 0,

@@ -22,8 +22,15 @@ impl FrameSumAccumulator {
         Self { frames: 0, signal: zeros(), variance, norm: zeros(), norm_sq: zeros() }
     }
 
-    /// Adds the sums `row` of a frame that has a pattern. `shared` are the weights of frames without a weight override.
-    pub fn add(&mut self, output_frame: &OutputFrame, row: &FrameRow, shared: &BinWeights, normalizer: &Normalizer) {
+    /// Adds the sums `row` of a frame that has a pattern. `shared` are the weights of frames
+    /// without a weight override.
+    pub fn add(
+        &mut self,
+        output_frame: &OutputFrame,
+        row: &FrameRow,
+        shared: &BinWeights,
+        normalizer: &Normalizer,
+    ) {
         let scale = output_frame.scale;
         let weights = row.weight_override.as_ref().unwrap_or(shared);
         self.frames = self.frames.saturating_add(1);

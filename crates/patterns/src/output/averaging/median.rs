@@ -1,17 +1,19 @@
 //! Median of many frames in each bin, and the scatter of such medians.
 //!
-//! Let σ be the median of the frames' photon errors ([`crate::variance`]). The median of n normally distributed values scatters
-//! by s = σ √(π/2 / (n + k)), where k = π/2 - 1 for odd n (Kendall and Stuart, *The Advanced Theory of Statistics*, § 14), and k is
-//! about 1.39 - 1 / 2n for even n, where two values share the middle. Because σ is a median, too, a single outlier
-//! affects neither the value nor its error.
+//! Let σ be the median of the frames' photon errors ([`crate::variance`]). The median of n normally
+//! distributed values scatters by s = σ √(π/2 / (n + k)), where k = π/2 - 1 for odd n (Kendall and
+//! Stuart, *The Advanced Theory of Statistics*, § 14), and k is about 1.39 - 1 / 2n for even n,
+//! where two values share the middle. Because σ is a median, too, a single outlier affects neither
+//! the value nor its error.
 //!
-//! Counts are integers, and so are sums of few counts if pixels are not split; the median then falls on a step of height h.
-//! The number of values that equal the median gives the density there, and thereby h. A normally distributed value that is
-//! rounded to such steps scatters by √(s² + h²/12) (Sheppard's correction), and if s is less than 0.28 h, on average over all
-//! positions between two steps, by √(s h / √π).
+//! Counts are integers, and so are sums of few counts if pixels are not split; the median then
+//! falls on a step of height h. The number of values that equal the median gives the density there,
+//! and thereby h. A normally distributed value that is rounded to such steps scatters by √(s² +
+//! h²/12) (Sheppard's correction), and if s is less than 0.28 h, on average over all positions
+//! between two steps, by √(s h / √π).
 //!
-//! Median and error are computed from the patterns as they are stored, in f32, so that they can be computed for a final file
-//! without sums, too.
+//! Median and error are computed from the patterns as they are stored, in f32, so that they can be
+//! computed for a final file without sums, too.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::ops::Range;
@@ -22,7 +24,8 @@ use crate::output::frame_source::{FrameSource, OutputFrame};
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, Normalizer};
 
-/// Maximum memory for the frames of one median. If they need more, the bins are processed in several blocks.
+/// Maximum memory for the frames of one median. If they need more, the bins are processed in
+/// several blocks.
 const MOST_BYTES: usize = 1 << 29;
 
 /// Ratio of scatter to step height below which Sheppard's correction does not apply.
@@ -68,7 +71,9 @@ pub(super) fn median(
         for (place, bin) in block.zip(&mut values) {
             let Some(middle) = middle(&mut bin.values) else { continue };
             pattern.intensity[place] = middle.value;
-            if let (Some(errors), Some(error)) = (&mut pattern.errors, self::middle(&mut bin.errors)) {
+            if let (Some(errors), Some(error)) =
+                (&mut pattern.errors, self::middle(&mut bin.errors))
+            {
                 errors[place] = bin.error(&middle, error.value, normalizer);
             }
         }
@@ -87,7 +92,9 @@ fn collect(
     let Some(pattern) = &output_frame.pattern else { return false };
     let shared = frames.shared_weights();
     let own = output_frame.sums.as_ref().map_or(shared, |row| frames.weights(row));
-    let errors = normalizer.has_errors().then(|| errors_by_counts(output_frame, pattern, own, shared, normalizer));
+    let errors = normalizer
+        .has_errors()
+        .then(|| errors_by_counts(output_frame, pattern, own, shared, normalizer));
     for (bin, place) in bins.iter_mut().zip(block.clone()) {
         let value = pattern.0[place];
         // The recipe's value for empty bins is not a measurement.
@@ -117,7 +124,9 @@ fn errors_by_counts(
         None => normalizer.add_counted(pattern, output_frame.scale, own, shared, &mut counted),
     }
     let (variance, photon) = counted.bins();
-    let errors = |variance: &[f64]| normalizer.compute_errors(variance, &own.norm, &own.norm_sq, output_frame.scale);
+    let errors = |variance: &[f64]| {
+        normalizer.compute_errors(variance, &own.norm, &own.norm_sq, output_frame.scale)
+    };
     (errors(variance), errors(photon))
 }
 
@@ -125,7 +134,11 @@ impl Bin {
     /// Returns the error of the median. `typical` is the median of the values' errors.
     fn error(&self, middle: &Middle, typical: f64, normalizer: &Normalizer) -> f64 {
         let count = self.values.len();
-        let photon = if normalizer.variance_rule().has_floor() { self.photon_errors / count as f64 } else { 0.0 };
+        let photon = if normalizer.variance_rule().has_floor() {
+            self.photon_errors / count as f64
+        } else {
+            0.0
+        };
         match normalizer.is_sem() {
             // The minimum is one photon in all frames together, as in other averages.
             true => (typical * scatter(count, middle.ties)).max(photon / count as f64),
@@ -158,7 +171,8 @@ fn middle(values: &mut [f32]) -> Option<Middle> {
     Some(Middle { value, ties })
 }
 
-/// Returns the scatter of the median of `count` values with an error of 1, of which `ties` are equal to the median.
+/// Returns the scatter of the median of `count` values with an error of 1, of which `ties` are
+/// equal to the median.
 fn scatter(count: usize, ties: usize) -> f64 {
     if count < 2 {
         return 1.0;
@@ -181,7 +195,8 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle_one_or_the_middle_of_two() {
-        let middle = |values: &[f32]| middle(&mut values.to_vec()).map(|middle| (middle.value, middle.ties));
+        let middle =
+            |values: &[f32]| middle(&mut values.to_vec()).map(|middle| (middle.value, middle.ties));
         assert_eq!(
             [&[][..], &[3.0], &[4.0, 1.0], &[9.0, 1.0, 2.0], &[2.0, 2.0, 1.0, 2.0]].map(middle),
             [None, Some((3.0, 1)), Some((2.5, 1)), Some((2.0, 1)), Some((2.0, 3))]
@@ -194,7 +209,10 @@ mod tests {
 
     impl Draws {
         fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
         }
 
@@ -213,14 +231,20 @@ mod tests {
         }
     }
 
-    /// Returns the ratio of the stated error to the observed scatter of medians of `count` drawn values.
-    fn stated_over_observed(count: usize, error: impl Fn(f32) -> f64, mut draw: impl FnMut() -> f32) -> f64 {
+    /// Returns the ratio of the stated error to the observed scatter of medians of `count` drawn
+    /// values.
+    fn stated_over_observed(
+        count: usize,
+        error: impl Fn(f32) -> f64,
+        mut draw: impl FnMut() -> f32,
+    ) -> f64 {
         let draws = 2000;
         let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for _ in 0..draws {
             let mut values: Vec<f32> = (0..count).map(|_| draw()).collect();
             let mut errors: Vec<f32> = values.iter().map(|value| error(*value) as f32).collect();
-            let (middle, typical) = (middle(&mut values).unwrap(), self::middle(&mut errors).unwrap().value);
+            let (middle, typical) =
+                (middle(&mut values).unwrap(), self::middle(&mut errors).unwrap().value);
             stated += (typical * scatter(count, middle.ties)).powi(2);
             sum += middle.value;
             squares += middle.value.powi(2);
@@ -246,12 +270,19 @@ mod tests {
                 // Averaged over positions between two steps.
                 let ratios = (0..8).map(|place| {
                     let mean = mean + f64::from(place) / 8.0;
-                    stated_over_observed(count, |value| f64::from(value).sqrt(), || draws.photons(mean))
+                    stated_over_observed(
+                        count,
+                        |value| f64::from(value).sqrt(),
+                        || draws.photons(mean),
+                    )
                 });
                 let ratios: Vec<f64> = ratios.collect();
                 let squares: f64 = ratios.iter().map(|ratio| ratio.powi(-2)).sum::<f64>() / 8.0;
                 let ratio = squares.powf(-0.5);
-                assert!((0.9..1.1).contains(&ratio), "{count} frames of {mean} photons: stated over observed {ratio}");
+                assert!(
+                    (0.9..1.1).contains(&ratio),
+                    "{count} frames of {mean} photons: stated over observed {ratio}"
+                );
             }
         }
     }

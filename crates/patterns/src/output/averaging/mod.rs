@@ -1,4 +1,5 @@
-//! [`AverageWriter`]: averages frames while they are written, and writes the NXdata group `averaged` of a final file.
+//! [`AverageWriter`]: averages frames while they are written, and writes the NXdata group
+//! `averaged` of a final file.
 
 mod frame_sums;
 mod median;
@@ -39,7 +40,11 @@ impl<'a> AverageWriter<'a> {
         let group = schema::create_nexus_group(process, name::AVERAGED, "NXdata")?;
         let (ranges, what) = (average.ranges(content.target.frames()), average.method.name());
         let firsts: Vec<i64> = ranges.iter().map(|range| range.start as i64).collect();
-        let points = average.every.map(|_| FrameAxis { numbers: &firsts, label: "first frame", motor: None });
+        let points = average.every.map(|_| FrameAxis {
+            numbers: &firsts,
+            label: "first frame",
+            motor: None,
+        });
         let of = average.every.map_or("all".to_owned(), |every| format!("every {every}"));
         schema::write_axes(&group, shared, &format!("{what} of {of} frames"), points.as_ref())?;
         group.set_text(name::METHOD, &average.to_string())?;
@@ -71,10 +76,15 @@ impl<'a> AverageWriter<'a> {
         {
             self.sums.add(output_frame, row, frames.shared_weights(), normalizer);
         }
-        let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame)) else { return Ok(()) };
+        let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame))
+        else {
+            return Ok(());
+        };
         let pattern = match method {
             AverageMethod::Mean | AverageMethod::Sum => self.sums.take(method, normalizer),
-            AverageMethod::Median => median(range, frames, self.content.shared.axes.bins(), normalizer)?,
+            AverageMethod::Median => {
+                median(range, frames, self.content.shared.axes.bins(), normalizer)?
+            }
         };
         self.write(pattern).map_err(OutputError::hdf5(&self.content.target.path()))
     }
@@ -96,6 +106,10 @@ impl<'a> AverageWriter<'a> {
         coverage.write_list(name::AVERAGED_DIGEST, &self.digests)?;
         let dataset = self.group.write_list(name::FRAMES, &self.frames)?;
         dataset.set_text("long_name", "frames with a pattern")?;
-        schema::attach_scales(&self.group, self.content.shared, self.average.every.map(|_| name::POINTS))
+        schema::attach_scales(
+            &self.group,
+            self.content.shared,
+            self.average.every.map(|_| name::POINTS),
+        )
     }
 }

@@ -21,8 +21,13 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    pub(super) fn file(path: PathBuf, why: &str, claim: OwnershipRule) -> Result<Self, OutputError> {
-        let mut leftover = Self { path: path.clone(), why: why.to_owned(), files: Vec::new(), bytes: 0 };
+    pub(super) fn file(
+        path: PathBuf,
+        why: &str,
+        claim: OwnershipRule,
+    ) -> Result<Self, OutputError> {
+        let mut leftover =
+            Self { path: path.clone(), why: why.to_owned(), files: Vec::new(), bytes: 0 };
         leftover.add(path, claim)?;
         Ok(leftover)
     }
@@ -42,8 +47,8 @@ impl Leftover {
         self.files.len()
     }
 
-    /// Returns whether it is a directory of results, which tells what else is left over of its recipe: it has to stay until
-    /// that is gone.
+    /// Returns whether it is a directory of results, which tells what else is left over of its
+    /// recipe: it has to stay until that is gone.
     pub fn is_directory(&self) -> bool {
         self.files.iter().all(|(path, _)| *path != self.path)
     }
@@ -59,10 +64,13 @@ impl Leftover {
         if !self.is_directory() {
             return Ok(());
         }
-        let is_empty = ownership::remove_empty_directory(&self.path).map_err(OutputError::io(&self.path))?;
+        let is_empty =
+            ownership::remove_empty_directory(&self.path).map_err(OutputError::io(&self.path))?;
         // The directory of a scan is removed with its last recipe.
         match self.path.parent().filter(|_| is_empty) {
-            Some(scan) => ownership::remove_empty_directory(scan).map(drop).map_err(OutputError::io(scan)),
+            Some(scan) => {
+                ownership::remove_empty_directory(scan).map(drop).map_err(OutputError::io(scan))
+            }
             None => Ok(()),
         }
     }

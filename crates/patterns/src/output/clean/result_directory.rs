@@ -39,7 +39,8 @@ impl Finals<'_> {
         }
     }
 
-    /// Returns the owner of a final file, if the note and the file agree and the status of every frame is final.
+    /// Returns the owner of a final file, if the note and the file agree and the status of every
+    /// frame is final.
     fn owner(&self, name: &RawPath) -> Result<Option<OutputOwner>, OutputError> {
         if let Some(known) = self.looked_at.borrow().get(name) {
             return Ok(known.clone());
@@ -48,9 +49,13 @@ impl Finals<'_> {
         let owner = match OutputFile::open(&self.root.join(&**name)) {
             Ok(there) => {
                 let is_whole = there.status.iter().all(|status| status.is_settled());
-                noted.filter(|noted| is_whole && noted.is_same_result(&OutputOwner::from_task(&there.task))).cloned()
+                noted
+                    .filter(|noted| {
+                        is_whole && noted.is_same_result(&OutputOwner::from_task(&there.task))
+                    })
+                    .cloned()
             }
-            Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+            Err(error) if error.is_not_found() => None,
             Err(why) => return Err(why),
         };
         self.looked_at.borrow_mut().insert(name.clone(), owner.clone());
@@ -68,7 +73,8 @@ pub(super) struct ResultDirectory {
 }
 
 impl ResultDirectory {
-    /// Lists a directory and reads which final files it belongs to. Warnings about files that are not azpipe's are added to `found`.
+    /// Lists a directory and reads which final files it belongs to. Warnings about files that are
+    /// not azpipe's are added to `found`.
     pub fn read(path: &Path, found: &mut Leftovers) -> Result<Self, OutputError> {
         let mut directory = Self {
             path: path.to_owned(),
@@ -77,7 +83,9 @@ impl ResultDirectory {
             lock: lock(&path.join(LOCK_FILE))?,
         };
         let mut names: Vec<PathBuf> = fs::read_dir(path)
-            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>())
+            .and_then(|entries| {
+                entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()
+            })
             .map_err(OutputError::io(path))?;
         names.sort();
         for file in names {
@@ -134,10 +142,16 @@ impl ResultDirectory {
                 continue;
             }
             let Some(owner) = finals.owner(name)? else { return Ok(None) };
-            if parts_dir(finals.root, &owner.scan, &owner.recipe_digest).is_none_or(|of_owner| of_owner == self.path) {
+            if parts_dir(finals.root, &owner.scan, &owner.recipe_digest)
+                .is_none_or(|of_owner| of_owner == self.path)
+            {
                 return Ok(None);
             }
-            why = Some(format!("{} is of recipe {} now", path.display(), short(&owner.recipe_digest)));
+            why = Some(format!(
+                "{} is of recipe {} now",
+                path.display(),
+                short(&owner.recipe_digest)
+            ));
         }
         Ok(why)
     }
@@ -166,8 +180,9 @@ impl ResultDirectory {
     }
 }
 
-/// Takes the lock that gather holds while it uses the parts; `None` if there is no lock file. Gathers whose locks other
-/// machines may not see leave a [`system::atomic::WorkMark`], which was looked for before.
+/// Takes the lock that gather holds while it uses the parts; `None` if there is no lock file.
+/// Gathers whose locks other machines may not see leave a [`system::atomic::WorkMark`], which was
+/// looked for before.
 ///
 /// # Errors
 /// Fails if a gather holds the lock, or if the lock can't be opened.

@@ -16,18 +16,31 @@ pub(super) struct MergedFrames<'a> {
 impl FrameSource for MergedFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
         let MergePlan { factors, normalizer, row_sources, shared, .. } = self.plan;
-        let nothing = |status| OutputFrame { status, pattern: None, sums: None, scale: f64::NAN, counted: None };
+        let nothing = |status| OutputFrame {
+            status,
+            pattern: None,
+            sums: None,
+            scale: f64::NAN,
+            counted: None,
+        };
         let status = row_sources.status[frame];
         if status != Status::Ok {
             return Ok(nothing(status));
         }
-        let merged = self.members.iter_mut().map(|member| member.read_frame(frame)).collect::<Result<Vec<_>, _>>()?;
+        let merged = self
+            .members
+            .iter_mut()
+            .map(|member| member.read_frame(frame))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut rows = Vec::new();
         for (merged, member) in merged.iter().zip(&self.members) {
             let Some(row) = &merged.sums else { return Ok(nothing(Status::NotIntegrated)) };
             rows.push((row, member.weights(row), merged.scale));
         }
-        let weights = rows.iter().zip(factors).map(|((_, weights, scale), factor)| (*weights, scale * factor));
+        let weights = rows
+            .iter()
+            .zip(factors)
+            .map(|((_, weights, scale), factor)| (*weights, scale * factor));
         let own = sum_weights(weights);
         let (variance, counted) = self.variance(&rows);
         let row = FrameRow {
@@ -38,7 +51,8 @@ impl FrameSource for MergedFrames<'_> {
             weight_override: (own != shared.weights).then_some(own),
             ..FrameRow::default()
         };
-        let pattern = normalizer.without_variance_rule().normalize(&row, self.shared_weights(), 1.0);
+        let pattern =
+            normalizer.without_variance_rule().normalize(&row, self.shared_weights(), 1.0);
         Ok(OutputFrame { status, pattern, sums: Some(row), scale: 1.0, counted })
     }
 
@@ -48,28 +62,45 @@ impl FrameSource for MergedFrames<'_> {
 }
 
 impl MergedFrames<'_> {
-    /// Returns the variance of the summed members with the minimum that the recipe sets, and the photon variance with the number of
-    /// members. `None` if a member has no errors.
-    fn variance(&self, rows: &[(&FrameRow, &BinWeights, f64)]) -> (Option<Vec<f64>>, Option<(PhotonVariance, usize)>) {
-        let variances: Option<Vec<&[f64]>> = rows.iter().map(|(row, ..)| row.variance.as_deref()).collect();
+    /// Returns the variance of the summed members with the minimum that the recipe sets, and the
+    /// photon variance with the number of members. `None` if a member has no errors.
+    fn variance(
+        &self,
+        rows: &[(&FrameRow, &BinWeights, f64)],
+    ) -> (Option<Vec<f64>>, Option<(PhotonVariance, usize)>) {
+        let variances: Option<Vec<&[f64]>> =
+            rows.iter().map(|(row, ..)| row.variance.as_deref()).collect();
         let Some(variances) = variances else { return (None, None) };
         let mut counted = PhotonVariance::new(self.plan.shared.axes.bins());
         for ((row, own, _), member) in rows.iter().zip(self.plan.members) {
-            member.normalizer.variance_rule().add_frame_variance(row, own, &member.shared.weights, &mut counted);
+            member.normalizer.variance_rule().add_frame_variance(
+                row,
+                own,
+                &member.shared.weights,
+                &mut counted,
+            );
         }
         let all_pixels = sum_lists(variances.into_iter().map(|variance| (variance, 1.0)));
         (
-            Some(self.plan.normalizer.variance_rule().merged_variance(all_pixels, &counted, rows.len())),
+            Some(self.plan.normalizer.variance_rule().merged_variance(
+                all_pixels,
+                &counted,
+                rows.len(),
+            )),
             Some((counted, rows.len())),
         )
     }
 }
 
 /// Returns the sum of weights, each multiplied by a factor.
-pub(super) fn sum_weights<'a>(of: impl Iterator<Item = (&'a BinWeights, f64)> + Clone) -> BinWeights {
+pub(super) fn sum_weights<'a>(
+    of: impl Iterator<Item = (&'a BinWeights, f64)> + Clone,
+) -> BinWeights {
     BinWeights {
         norm: sum_lists(of.clone().map(|(weights, factor)| (&weights.norm[..], factor))),
-        norm_sq: sum_lists(of.clone().map(|(weights, factor)| (&weights.norm_sq[..], factor * factor))),
+        norm_sq: sum_lists(
+            of.clone().map(|(weights, factor)| (&weights.norm_sq[..], factor * factor)),
+        ),
         count: sum_lists(of.map(|(weights, _)| (&weights.count[..], 1.0))),
     }
 }

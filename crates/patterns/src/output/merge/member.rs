@@ -34,11 +34,15 @@ impl<'a> MergeMember<'a> {
     ) -> Result<Self, OutputError> {
         let inputs = OutputInputs::new(target, options, true, observer)?;
         let nothing = || {
-            OutputError::content(&inputs.target.path(), "not integrated yet; run ai-integrate before gather --merge")
+            OutputError::content(
+                &inputs.target.path(),
+                "not integrated yet; run ai-integrate before gather --merge",
+            )
         };
         let (recipe, shared) = inputs.recipe_and_bins()?.ok_or_else(nothing)?;
         let normalizer = Normalizer::new(&recipe);
-        let row_sources = RowSources::new(&inputs.target, &inputs.parts, inputs.existing.as_ref(), &normalizer)?;
+        let row_sources =
+            RowSources::new(&inputs.target, &inputs.parts, inputs.existing.as_ref(), &normalizer)?;
         Ok(Self { inputs, recipe, shared, normalizer, row_sources })
     }
 
@@ -58,10 +62,15 @@ impl<'a> MergeMember<'a> {
 
     /// Checks that the sums of two members are of the same quantity and over the same bins.
     pub fn check_mergeable(&self, other: &Self) -> Result<(), OutputError> {
-        let unlike = |why: String| Err(OutputError::NotMergeable { one: self.path(), two: other.path(), why });
-        let edges = |member: &Self| (member.recipe.radial_edges.clone(), member.recipe.azimuth_edges.clone());
+        let unlike = |why: String| {
+            Err(OutputError::NotMergeable { one: self.path(), two: other.path(), why })
+        };
+        let edges = |member: &Self| {
+            (member.recipe.radial_edges.clone(), member.recipe.azimuth_edges.clone())
+        };
         if self.shared.axes != other.shared.axes || edges(self) != edges(other) {
-            let [one, two] = [self, other].map(|member| describe_axes(&member.shared.axes, &member.recipe));
+            let [one, two] =
+                [self, other].map(|member| describe_axes(&member.shared.axes, &member.recipe));
             return unlike(format!(
                 "their axes are {one} and {two}; integrate both with the same --unit, --radial-range and --npt, or the same \
                  --radial-edges"
@@ -74,11 +83,14 @@ impl<'a> MergeMember<'a> {
                  merge scans of equal length, or average each of them (--average)"
             ));
         }
-        let corrected = |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
+        let corrected =
+            |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
         if corrected(self) != corrected(other) {
             return unlike("only one of them is corrected for solid angle or polarization; integrate both with the same corrections".to_owned());
         }
-        let errors = |member: &Self| (member.recipe.error_model, member.recipe.error, member.recipe.error_floor);
+        let errors = |member: &Self| {
+            (member.recipe.error_model, member.recipe.error, member.recipe.error_floor)
+        };
         if errors(self) != errors(other) {
             return unlike(
                 "their errors have different models; integrate both with the same --error-model, --error and --error-floor".to_owned(),
@@ -98,20 +110,26 @@ impl<'a> MergeMember<'a> {
         Ok(())
     }
 
-    /// Returns the solid angle of a pixel at normal incidence, pixel area / distance², in steradian; 1 without the solid-angle
-    /// correction.
+    /// Returns the solid angle of a pixel at normal incidence, pixel area / distance², in
+    /// steradian; 1 without the solid-angle correction.
     pub fn solid_angle(&self) -> Result<f64, OutputError> {
         if !self.recipe.solid_angle {
             return Ok(1.0);
         }
-        let wrong = |why: String| OutputError::content(&self.path(), format!("its PONI file: {why}"));
+        let wrong =
+            |why: String| OutputError::content(&self.path(), format!("its PONI file: {why}"));
         let poni = Poni::parse(&self.recipe.poni).map_err(|why| wrong(why.to_string()))?;
-        let area = match (&poni.detector.config.pixel1, &poni.detector.config.pixel2, poni.detector.file()) {
+        let area = match (
+            &poni.detector.config.pixel1,
+            &poni.detector.config.pixel2,
+            poni.detector.file(),
+        ) {
             (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
             (_, _, Some(_)) => 1.0,
             (_, _, None) => {
                 let framing = self.recipe.framing(&self.scan().frame_layout());
-                let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::new(&detector, &framing));
+                let view = Detector::from_poni(&poni)
+                    .and_then(|detector| PixelMapping::new(&detector, &framing));
                 let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
                 detector.pixel1 * detector.pixel2
             }
@@ -120,13 +138,15 @@ impl<'a> MergeMember<'a> {
     }
 }
 
-/// Sets the reference of all members' monitors to the mean over the frames of all scans. With a separate mean for each scan, a scan
-/// with three times the flux would appear with the same intensity.
+/// Sets the reference of all members' monitors to the mean over the frames of all scans. With a
+/// separate mean for each scan, a scan with three times the flux would appear with the same
+/// intensity.
 pub(super) fn use_common_monitor_mean(members: &mut [MergeMember]) {
     if members.iter().all(|member| member.normalizer.needs_only_own_frame()) {
         return;
     }
-    // The detectors of a scan have one counter in common, of which some members may have more readings than others.
+    // The detectors of a scan have one counter in common, of which some members may have more
+    // readings than others.
     let mut scans: BTreeMap<_, MonitorReadings> = BTreeMap::new();
     for member in members.iter() {
         let scan = member.scan();
@@ -135,7 +155,8 @@ pub(super) fn use_common_monitor_mean(members: &mut [MergeMember]) {
             *readings = member.row_sources.readings;
         }
     }
-    let mean = scans.into_values().fold(MonitorReadings::default(), MonitorReadings::combined_with).mean();
+    let mean =
+        scans.into_values().fold(MonitorReadings::default(), MonitorReadings::combined_with).mean();
     members.iter_mut().for_each(|member| member.row_sources.reference = mean);
 }
 
@@ -147,11 +168,19 @@ fn describe_axes(axes: &PatternAxes, recipe: &Recipe) -> String {
 }
 
 /// Writes a group `members/01_<detector>` for each member, with its recipe and PONI text.
-pub(super) fn write_members(file: &Group, members: &[MergeMember], solid_angles: &[f64]) -> h5::Result<()> {
+pub(super) fn write_members(
+    file: &Group,
+    members: &[MergeMember],
+    solid_angles: &[f64],
+) -> h5::Result<()> {
     let all = create_nexus_group(&default_process(file)?, "members", "NXcollection")?;
     for (number, (member, solid_angle)) in (1..).zip(members.iter().zip(solid_angles)) {
         let (task, scan) = (member.inputs.target.task(), member.scan());
-        let note = create_nexus_group(&all, &format!("{number:02}_{}", escape_name(&scan.detector)), "NXnote")?;
+        let note = create_nexus_group(
+            &all,
+            &format!("{number:02}_{}", escape_name(&scan.detector)),
+            "NXnote",
+        )?;
         note.write_text("type", "application/toml")?;
         note.write_text("data", &member.recipe.to_toml())?;
         note.write_text("poni", &member.recipe.poni)?;

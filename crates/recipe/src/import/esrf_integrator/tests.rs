@@ -45,9 +45,15 @@ fn absent_keys_have_the_defaults_of_the_integrator() {
         (settings.npt, settings.unit.map(Unit::name), settings.split),
         (Some(2500), Some("r_mm"), Some(Split::No))
     );
-    assert_eq!((settings.polarization, settings.error_model), (Some(0.99), Some(ErrorModel::Hybrid)));
+    assert_eq!(
+        (settings.polarization, settings.error_model),
+        (Some(0.99), Some(ErrorModel::Hybrid))
+    );
     assert_eq!((settings.solid_angle, settings.sensor), (Some(true), None));
-    assert!(remarks.iter().any(|line| line.starts_with("correct_detector_attenuation: not applied")), "{remarks:?}");
+    assert!(
+        remarks.iter().any(|line| line.starts_with("correct_detector_attenuation: not applied")),
+        "{remarks:?}"
+    );
     assert!(remarks.iter().any(|line| line.starts_with("radial_range: empty")), "{remarks:?}");
 }
 
@@ -66,16 +72,27 @@ fn every_other_key_gives_a_remark() {
     ] {
         assert!(remarks.iter().any(|line| line.contains(words)), "{words}: {remarks:#?}");
     }
-    assert!(!remarks.iter().any(|line| line.contains("attenuation") || line.contains("radial_range")), "{remarks:#?}");
+    assert!(
+        !remarks.iter().any(|line| line.contains("attenuation") || line.contains("radial_range")),
+        "{remarks:#?}"
+    );
     // No key is in two lists, and every key without a setting is in one.
     let keys_with_remarks: Vec<_> = KEYS_OF_OTHER_FILTERS
         .iter()
         .map(|(section, key, _)| (section, key))
-        .chain(IGNORED_KEYS.iter().chain(&KEYS_INTEGRATOR_IGNORES).map(|(section, key)| (section, key)))
+        .chain(
+            IGNORED_KEYS
+                .iter()
+                .chain(&KEYS_INTEGRATOR_IGNORES)
+                .map(|(section, key)| (section, key)),
+        )
         .collect();
     for (index, &(section, key)) in keys_with_remarks.iter().enumerate() {
         assert!(!keys_with_remarks[index + 1..].contains(&(section, key)), "{section} {key}");
-        assert!(INTEGRATOR_KEYS.iter().any(|(known, keys)| known == section && keys.contains(key)), "{section} {key}");
+        assert!(
+            INTEGRATOR_KEYS.iter().any(|(known, keys)| known == section && keys.contains(key)),
+            "{section} {key}"
+        );
     }
 }
 
@@ -87,9 +104,15 @@ fn slices_become_a_cake_and_trimming_becomes_clipping() {
     let clipped = settings("trim_method = sigma_clip\npixel_splitting = full\ntrim_bounds = (4)");
     assert_eq!((clipped.sigma_clip.unwrap().threshold, clipped.split), (4.0, Some(Split::No)));
     let median = settings("trim_method = median\ntrim_bounds = (10, 90)");
-    assert_eq!((median.median, median.error_model), (Some(Quantiles { low: 10.0, high: 90.0 }), Some(ErrorModel::No)));
+    assert_eq!(
+        (median.median, median.error_model),
+        (Some(Quantiles { low: 10.0, high: 90.0 }), Some(ErrorModel::No))
+    );
     let moved = read("[dataset]\nmask_file = /m.edf\ndetector = Pilatus1M\n").unwrap().0;
-    assert_eq!((moved.mask, moved.poni_detector), (Some(OneOrMany::One("/m.edf".into())), Some("Pilatus1M".into())));
+    assert_eq!(
+        (moved.mask, moved.poni_detector),
+        (Some(OneOrMany::One("/m.edf".into())), Some("Pilatus1M".into()))
+    );
 }
 
 #[test]
@@ -106,12 +129,21 @@ fn unknown_and_unsupported_keys_are_refused_by_name() {
         ("error_model = azimuthal", "error_model: azimuthal: expected hybrid"),
         ("trim_method = clip", "trim_method: clip: expected median"),
         ("trim_method = median", "trim_bounds: nothing: expected two percentiles"),
-        ("trim_method = sigma_clip\ntrim_bounds = 3\nazimuthal_range = 0,90,3", "one slice with a trim_method"),
+        (
+            "trim_method = sigma_clip\ntrim_bounds = 3\nazimuthal_range = 0,90,3",
+            "one slice with a trim_method",
+        ),
         ("n_pts = many", "n_pts: many: expected a number"),
         ("azimuthal_range = 0,90", "azimuthal_range: 0,90: expected (min, max, number of slices)"),
-        ("correct_detector_attenuation = maybe", "correct_detector_attenuation: maybe: expected 0 or 1"),
+        (
+            "correct_detector_attenuation = maybe",
+            "correct_detector_attenuation: maybe: expected 0 or 1",
+        ),
     ] {
         assert!(refusal(line).contains(words), "{line}: {}", refusal(line));
     }
-    assert!(message("[output]\nexisting_output = raise\n").contains("existing_output: raise: not supported"));
+    assert!(
+        message("[output]\nexisting_output = raise\n")
+            .contains("existing_output: raise: not supported")
+    );
 }

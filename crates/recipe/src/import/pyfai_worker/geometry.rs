@@ -1,4 +1,5 @@
-//! The geometry of a worker's configuration: in the configuration itself, or in a PONI file that it names.
+//! The geometry of a worker's configuration: in the configuration itself, or in a PONI file that it
+//! names.
 
 use serde_json::{Map, Value, json};
 
@@ -23,32 +24,39 @@ const PONI_KEYS: [(&str, &str); 11] = [
 ];
 
 impl WorkerConfig<'_> {
-    /// Sets the geometry. From version 4 on it is the object under key `poni`. Before, the geometry's keys are at the top
-    /// level, and `poni` may name a file whose values they override.
+    /// Sets the geometry. From version 4 on it is the object under key `poni`. Before, the
+    /// geometry's keys are at the top level, and `poni` may name a file whose values they override.
     pub(super) fn set_geometry(&self, settings: &mut Settings) -> Result<(), RecipeError> {
         let flat = self.flat_geometry_keys();
         match self.value("poni") {
             Some(Value::Object(keys)) => settings.geometry = Some(self.poni_text(keys)?),
             Some(Value::String(name)) => {
                 let directory = self.path.parent().unwrap_or(Path::new(""));
-                let file = file_url::resolve_file_url(name, directory).or_else(|why| refuse(self.path, "poni", why))?;
+                let file = file_url::resolve_file_url(name, directory)
+                    .or_else(|why| refuse(self.path, "poni", why))?;
                 if flat.is_empty() {
                     settings.poni = Some(file);
                     return Ok(());
                 }
                 let text = system::untrusted_file::read_text(&file);
                 let text = text.map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
-                settings.geometry = Some(format!("{}\n{}", text.trim_end(), self.poni_text(&flat)?));
+                settings.geometry =
+                    Some(format!("{}\n{}", text.trim_end(), self.poni_text(&flat)?));
             }
-            Some(other) => return self.unsupported("poni", other, "a geometry, or the name of a PONI file"),
-            None if flat.is_empty() => return refuse(self.path, "poni", "missing; expected a geometry"),
+            Some(other) => {
+                return self.unsupported("poni", other, "a geometry, or the name of a PONI file");
+            }
+            None if flat.is_empty() => {
+                return refuse(self.path, "poni", "missing; expected a geometry");
+            }
             None => settings.geometry = Some(self.poni_text(&flat)?),
         }
         Ok(())
     }
 
-    /// Returns the geometry's keys at the top level, as versions before 4 have them. The keys with which version 1
-    /// describes the detector (pixel size, shape, spline) are moved into `detector_config`.
+    /// Returns the geometry's keys at the top level, as versions before 4 have them. The keys with
+    /// which version 1 describes the detector (pixel size, shape, spline) are moved into
+    /// `detector_config`.
     fn flat_geometry_keys(&self) -> Map<String, Value> {
         let given = |(key, _): &(&str, &str)| Some(((*key).to_owned(), self.value(key)?.clone()));
         let mut keys: Map<String, Value> = PONI_KEYS.iter().filter_map(given).collect();
@@ -66,7 +74,8 @@ impl WorkerConfig<'_> {
             move_key("splineFile", "splineFile");
             move_key("splinefile", "splineFile");
             if !config.is_empty() && is_generic {
-                self.value("shape").map(|shape| config.insert("max_shape".to_owned(), shape.clone()));
+                self.value("shape")
+                    .map(|shape| config.insert("max_shape".to_owned(), shape.clone()));
                 keys.entry("detector").or_insert_with(|| json!("Detector"));
             }
             if keys.contains_key("detector") {
@@ -79,15 +88,22 @@ impl WorkerConfig<'_> {
     /// Converts the keys of a geometry to the text of a PONI file.
     fn poni_text(&self, keys: &Map<String, Value>) -> Result<String, RecipeError> {
         let mut text = "poni_version: 2.1\n".to_owned();
-        let is_known = |key: &String| PONI_KEYS.iter().any(|(known, _)| known == key) || key == "poni_version";
+        let is_known =
+            |key: &String| PONI_KEYS.iter().any(|(known, _)| known == key) || key == "poni_version";
         if let Some(key) = keys.keys().find(|key| !is_known(key)) {
-            return Err(crate::import::unknown_key(self.path, key, PONI_KEYS.iter().map(|(known, _)| *known)));
+            return Err(crate::import::unknown_key(
+                self.path,
+                key,
+                PONI_KEYS.iter().map(|(known, _)| *known),
+            ));
         }
         for (key, poni_key) in PONI_KEYS {
             match keys.get(key) {
                 None | Some(Value::Null) => (),
                 Some(Value::String(value)) => text += &format!("{poni_key}: {value}\n"),
-                Some(Value::Bool(value)) => text += &format!("{poni_key}: {}\n", if *value { "True" } else { "False" }),
+                Some(Value::Bool(value)) => {
+                    text += &format!("{poni_key}: {}\n", if *value { "True" } else { "False" })
+                }
                 Some(other) => text += &format!("{poni_key}: {other}\n"),
             }
         }

@@ -62,7 +62,10 @@ fn a_description_without_a_factor_is_no_correction() {
     for none in ["null", "[]", "[null]", "[null, 0]"] {
         let (settings, remarks) = read(&text(none)).unwrap();
         assert_eq!((settings.polarization, settings.polarization_offset), (None, None), "{none}");
-        assert!(remarks[0].starts_with("azimuth_range: empty, so the azimuthal axis is -180 to 180"), "{remarks:?}");
+        assert!(
+            remarks[0].starts_with("azimuth_range: empty, so the azimuthal axis is -180 to 180"),
+            "{remarks:?}"
+        );
     }
     assert_eq!(read(&text("[0.9, 0]")).unwrap().0.polarization, Some(0.9));
 }
@@ -87,12 +90,19 @@ fn version_1_has_its_geometry_at_the_top_level_and_switches() {
     );
     assert_eq!((settings.split, settings.npt_azim, settings.mask), (Some(Split::Full), None, None));
     assert_eq!(settings.dark.unwrap().as_slice().len(), 2);
-    assert_eq!((settings.polarization, settings.polarization_offset), (Some(0.9), Some(0.1f64.to_degrees())));
+    assert_eq!(
+        (settings.polarization, settings.polarization_offset),
+        (Some(0.9), Some(0.1f64.to_degrees()))
+    );
     assert_eq!((settings.azimuth_range, settings.radial_range), (Some([-10.0, 20.0]), None));
     assert_eq!(settings.dummy, Some(DummySetting::Value { value: -2.0, delta: 1.5 }));
-    assert_eq!((settings.solid_angle, settings.error_model), (Some(false), Some(ErrorModel::Poisson)));
+    assert_eq!(
+        (settings.solid_angle, settings.error_model),
+        (Some(false), Some(ErrorModel::Poisson))
+    );
     assert!(
-        remarks.iter().any(|line| line.contains("--engine")) && remarks.iter().any(|line| line.contains("val_dummy")),
+        remarks.iter().any(|line| line.contains("--engine"))
+            && remarks.iter().any(|line| line.contains("val_dummy")),
         "{remarks:?}"
     );
 }
@@ -103,11 +113,17 @@ fn a_poni_file_is_named_and_may_be_overridden() {
     std::fs::write(dir.path().join("a.poni"), "Distance: 0.1\nPoni1: 1\nPoni2: 2\n").unwrap();
     let read = |text: &str| super::read(text, &dir.path().join("c.json")).unwrap().0;
     let named = read(r#"{"version": 3, "poni": "a.poni", "nbpt_rad": 5, "detector": null}"#);
-    assert_eq!((named.poni.unwrap().as_path(), named.geometry), (dir.path().join("a.poni").as_path(), None));
+    assert_eq!(
+        (named.poni.unwrap().as_path(), named.geometry),
+        (dir.path().join("a.poni").as_path(), None)
+    );
     let overridden = read(r#"{"version": 2, "poni": "a.poni", "nbpt_rad": 5, "dist": 0.7}"#);
     assert!(
         overridden.poni.is_none()
-            && overridden.geometry.unwrap().ends_with("Poni2: 2\nponi_version: 2.1\nDistance: 0.7\n")
+            && overridden
+                .geometry
+                .unwrap()
+                .ends_with("Poni2: 2\nponi_version: 2.1\nDistance: 0.7\n")
     );
 }
 
@@ -119,8 +135,14 @@ fn the_name_of_the_function_selects_clipping_or_a_median() {
     let clipped = clipped.unwrap().0;
     assert_eq!(clipped.sigma_clip.unwrap().to_string(), "3,4");
     assert_eq!(clipped.error_model, Some(ErrorModel::Azimuthal));
-    assert_eq!(with(r#""integrator_name": "sigma_clip_ng""#).unwrap().0.error_model, Some(ErrorModel::Poisson));
-    let median = with(r#""integrator_method": "medfilt1d_ng", "extra_options": {"percentile": [10, 90]}"#).unwrap().0;
+    assert_eq!(
+        with(r#""integrator_name": "sigma_clip_ng""#).unwrap().0.error_model,
+        Some(ErrorModel::Poisson)
+    );
+    let median =
+        with(r#""integrator_method": "medfilt1d_ng", "extra_options": {"percentile": [10, 90]}"#)
+            .unwrap()
+            .0;
     assert_eq!(median.median, Some(Quantiles { low: 10.0, high: 90.0 }));
 }
 
@@ -136,27 +158,42 @@ fn normalization_is_a_number_and_a_counter() {
 
 #[test]
 fn cakes_begin_where_the_discontinuity_is() {
-    let cake = with(r#""nbpt_azim": 360, "chi_discontinuity_at_0": true, "unit": ["q_nm^-1", "chi_deg"]"#).unwrap().0;
+    let cake =
+        with(r#""nbpt_azim": 360, "chi_discontinuity_at_0": true, "unit": ["q_nm^-1", "chi_deg"]"#)
+            .unwrap()
+            .0;
     assert_eq!(
         (cake.npt_azim, cake.azimuth_range, cake.unit.map(Unit::name)),
         (Some(360), Some([0.0, 360.0]), Some("q_nm^-1"))
     );
     let unweighted = with(r#""method": ["bbox", "csr", "cython", "unweighted"]"#).unwrap().0;
-    assert_eq!((unweighted.mean, unweighted.split), (Some(crate::Mean::Unweighted), Some(Split::BBox)));
+    assert_eq!(
+        (unweighted.mean, unweighted.split),
+        (Some(crate::Mean::Unweighted), Some(Split::BBox))
+    );
     assert_eq!(with(r#""nbpt_azim": 1"#).unwrap().0.unit.map(Unit::name), Some("2th_deg"));
 }
 
 #[test]
 fn unknown_and_unsupported_keys_are_refused_by_name() {
-    assert_eq!(message("\"npt_rad\": 3"), "/nowhere/azimint.json: unknown key `npt_rad`; did you mean `nbpt_rad`?");
+    assert_eq!(
+        message("\"npt_rad\": 3"),
+        "/nowhere/azimint.json: unknown key `npt_rad`; did you mean `nbpt_rad`?"
+    );
     for (keys, words) in [
         (r#""version": 6"#, "version: 6: expected at most 5"),
-        (r#""error_model": "variance""#, "error_model: \"variance\": expected a model that needs no image"),
+        (
+            r#""error_model": "variance""#,
+            "error_model: \"variance\": expected a model that needs no image",
+        ),
         (r#""error_model": 7"#, "error_model: 7: expected no, poisson"),
         (r#""integrator_class": "FiberIntegrator""#, "integrator_class: FiberIntegrator"),
         (r#""integrator_method": "separate""#, "integrator_method: separate: expected integrate1d"),
         (r#""extra_options": {"safe": false}"#, "extra_options.safe: false: not supported"),
-        (r#""method": ["pseudo", "csr", "cython"], "nbpt_azim": 10"#, "expected no, bbox or full splitting"),
+        (
+            r#""method": ["pseudo", "csr", "cython"], "nbpt_azim": 10"#,
+            "expected no, bbox or full splitting",
+        ),
         (r#""radial_range": [1, null]"#, "radial_range: 1 to none: expected both limits"),
         (r#""npt_ip": 10"#, "fiber integration is not supported"),
         (r#""nbpt_azim": 2.5"#, "nbpt_azim: 2.5: expected a whole number"),
@@ -174,18 +211,35 @@ fn unknown_and_unsupported_keys_are_refused_by_name() {
     ] {
         assert!(message(keys).contains(words), "{keys}: {}", message(keys));
     }
-    assert!(read(r#"{"version": 5, "nbpt_rad": 3}"#).unwrap_err().to_string().contains("poni: missing"));
-    assert!(read(r#"{"version": 5, "poni": {"dist": 1}}"#).unwrap_err().to_string().contains("nbpt_rad: missing"));
-    assert!(read(r#"{"poni": {"distt": 1}, "nbpt_rad": 1}"#).unwrap_err().to_string().contains("did you mean `dist`"));
+    assert!(
+        read(r#"{"version": 5, "nbpt_rad": 3}"#).unwrap_err().to_string().contains("poni: missing")
+    );
+    assert!(
+        read(r#"{"version": 5, "poni": {"dist": 1}}"#)
+            .unwrap_err()
+            .to_string()
+            .contains("nbpt_rad: missing")
+    );
+    assert!(
+        read(r#"{"poni": {"distt": 1}, "nbpt_rad": 1}"#)
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean `dist`")
+    );
     assert!(read("[1]").unwrap_err().to_string().contains("expected a JSON object"));
 }
 
 #[test]
 fn the_section_of_pyfai_diffmap_is_read() {
-    let (settings, remarks) =
-        read(r#"{"experiment_title": "map", "ai": {"version": 5, "poni": "a.poni", "nbpt_rad": 700}}"#).unwrap();
+    let (settings, remarks) = read(
+        r#"{"experiment_title": "map", "ai": {"version": 5, "poni": "a.poni", "nbpt_rad": 700}}"#,
+    )
+    .unwrap();
     assert_eq!(settings.npt, Some(700));
-    assert!(remarks[0].contains("pyFAI-diffmap") && remarks[0].contains("scan-find"), "{remarks:?}");
+    assert!(
+        remarks[0].contains("pyFAI-diffmap") && remarks[0].contains("scan-find"),
+        "{remarks:?}"
+    );
     let why = read(r#"{"ai": "a.poni"}"#).unwrap_err().to_string();
     assert!(why.contains("ai: ") && why.contains("pyFAI-diffmap"), "{why}");
 }
