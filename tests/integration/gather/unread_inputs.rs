@@ -156,35 +156,108 @@ fn counters_that_cannot_be_read_are_told_and_copied_by_the_next_run() {
     assert!(process.unwrap().group("counters").is_ok());
 }
 
-#[test]
-fn a_counter_that_cannot_be_read_any_more_stays_in_the_final_file() {
-    let workspace = Workspace::new(&small_options());
-    let plan = workspace.plan("out", &["--by", "frames=12"]);
-    let (first, second) = plan.trim_end().split_once('\n').unwrap();
-    let record = serde_json::from_str::<serde_json::Value>(first).unwrap();
-    run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).assert_success();
-    let summary = run("gather", &from_out(&workspace), "").records("summary").remove(0);
-    let (path, counter) =
-        (summary["final"].as_str().unwrap(), record["counters"]["rot"].as_str().unwrap());
-    let read = || {
-        let written = hdf5::File::open(path).unwrap();
+/// A scan of which one task is gathered, and whose numbers are then changed before the other is.
+struct HalfGathered {
+    workspace: Workspace,
+    record: serde_json::Value,
+    second: String,
+    final_file: String,
+}
+
+impl HalfGathered {
+    fn new() -> Self {
+        let workspace = Workspace::new(&small_options());
+        let plan = workspace.plan("out", &["--by", "frames=12"]);
+        let (first, second) = plan.trim_end().split_once('\n').unwrap();
+        run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).assert_success();
+        let summary = run("gather", &from_out(&workspace), "").records("summary").remove(0);
+        Self {
+            record: serde_json::from_str(first).unwrap(),
+            second: format!("{second}\n"),
+            final_file: summary["final"].as_str().unwrap().to_owned(),
+            workspace,
+        }
+    }
+
+    fn master(&self) -> &Path {
+        Path::new(self.record["file"].as_str().unwrap())
+    }
+
+    /// The path of the counter `rot`, which is the moving motor, too.
+    fn counter(&self) -> &str {
+        self.record["counters"]["rot"].as_str().unwrap()
+    }
+
+    fn positioners(&self) -> String {
+        format!("/{}/instrument/positioners", self.record["entry"].as_str().unwrap())
+    }
+
+    /// Returns the copies in one group of the final file that have this name.
+    fn copy(&self, group: &str, name: &str) -> hdf5::Dataset {
+        let written = hdf5::File::open(&self.final_file).unwrap();
         let groups = written.groups().unwrap()[0].groups().unwrap();
         let process =
             groups.into_iter().find(|group| group.name().ends_with("_integrate")).unwrap();
-        process.dataset("counters/rot").unwrap().read_raw::<f64>().unwrap()
-    };
-    let before = read();
-    let master = hdf5::File::open_rw(record["file"].as_str().unwrap()).unwrap();
-    master.unlink(counter).unwrap();
-    let builder = master.new_dataset::<f64>().shape(before.len());
-    builder
-        .virtual_map("nowhere.h5", "/rot", [before.len()], .., [before.len()], ..)
-        .create(counter)
-        .unwrap();
+        process.dataset(&format!("{group}/{name}")).unwrap()
+    }
+
+    fn gather_the_rest(&self) -> Outcome {
+        run("ai-integrate", NO_ARGUMENTS, &self.second).assert_success();
+        run("gather", &from_out(&self.workspace), "")
+    }
+}
+
+/// Puts a virtual dataset in the place of `path`.
+fn make_virtual<T: hdf5::H5Type>(file: &hdf5::File, path: &str, size: usize, source: &str) {
+    file.unlink(path).unwrap();
+    let builder = file.new_dataset::<T>().shape(size);
+    builder.virtual_map(source, "/values", [size], .., [size], ..).create(path).unwrap();
+}
+
+#[test]
+fn numbers_that_cannot_be_read_any_more_stay_in_the_final_file() {
+    let half = HalfGathered::new();
+    let places = [
+        ("counters", half.counter().to_owned(), "counter rot can't be read"),
+        ("positioners", format!("{}/rot", half.positioners()), "positioner rot can't be read"),
+    ];
+    let read = |group| half.copy(group, "rot").read_raw::<f64>().unwrap();
+    let before = places.each_ref().map(|(group, ..)| read(group));
+    let master = hdf5::File::open_rw(half.master()).unwrap();
+    for ((_, path, _), before) in places.iter().zip(&before) {
+        make_virtual::<f64>(&master, path, before.len(), "nowhere.h5");
+    }
     master.close().unwrap();
-    run("ai-integrate", NO_ARGUMENTS, &format!("{second}\n")).assert_success();
-    let again = run("gather", &from_out(&workspace), "");
-    assert_eq!(read(), before);
-    assert!(again.stderr.contains("counter rot can't be read"), "{}", again.stderr);
-    assert_eq!(read(), before);
+    let again = half.gather_the_rest();
+    for ((group, _, told), before) in places.iter().zip(&before) {
+        assert!(again.stderr.contains(told), "{}", again.stderr);
+        assert_eq!(read(group), *before);
+    }
+}
+
+#[test]
+fn virtual_numbers_behind_external_links_are_copied_exactly_and_texts_need_no_word() {
+    let half = HalfGathered::new();
+    let directory = half.master().parent().unwrap();
+    // More than an f64 can tell apart.
+    let values: Vec<i64> = (0..24).map(|number| (1 << 60) + number).collect();
+    let source = hdf5::File::create(directory.join("source.h5")).unwrap();
+    source.new_dataset_builder().with_data(&values).create("values").unwrap();
+    source.close().unwrap();
+    let linked = hdf5::File::create(directory.join("linked.h5")).unwrap();
+    linked.new_dataset::<i64>().shape(1).create("count").unwrap();
+    make_virtual::<i64>(&linked, "count", values.len(), "source.h5");
+    linked.close().unwrap();
+    let master = hdf5::File::open_rw(half.master()).unwrap();
+    master.unlink(half.counter()).unwrap();
+    master.link_external("linked.h5", "/count", half.counter()).unwrap();
+    let text = format!("{}/text", half.positioners());
+    master.new_dataset::<hdf5::types::VarLenUnicode>().shape(1).create(&*text).unwrap();
+    make_virtual::<hdf5::types::VarLenUnicode>(&master, &text, 1, "nowhere.h5");
+    master.close().unwrap();
+    let again = half.gather_the_rest();
+    assert!(!again.stderr.contains("can't be read"), "{}", again.stderr);
+    let copied = half.copy("counters", "rot");
+    assert!(copied.dtype().unwrap().is::<i64>());
+    assert_eq!(copied.read_raw::<i64>().unwrap(), values);
 }

@@ -65,11 +65,6 @@ impl Dataset {
         self.dataset.dtype()?.to_descriptor()
     }
 
-    /// Returns the path in the file.
-    pub fn path(&self) -> String {
-        self.health.watch(|| self.dataset.name())
-    }
-
     /// Returns the size in each dimension.
     pub fn shape(&self) -> Vec<usize> {
         self.health.watch(|| self.dataset.shape())

@@ -94,10 +94,12 @@ impl OutputContent<'_> {
         Ok(())
     }
 
-    /// Warns that a counter of the scan is missing from the final file.
-    pub fn warn_of_counter(&self, name: &str, why: &h5::Hdf5Error) {
+    /// Warns that a number of the scan, one of its `counters` or `positioners`, is not copied from
+    /// the raw file.
+    pub fn warn_of_number(&self, group: &str, name: &str, why: &h5::Hdf5Error) {
         let path = self.target.task().acquisition.file.display();
-        self.warn(format!("{path}: counter {name} can't be read, and is not copied: {why}"));
+        let kind = group.trim_end_matches('s');
+        self.warn(format!("{path}: {kind} {name} can't be read, and is not copied: {why}"));
     }
 
     fn warn(&self, warning: String) {

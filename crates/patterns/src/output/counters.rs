@@ -70,43 +70,75 @@ impl ScanNumbers {
 
 fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
     let scan = &content.target.task().acquisition;
-    let (mut counters, mut unreadable) = (Vec::new(), Vec::new());
-    for (name, path) in &scan.counters {
-        match read_list(raw, path, name, Some(&scan.file)) {
-            Err(why @ Hdf5Error::Library(_)) => {
-                content.warn_of_counter(name, &why);
-                unreadable.push(escape_name(name));
-            }
-            found => counters.extend(ignore_unusable(found)?.flatten()),
-        }
-    }
-    // An earlier run may have been able to read what this one can't.
-    if !unreadable.is_empty() {
-        counters.extend(
-            read_existing(content)?
-                .counters
-                .into_iter()
-                .filter(|copy| unreadable.contains(&copy.name)),
-        );
-    }
+    let counters: Vec<(String, String)> =
+        scan.counters.iter().map(|(name, path)| (name.clone(), path.clone())).collect();
+    let counters = read_raw_lists(raw, &counters, name::COUNTERS, content)?;
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
         return Ok(ScanNumbers { counters, positioners: Vec::new() });
     }
-    let positioners = ignore_unusable(raw.group(&format!("{entry}instrument/positioners")))?;
-    let positioners = positioners
-        .map_or_else(|| Ok(Vec::new()), |group| read_children(&group, Some(&scan.file)))?;
+    let path = format!("{entry}instrument/positioners");
+    let names = match ignore_unusable(raw.group(&path))? {
+        Some(group) => ignore_unusable(group.member_names())?.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let mut positioners = Vec::new();
+    for name in names {
+        let path = format!("{path}/{name}");
+        if ignore_unusable(raw.group(&path))?.is_none() {
+            positioners.push((name, path));
+        }
+    }
+    let positioners = read_raw_lists(raw, &positioners, name::POSITIONERS, content)?;
     Ok(ScanNumbers { counters, positioners })
 }
 
-fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
-    let all = |name| match content.existing {
-        Some(existing) if existing.process.contains(name)? => {
-            read_children(&existing.process.group(name)?, None)
+/// Reads lists of the raw file, each given by its name and path. Those that can't be read are told,
+/// and taken from the group `copies` of the existing final file: an earlier run may have been able
+/// to read what this one can't.
+fn read_raw_lists(
+    raw: &Group,
+    lists: &[(String, String)],
+    copies: &str,
+    content: &OutputContent,
+) -> Result<Vec<CopiedValues>> {
+    let file = &content.target.task().acquisition.file;
+    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+    for (name, path) in lists {
+        match read_list(raw, path, name, Some(file)) {
+            Err(why @ Hdf5Error::Library(_)) => {
+                content.warn_of_number(copies, name, &why);
+                unreadable.push(escape_name(name));
+            }
+            found => all.extend(ignore_unusable(found)?.flatten()),
         }
-        _ => Ok(Vec::new()),
-    };
-    Ok(ScanNumbers { counters: all(name::COUNTERS)?, positioners: all(name::POSITIONERS)? })
+    }
+    if !unreadable.is_empty() {
+        let existing = read_existing_lists(content, copies)?.into_iter();
+        all.extend(existing.filter(|copy| unreadable.contains(&copy.name)));
+    }
+    Ok(all)
+}
+
+fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
+    Ok(ScanNumbers {
+        counters: read_existing_lists(content, name::COUNTERS)?,
+        positioners: read_existing_lists(content, name::POSITIONERS)?,
+    })
+}
+
+/// Reads the lists of a group of the existing final file.
+fn read_existing_lists(content: &OutputContent, copies: &str) -> Result<Vec<CopiedValues>> {
+    let Some(existing) = content.existing else { return Ok(Vec::new()) };
+    if !existing.process.contains(copies)? {
+        return Ok(Vec::new());
+    }
+    let group = existing.process.group(copies)?;
+    let mut all = Vec::new();
+    for name in ignore_unusable(group.member_names())?.unwrap_or_default() {
+        all.extend(ignore_unusable(read_list(&group, &name, &name, None))?.flatten());
+    }
+    Ok(all)
 }
 
 /// Returns `None` instead of the error of an object that doesn't exist or can't be used. A failed
@@ -119,18 +151,8 @@ pub(super) fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Reads the lists of a group; `raw` is the path of the raw file, if it is one of its groups.
-fn read_children(group: &Group, raw: Option<&Path>) -> Result<Vec<CopiedValues>> {
-    let names = ignore_unusable(group.member_names())?.unwrap_or_default();
-    let mut all = Vec::new();
-    for name in names {
-        all.extend(ignore_unusable(read_list(group, &name, &name, raw))?.flatten());
-    }
-    Ok(all)
-}
-
-/// Reads a list of numbers; `None` if there is no such list. In the raw file, whose path is `raw`,
-/// it may be a virtual dataset.
+/// Reads a list of numbers; `None` if the dataset holds something else. In the raw file, whose path
+/// is `raw` and whose root is `group`, it may be a virtual dataset, of which all sources must exist.
 fn read_list(
     group: &Group,
     path: &str,
@@ -139,29 +161,31 @@ fn read_list(
 ) -> Result<Option<CopiedValues>> {
     let dataset = group.dataset(path)?;
     let shape = dataset.shape();
-    if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES {
+    if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES || dataset.kind()?.is_none() {
         return Ok(None);
     }
-    let numbers = match raw {
-        Some(file) if dataset.is_virtual()? => {
-            Some(NumericValues::Floats(read_virtual(file, &dataset.path())?))
-        }
-        _ => read_numbers(&dataset)?,
-    };
-    let Some(numbers) = numbers else { return Ok(None) };
+    if let Some(file) = raw
+        && dataset.is_virtual()?
+    {
+        // The library reads fill values where a source is missing, and reports no error.
+        check_sources(file, path)?;
+    }
+    let Some(numbers) = read_numbers(&dataset)? else { return Ok(None) };
     let units = ignore_unusable(dataset.text_attribute("units"))?;
     Ok(Some(CopiedValues { name: escape_name(name), numbers, shape, units }))
 }
 
-/// Reads a virtual dataset, whose sources must exist.
-fn read_virtual(file: &Path, path: &str) -> Result<Vec<f64>> {
-    hdf5_array::read_numbers(file, path).map_err(|error| match error {
-        Hdf5ArrayError::Io { why, .. } => Hdf5Error::Io(why),
-        Hdf5ArrayError::NoAnswer { why, .. } => Hdf5Error::Io(std::io::Error::other(why)),
-        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
-            Hdf5Error::Library(why)
+/// Checks that the sources of a virtual dataset can be read. `path` is that in the raw file, where
+/// it may be a link to another file.
+fn check_sources(file: &Path, path: &str) -> Result<()> {
+    match hdf5_array::read_numbers(file, path) {
+        Ok(_) => Ok(()),
+        Err(Hdf5ArrayError::Io { why, .. }) => Err(Hdf5Error::Io(why)),
+        Err(Hdf5ArrayError::NoAnswer { why, .. }) => Err(Hdf5Error::Io(std::io::Error::other(why))),
+        Err(Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. }) => {
+            Err(Hdf5Error::Library(why))
         }
-    })
+    }
 }
 
 fn read_numbers(dataset: &Dataset) -> Result<Option<NumericValues>> {
