@@ -33,7 +33,7 @@ const BINS: usize = 800;
 type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
 
-/// Where things are, in pixels of the screen.
+/// Positions of the parts of the picture, in pixels.
 struct Layout {
     screen: Screen,
     /// Left and top corner of the image.

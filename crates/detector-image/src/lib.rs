@@ -57,7 +57,7 @@ pub struct DetectorImage {
     pub two_theta: Vec<f64>,
     /// 2theta of the rings in degrees, ascending.
     pub rings: Vec<f64>,
-    /// Name of what has these rings.
+    /// Name of the calibrant, or of the list of d-spacings, that gives the rings.
     pub ring_name: String,
     /// Title, and lines of text below it.
     pub title: String,

@@ -67,7 +67,7 @@ fn why_files_and_objects_can_not_be_used() {
 #[test]
 fn why_objects_are_no_frames() {
     let path = || "/1.1/title".to_owned();
-    let errors: [UnusableError; 27] = [
+    let errors: [UnusableError; 28] = [
         frame_dimensions(&[7]).expect_err("a list").into(),
         frame_dimensions(&[5, 2, 20, 30]).expect_err("two channels").into(),
         FrameShapeError::Mismatch { found: [20, 30], expected: [30, 20] }.into(),
@@ -87,6 +87,7 @@ fn why_objects_are_no_frames() {
             number: "99999999".to_owned(),
             end: 1342178,
         },
+        UnusableError::LimaNumbersContradict { file: "/raw/p3_0001.h5".into(), requested: 10 },
         UnusableError::RequestedFrames(1 << 40),
         UnusableError::TooManyFrames(1 << 40),
         UnusableError::TooManyPixels([1 << 20, 1 << 20]),
@@ -121,6 +122,9 @@ fn why_objects_are_no_frames() {
         "data/data_9999999: expected a number of at most 1048576",
         "no Lima files",
         "/raw/p3_99999999.h5: number 99999999 in its name: expected a number below 1342178",
+        "/raw/p3_0001.h5: the first Lima file, yet the last one would hold frames beyond the 10 that \
+         were requested: expected files numbered from 0; restore those that are missing, or rename \
+         these",
         "acq_nb_frames is 1099511627776: expected at most 134217728",
         "1099511627776 frames: expected at most 134217728",
         "frames of 1048576 x 1048576 pixels: expected at most 134217728 pixels",

@@ -37,7 +37,7 @@ pub fn build_invalid_values(
     Ok(rule)
 }
 
-/// Tells which values are invalid, and remembers the answers: frames repeat few values.
+/// Caches which values are invalid, because frames repeat few values.
 pub struct InvalidValueCache<'a> {
     rule: &'a InvalidValues,
     is_integer: bool,

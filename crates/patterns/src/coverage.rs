@@ -174,7 +174,7 @@ impl CoverageIndex {
         add_parts_coverage(&listed, task, &wanted, &stamps, &mut coverage);
         let same_name =
             out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
-        // A part that may be there is looked at, which tells why it can't be read.
+        // A part whose existence can't be determined is opened, which reports the error.
         let may_be_there = || same_name.try_exists().unwrap_or(true);
         if !listed.contains(&same_name)
             && coverage.covered_frames().count() < wanted.len() as u64

@@ -185,11 +185,23 @@ fn is_empty_device_list(list: &str) -> bool {
 
 /// Formats the devices as the lines of a table.
 pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
-    let gigabytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let unknown = || "-".to_owned();
+    let gigabytes = |bytes: u64| match bytes {
+        0 => unknown(),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    };
     let rows = visible.iter().map(|(number, device)| {
-        let pci = device.pci.map_or_else(|| "-".to_owned(), |pci| pci.to_string());
-        let reals = if device.has_doubles { "doubles" } else { "pairs of floats" };
-        let driver = format!("{}, {}, driver {}", device.platform, device.version, device.driver);
+        let pci = device.pci.map_or_else(unknown, |pci| pci.to_string());
+        // A platform that failed to list its devices gave no properties.
+        let reals = match device.has_doubles {
+            true => "doubles".to_owned(),
+            false if device.memory == 0 => unknown(),
+            false => "pairs of floats".to_owned(),
+        };
+        let driver = match (device.version.as_str(), device.driver.as_str()) {
+            ("", "") => device.platform.clone(),
+            (version, driver) => format!("{}, {version}, driver {driver}", device.platform),
+        };
         let usable = match &device.unusable {
             None => driver,
             Some(why) => format!("not usable: {why}; {driver}"),
@@ -199,7 +211,7 @@ pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
             device.name.clone(),
             device.kind.to_string(),
             gigabytes(device.memory),
-            reals.to_owned(),
+            reals,
             pci,
             usable,
         ]

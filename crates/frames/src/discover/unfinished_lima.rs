@@ -153,6 +153,11 @@ pub(super) fn build_frame_map(
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
     files.retain(|numbered| numbered.number < most);
     let start_of_last = files.last().map_or(0, |last| start(last.number));
+    if let Some(requested) = requested
+        && let Some(file) = contradicts_numbers(&files, requested, frames_per_file)
+    {
+        return failed(UnusableError::LimaNumbersContradict { file, requested }.into());
+    }
     let total = requested
         .filter(|&requested| requested > start_of_last)
         .unwrap_or(start_of_last.saturating_add(frames_per_file));
@@ -201,6 +206,19 @@ pub(super) fn build_frame_map(
         Ok(all.complete())
     };
     Ok(Some(LimaFrames { frame_map: fill(), stray_files: strays }))
+}
+
+/// Returns the first file if the files hold the requested frames only if they are numbered from
+/// that file's number, so that it is unknown which frames they have. A step scan may request
+/// single frames, of which it takes any number.
+fn contradicts_numbers(files: &[LimaFile], requested: u64, per_file: u64) -> Option<PathBuf> {
+    let (first, last) = (files.first()?, files.last()?);
+    let holds_beyond = |number: u64| number.saturating_mul(per_file) >= requested;
+    let is_shifted = first.number > 0
+        && requested > 1
+        && holds_beyond(last.number)
+        && !holds_beyond(last.number.saturating_sub(first.number));
+    is_shifted.then(|| first.file.clone())
 }
 
 /// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima

@@ -37,6 +37,14 @@ pub(crate) enum UnusableError {
     /// The number in a Lima file's name is larger than any scan has files.
     #[error("{}: number {number} in its name: expected a number below {end}", file.display())]
     LimaFileNumber { file: PathBuf, number: String, end: u64 },
+    /// The files seem to be numbered from another number than 0, or the master is wrong.
+    #[error(
+        "{}: the first Lima file, yet the last one would hold frames beyond the {requested} that \
+         were requested: expected files numbered from 0; restore those that are missing, or rename \
+         these",
+        file.display()
+    )]
+    LimaNumbersContradict { file: PathBuf, requested: u64 },
     #[error("acq_nb_frames is {}: expected at most {}", .0, Spans::MAX_FRAMES)]
     RequestedFrames(u64),
     #[error("{}: expected at most {}", format_count(*.0, "frame"), Spans::MAX_FRAMES)]

@@ -120,3 +120,29 @@ fn an_image_operation_that_is_not_understood_is_refused() {
     let why = refused(&|operation| text(&group(operation, "binning", "NXcollection"), "y", "two"));
     assert_eq!(why, "image_operation: binning/y is no number: expected a whole number");
 }
+
+#[test]
+fn files_that_fit_only_if_numbered_from_1_are_refused() {
+    let (dir, found) = sampled(Some(Defect::Running));
+    let DiscoveryKind::Scan(before) = &found[0].kind else { panic!("{found:?}") };
+    let file = |number: usize| {
+        let name = format!("{}_{number:04}.h5", Options::default().detector.device);
+        before.sources[0].file.with_file_name(name)
+    };
+    let last = (0..).take_while(|number| file(*number).exists()).last().unwrap();
+    assert!(last > 0);
+    for number in (0..=last).rev() {
+        std::fs::rename(file(number), file(number + 1)).unwrap();
+    }
+    let master = File::open_rw(&before.file).unwrap();
+    let detector = before.dataset.trim_end_matches("/data").trim_end_matches("/image");
+    let parameters = master.group(&format!("{detector}/acq_parameters")).unwrap();
+    parameters.unlink("acq_nb_frames").unwrap();
+    let requested = before.sources[0].frames.count() * (last as u64 + 1);
+    parameters.new_dataset_builder().with_data(&[requested]).create("acq_nb_frames").unwrap();
+    drop((parameters, master));
+    let again = discover(&before.file, &AllScans);
+    let DiscoveryKind::Failed { why, .. } = &again[0].kind else { panic!("{again:?}") };
+    assert!(why.contains("expected files numbered from 0"), "{why}");
+    drop(dir);
+}

@@ -151,7 +151,8 @@ impl DeviceDescription {
         DeviceDescription {
             platform: name.unwrap_or_else(|_| "unknown platform".to_owned()),
             name: "unknown".to_owned(),
-            kind: DeviceKind::Accelerator,
+            // As of a GPU, nothing is said of it where the environment hides all GPUs.
+            kind: DeviceKind::Gpu,
             unusable: Some(
                 format!("listing the platform's devices failed: {}", error_text(why)).into(),
             ),

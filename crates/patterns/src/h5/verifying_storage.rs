@@ -14,7 +14,7 @@ use super::checksums::FileChecksums;
 use super::error::{ErrorLatch, Hdf5Error, Result};
 
 /// Start of a global heap, which holds texts of variable length and the sources of virtual datasets
-/// (HDF5 file format, III.E). The library looks for the end of a damaged one for ever.
+/// (HDF5 file format, III.E). In a damaged one, the library may search for the end without stopping.
 const GLOBAL_HEAP_SIGNATURE: &[u8] = b"GCOL";
 
 /// A file that is open for reading, with its checksums.

@@ -1,5 +1,6 @@
 "use strict";
-// The table of final files is sorted by a click on the head of a column, and once more in the other direction.
+// A click on the head of a column sorts the table of final files by it; a second click reverses
+// the order.
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.rows[0].cells];
   heads.forEach((head, column) => head.addEventListener("click", () => {
