@@ -1,13 +1,15 @@
-//! Instructions that the kernels take for a pixel, counted by valgrind's callgrind: the same in
-//! every run, whatever else the machine does, so that a kernel that got slower is seen. Valgrind
-//! knows AVX2, not AVX-512: lanes are 8 frames.
+//! Instructions that the kernels take for a pixel, and gather for a task, counted by valgrind's
+//! callgrind: the same in every run, whatever else the machine does, so that code that got slower
+//! is seen. Valgrind knows AVX2, not AVX-512: lanes are 8 frames.
 //!
 //! A change that is meant is written down by `AZPIPE_BLESS=1 cargo test --test integration
 //! instructions::`; its reason belongs in the commit.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use records::{Acquisition, Record, Span, Spans, Task};
 use sample::{Detector, Dtype, Options, Powder};
 
 use crate::support::{Workspace, program, source_file};
@@ -52,39 +54,47 @@ fn cases() -> [(&'static str, Options); 7] {
 fn count(options: &Options) -> f64 {
     let workspace = Workspace::new(options);
     let tasks = workspace.plan("out", &[]);
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args([
-        "--tool=callgrind",
-        "--callgrind-out-file=/dev/null",
-        "--toggle-collect=kernels::batch::integrate_batch_by_plans*",
-    ]);
-    valgrind.arg(program("ai-integrate")).args([
-        "--quiet",
-        "--threads",
-        "1",
-        "--batch-frames",
-        "16",
-    ]);
+    let mut valgrind = callgrind();
+    valgrind.arg("--toggle-collect=kernels::batch::integrate_batch_by_plans*");
+    let flags = ["--quiet", "--threads", "1", "--batch-frames", "16"];
     let plan = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(&plan, tasks).expect("the plan is written");
-    let output = valgrind.arg(plan.path()).stdin(Stdio::null()).output().expect("valgrind runs");
+    let instructions =
+        count_instructions(valgrind.arg(program("ai-integrate")).args(flags).arg(plan.path()));
+    assert!(instructions > 0.0, "the kernels' entry has another name");
+    instructions / (options.detector.pixels() * FRAMES) as f64
+}
+
+/// Returns the instructions that callgrind, called by this command, counts in a program.
+fn count_instructions(valgrind: &mut Command) -> f64 {
+    let output = valgrind.stdin(Stdio::null()).output().expect("valgrind runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let collected =
         said.lines().find_map(|line| line.split_once("Collected : ")).expect("callgrind counts").1;
-    let instructions: f64 = collected.trim().parse().expect("a number");
-    assert!(instructions > 0.0, "the kernels' entry has another name: {said}");
-    instructions / (options.detector.pixels() * FRAMES) as f64
+    collected.trim().parse().expect("a number")
 }
 
-#[test]
-fn the_kernels_take_no_more_instructions_than_they_did() {
+/// Returns the command of callgrind, without the program to run.
+fn callgrind() -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    valgrind
+}
+
+/// Returns whether valgrind is here: always in CI.
+fn has_valgrind() -> bool {
     let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
     assert!(
         has_valgrind || std::env::var_os("CI").is_none(),
         "valgrind is not here, and CI needs it"
     );
-    if !has_valgrind {
+    has_valgrind
+}
+
+#[test]
+fn the_kernels_take_no_more_instructions_than_they_did() {
+    if !has_valgrind() {
         return;
     }
     let (mut found, mut wrong) = (String::new(), String::new());
@@ -107,4 +117,55 @@ fn the_kernels_take_no_more_instructions_than_they_did() {
             .expect("the table is written");
     }
     assert!(wrong.is_empty(), "{wrong}\nAll of them:\n{found}");
+}
+
+/// Ranges of frames that are done, as many as half of the tasks, are not searched from their
+/// beginning for each task: a scan of 10^5 tasks would take minutes.
+#[test]
+fn counting_what_is_done_takes_as_long_in_many_ranges_as_in_one() {
+    const TASKS: u64 = 1500;
+    if !has_valgrind() {
+        return;
+    }
+    let count = |is_done: fn(u64) -> bool| {
+        let top = tempfile::tempdir().expect("a temporary directory");
+        let mut lines = String::new();
+        for index in 0..TASKS {
+            let task = task(index, TASKS, top.path());
+            let part = top.path().join(task.part.as_path());
+            if is_done(index) {
+                std::fs::create_dir_all(part.parent().expect("it has one")).expect("a directory");
+                std::fs::write(part, "").expect("the name of a part is all that counts");
+            }
+            lines += &(Record::from(task).to_line() + "\n");
+        }
+        let plan = top.path().join("plan.jsonl");
+        std::fs::write(&plan, lines).expect("the plan is written");
+        let mut valgrind = callgrind();
+        valgrind.arg(program("gather")).arg("--plan").arg(plan).arg("--count-done");
+        count_instructions(&mut valgrind)
+    };
+    let in_one = count(|index| index < TASKS / 2);
+    let in_many = count(|index| index.is_multiple_of(2));
+    assert!(in_many < 1.05 * in_one, "{in_many} instructions, and {in_one} in one range");
+}
+
+/// Returns a task of ten frames, out of as many of one scan.
+fn task(index: u64, tasks: u64, out: &Path) -> Task {
+    let (scan, recipe_digest) = ("5ca0", "0123456789abcdef");
+    let range = Spans::from(Span::new(10 * index, 10 * index + 10));
+    let acquisition =
+        Acquisition { file: "/raw/master.h5".into(), frames: 10 * tasks, ..Acquisition::default() };
+    Task {
+        id: format!("{index:016x}"),
+        scan: scan.to_owned(),
+        recipe: "/recipe.toml".into(),
+        recipe_digest: recipe_digest.to_owned(),
+        out: out.to_path_buf().into(),
+        part: Task::part_path(scan, recipe_digest, &range),
+        final_file: "scan.h5".into(),
+        range,
+        acquisition,
+        ..Task::default()
+    }
 }

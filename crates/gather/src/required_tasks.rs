@@ -6,7 +6,7 @@ use std::path::Path;
 
 use filter::{Filter, Input, Stop};
 use patterns::coverage::{self, UnusableFile};
-use records::{Acquisition, Fail, Record, Spans, Task, TaskRecipe};
+use records::{Acquisition, Fail, Record, Span, Spans, Task, TaskRecipe};
 
 use crate::scan_group::OutputKey;
 
@@ -46,8 +46,9 @@ impl RequiredTasks {
     /// Fails as [`Filter::emit`] does.
     pub fn emit_missing(&self, max_bytes: Option<u64>, filter: &Filter) -> Result<(), Stop> {
         let mut done: HashMap<OutputKey, Spans> = HashMap::new();
-        for OutputTasks { key, task: scan_task, .. } in self.tasks_by_output() {
+        for OutputTasks { key, tasks, recipe } in self.tasks_by_output() {
             filter.check_stopped()?;
+            let scan_task = combine(&tasks, recipe);
             let coverage = coverage::find_coverage(&scan_task.out, &scan_task);
             report_unusable(&coverage.unusable, &scan_task, filter)?;
             done.insert(key, coverage.covered_frames());
@@ -55,8 +56,8 @@ impl RequiredTasks {
         for task in &self.0 {
             let existing = existing_frames(task);
             let missing = task.recipes().filter_map(|recipe| {
-                let missing = existing
-                    .difference(&done[&OutputKey::with_recipe(task, &recipe.recipe_digest)]);
+                let done = &done[&OutputKey::with_recipe(task, &recipe.recipe_digest)];
+                let missing = frames_without(&existing, done);
                 (!missing.is_empty()).then_some((recipe, missing))
             });
             if let Some(task) = restrict_to_missing(task, missing.collect()) {
@@ -77,19 +78,23 @@ impl RequiredTasks {
     pub fn emit_counts(&self, filter: &Filter) -> Result<(), Stop> {
         let mut progress = PlanCounts::default();
         let mut claimed: HashMap<OutputKey, Spans> = HashMap::new();
-        for OutputTasks { key, task: scan_task, existing } in self.tasks_by_output() {
+        for OutputTasks { key, tasks, recipe } in self.tasks_by_output() {
             filter.check_stopped()?;
-            let frames = coverage::find_claimed_frames(&scan_task.out, &scan_task);
-            report_unusable(&frames.unusable, &scan_task, filter)?;
+            // Where results are does not depend on the frames, so that any task will do.
+            let any_task = tasks[0].clone().with_recipes([recipe]).expect("a recipe is given");
+            let frames = coverage::find_claimed_frames(&any_task.out, &any_task);
+            report_unusable(&frames.unusable, &any_task, filter)?;
             progress.finals += 1;
-            let is_done = existing.difference(&frames.in_output).is_empty();
+            let existing: Vec<Spans> = tasks.iter().map(|task| existing_frames(task)).collect();
+            let is_done = Spans::union_all(&existing).difference(&frames.in_output).is_empty();
             progress.finals_done += u64::from(is_done);
             claimed.insert(key, frames.all);
         }
         for task in &self.0 {
             let existing = existing_frames(task);
             let lacking = |recipe: TaskRecipe| {
-                existing.difference(&claimed[&OutputKey::with_recipe(task, &recipe.recipe_digest)])
+                let claimed = &claimed[&OutputKey::with_recipe(task, &recipe.recipe_digest)];
+                frames_without(&existing, claimed)
             };
             let missing = Spans::union_all(&task.recipes().map(lacking).collect::<Vec<_>>());
             let (count, left) = (existing.count(), missing.count());
@@ -103,27 +108,23 @@ impl RequiredTasks {
         filter.emit(&Record::Other(progress.to_line()))
     }
 
-    /// Returns the tasks of each final file as one, so that the parts of each are looked at once.
-    fn tasks_by_output(&self) -> Vec<OutputTasks> {
+    /// Returns the tasks of each final file, so that the parts of each are looked at once.
+    fn tasks_by_output(&self) -> Vec<OutputTasks<'_>> {
         let mut indices = HashMap::new();
         let mut outputs: Vec<OutputTasks> = Vec::new();
-        for task in self.split_by_recipe() {
-            let key = OutputKey::new(&task);
-            let existing = existing_frames(&task);
-            let index = *indices.entry(key.clone()).or_insert(outputs.len());
-            match outputs.get_mut(index) {
-                Some(OutputTasks { task: whole, existing: all, .. }) => {
-                    whole.range = whole
-                        .range
-                        .as_slice()
-                        .iter()
-                        .chain(task.range.as_slice())
-                        .copied()
-                        .collect();
-                    whole.acquisition.sources.extend(task.acquisition.sources);
-                    *all = all.as_slice().iter().chain(existing.as_slice()).copied().collect();
+        for task in &self.0 {
+            for recipe in task.recipes() {
+                let key = OutputKey::with_recipe(task, &recipe.recipe_digest);
+                match indices.get(&key) {
+                    Some(&index) => {
+                        let output: &mut OutputTasks = &mut outputs[index];
+                        output.tasks.push(task);
+                    }
+                    None => {
+                        indices.insert(key.clone(), outputs.len());
+                        outputs.push(OutputTasks { key, tasks: vec![task], recipe });
+                    }
                 }
-                None => outputs.push(OutputTasks { key, task, existing }),
             }
         }
         outputs
@@ -131,13 +132,34 @@ impl RequiredTasks {
 }
 
 /// The tasks of a final file.
-struct OutputTasks {
+struct OutputTasks<'a> {
     key: OutputKey,
-    /// One task with the frames and sources of all.
-    task: Task,
-    /// The frames that exist. The tasks of a scan that is being measured differ in the frames that
-    /// they know of.
-    existing: Spans,
+    /// The tasks, in the order of the plan; there is at least one. The tasks of a scan that is
+    /// being measured differ in the frames that they know of.
+    tasks: Vec<&'a Task>,
+    /// The recipe of the first task.
+    recipe: TaskRecipe,
+}
+
+/// Combines the tasks of a final file into one with the frames and sources of all.
+fn combine(tasks: &[&Task], recipe: TaskRecipe) -> Task {
+    let mut whole = tasks[0].clone().with_recipes([recipe]).expect("a recipe is given");
+    whole.range = tasks.iter().flat_map(|task| task.range.as_slice()).copied().collect();
+    let more = tasks[1..].iter().flat_map(|task| &task.acquisition.sources);
+    whole.acquisition.sources.extend(more.cloned());
+    whole
+}
+
+/// Returns the frames of a task that are not in `done`, which is in ascending order. Only the spans
+/// of `done` near the task are looked at: those of a scan may be as many as its tasks.
+fn frames_without(frames: &Spans, done: &Spans) -> Spans {
+    let spans = frames.as_slice();
+    let first = spans.iter().map(Span::start).min().unwrap_or(0);
+    let end = spans.iter().map(Span::stop).max().unwrap_or(0);
+    let done = done.as_slice();
+    let near = &done[done.partition_point(|span| span.stop() <= first)..];
+    let near = near.iter().take_while(|span| span.start() < end).copied();
+    frames.difference(&near.collect())
 }
 
 /// Reports files whose frames count as not done: with a warning if they are damaged, and as

@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::batches::Batch;
 use crate::directory_listing::exists;
 use crate::error::EmitError;
-use crate::manifest::{Manifest, PLAN_NAME};
+use crate::manifest::{APPEND_LOCK_NAME, Manifest, PLAN_NAME};
 use crate::resolve_settings::resolve_settings;
 use crate::task_plan::TaskPlan;
 use crate::{check, job_dir, report_size, submit};
@@ -27,9 +27,6 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// The share of its time that a directory with a large plan is written.
 const MAX_BUSY_SHARE: u32 = 10;
-
-/// The name of the file that is locked while tasks are added.
-const LOCK_NAME: &str = ".append";
 
 /// Adds the tasks of the input to the directory in rounds, until the input ends. With `--submit`,
 /// as many batches are submitted in each round as there is room for; at the end, all that is
@@ -50,7 +47,7 @@ pub fn run(args: &Args, filter: &Filter) -> Result<(), Stop> {
     loop {
         match input.next_until(filter, next_round).inspect_err(|_| appender.stop())? {
             Polled::Ready(Record::Task(task)) => {
-                appender.push(*task);
+                appender.push(*task).inspect_err(|_| appender.stop())?;
                 next_round.get_or_insert_with(|| Instant::now() + FIRST_WAIT);
             }
             Polled::Ready(other) => filter.emit(&other)?,
@@ -70,17 +67,21 @@ pub fn run(args: &Args, filter: &Filter) -> Result<(), Stop> {
 
 /// Locks the directory against other processes that add tasks. It is created if there is none.
 fn lock(dir: &Path) -> Result<File, EmitError> {
-    let path = dir.join(LOCK_NAME);
-    // The directory is marked before anything is in it.
-    let mut manifest = Manifest::read(dir)?;
+    let path = dir.join(APPEND_LOCK_NAME);
+    // A directory of others gets no lock.
+    Manifest::read(dir)?;
     ownership::create_directories(dir).map_err(EmitError::at(dir))?;
-    manifest.add(std::iter::empty())?;
     let file = ownership::open_lock(&path).map_err(EmitError::at(&path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(EmitError::AppendInProgress { path: dir.to_owned() }),
-        Err(TryLockError::Error(why)) => Err(EmitError::at(path)(why)),
+        Ok(()) => (),
+        Err(TryLockError::WouldBlock) => {
+            return Err(EmitError::AppendInProgress { path: dir.to_owned() });
+        }
+        Err(TryLockError::Error(why)) => return Err(EmitError::at(path)(why)),
     }
+    // Read again: the process that held the lock may have written it.
+    Manifest::read(dir)?.add(std::iter::empty())?;
+    Ok(file)
 }
 
 /// The plan of a directory that grows.
@@ -110,10 +111,17 @@ impl<'a> Appender<'a> {
     }
 
     /// Adds a task, unless the plan has it as it is.
-    fn push(&mut self, task: Task) {
+    ///
+    /// # Errors
+    /// Fails if a task of the plan writes the same final file by another recipe.
+    fn push(&mut self, task: Task) -> Result<(), EmitError> {
+        if let Some(path) = self.plan.find_other_recipe(&task) {
+            return Err(EmitError::OtherRecipe { path });
+        }
         if self.plan.push(task.clone()) {
             self.new.push(task);
         }
+        Ok(())
     }
 
     /// Writes the tasks that are new, and the scripts, whose memory and walltime depend on them.

@@ -42,6 +42,16 @@ pub enum EmitError {
         /// The id of the task.
         id: String,
     },
+    /// A task that is added writes the final file of other tasks by another recipe.
+    #[error(
+        "{}: the plan in --dir has another recipe for this file; choose another --dir, or plan the scans with \
+         plan-split --recipe-name to keep both results",
+        path.display()
+    )]
+    OtherRecipe {
+        /// The final file.
+        path: PathBuf,
+    },
     /// Another process adds tasks to the directory.
     #[error("{}: another slurm-emit --append adds tasks to this directory; wait until it ends", path.display())]
     AppendInProgress {

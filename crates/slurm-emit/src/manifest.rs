@@ -15,6 +15,9 @@ use crate::error::EmitError;
 /// The name of the file with all tasks.
 pub const PLAN_NAME: &str = "plan.jsonl";
 
+/// The name of the file that is locked while tasks are added.
+pub const APPEND_LOCK_NAME: &str = ".append";
+
 /// The name of the manifest.
 const MANIFEST_NAME: &str = ".slurm-emit";
 
@@ -145,7 +148,9 @@ impl Manifest {
 /// Fails if the directory is neither empty nor written by slurm-emit, and if it can't be read.
 fn names_without_manifest(dir: &Path) -> Result<BTreeSet<String>, EmitError> {
     atomic::remove_stale_files(dir).map_err(EmitError::at(dir))?;
-    let paths = list_directory(dir)?;
+    let mut paths = list_directory(dir)?;
+    // It comes before the manifest, which is written under it.
+    paths.retain(|path| path.file_name() != Some(OsStr::new(APPEND_LOCK_NAME)));
     let Some(first) = paths.first() else { return Ok(BTreeSet::new()) };
     let is_known = |path: &&PathBuf| {
         let is_one_of =

@@ -24,6 +24,7 @@ fn errors() {
         EmitError::File { path: path(), why: io::Error::other("Permission denied (os error 13)") },
         EmitError::AppendTarget { target: "make" },
         EmitError::TaskVersions { id: "5613b8e659817f04".to_owned() },
+        EmitError::OtherRecipe { path: path() },
         EmitError::AppendInProgress { path: path() },
         EmitError::OtherPlan { path: path() },
         EmitError::ForeignDirectory { path: path(), name: "notes.txt".to_owned() },
@@ -49,6 +50,8 @@ fn errors() {
         "--append: --target make takes no more tasks once it runs; use --target slurm, or leave out --append",
         "task 5613b8e659817f04 comes again with other content, as in a plan that was saved while its scans were measured: plan the \
          scans again now that they have ended, or pass --append",
+        "/data/jobs: the plan in --dir has another recipe for this file; choose another --dir, or plan the scans with \
+         plan-split --recipe-name to keep both results",
         "/data/jobs: another slurm-emit --append adds tasks to this directory; wait until it ends",
         "/data/jobs: jobs were submitted from here with another plan or other batches; choose another --dir, add the \
          new tasks with --append, or remove this directory once its jobs have ended",

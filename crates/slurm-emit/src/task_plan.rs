@@ -29,6 +29,8 @@ pub struct TaskPlan {
     frame_maxima: FrameMaxima,
     /// The id of each task, with the hash of its latest record.
     known_ids: HashMap<Box<str>, u64>,
+    /// The digest of the recipe of each final file.
+    final_recipes: HashMap<PathBuf, Box<str>>,
 }
 
 impl TaskPlan {
@@ -84,6 +86,10 @@ impl TaskPlan {
         let id: Box<str> = task.id.as_str().into();
         let (bytes, maxima, scan) =
             (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
+        for recipe in task.recipes() {
+            let digest = recipe.recipe_digest.into();
+            self.final_recipes.insert(final_path(&task, &recipe.final_file), digest);
+        }
         let recipes = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
         let recipes: Vec<(RawPath, String)> =
             recipes.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
@@ -104,6 +110,15 @@ impl TaskPlan {
         self.ids.push((id, scan));
         self.lines.push(&line);
         true
+    }
+
+    /// Returns a final file of the task that tasks of the plan write by another recipe.
+    pub fn find_other_recipe(&self, task: &Task) -> Option<PathBuf> {
+        task.recipes().find_map(|recipe| {
+            let path = final_path(task, &recipe.final_file);
+            let planned = self.final_recipes.get(&path)?;
+            (**planned != *recipe.recipe_digest).then_some(path)
+        })
     }
 
     fn scan_index(&mut self, scan: &str) -> usize {
@@ -153,6 +168,11 @@ impl TaskPlan {
     pub fn frame_maxima(&self) -> FrameMaxima {
         self.frame_maxima
     }
+}
+
+/// Returns the path of a final file of a task.
+fn final_path(task: &Task, final_file: &RawPath) -> PathBuf {
+    task.out.join(final_file.as_path())
 }
 
 fn duplicates_warning(count: u64) -> String {

@@ -4,5 +4,5 @@ missing_batches() {
     local ids
     ids=$("$bin/gather" --plan plan.jsonl --missing | cut -d , -f 3) || return
     [[ -z $ids ]] ||
-        grep --recursive --files-with-matches --fixed-strings --file=<(printf '%s\n' "$ids") "$1" | sort
+        grep --recursive --include='*.jsonl' --files-with-matches --fixed-strings --file=<(printf '%s\n' "$ids") "$1" | sort
 }

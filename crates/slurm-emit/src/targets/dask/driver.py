@@ -12,6 +12,29 @@ import plan
 import workers
 
 
+def take(ended):
+    """Takes all that is in a queue, after at most a second of waiting."""
+    taken = []
+    try:
+        taken.append(ended.get(timeout=1))
+        while True:
+            taken.append(ended.get_nowait())
+    except queue.Empty:
+        return taken
+
+
+def keep(task, results):
+    """Keeps the results of a task that ended."""
+    if isinstance(task, str):
+        plan.fail(task)
+    if task.status == "finished":
+        results.add(task.result())
+    else:
+        results.fail(task.exception())
+    # The worker need not keep it, and may end.
+    task.release()
+
+
 def main():
     lines = plan.missing()
     if lines:
@@ -25,23 +48,15 @@ def main():
                 task.add_done_callback(ended.put)
             left = len(tasks)
             while left:
-                try:
-                    task = ended.get(timeout=1)
-                except queue.Empty:
-                    task = None
+                # What has ended when TERM comes is kept.
+                for task in take(ended):
+                    keep(task, results)
+                    left -= 1
                 if results.is_stopped:
                     return results.status()
-                if task is None:
-                    continue
-                left -= 1
-                if isinstance(task, str):
-                    plan.fail(task)
-                if task.status == "finished":
-                    results.add(task.result())
-                else:
-                    results.fail(task.exception())
-                # The worker need not keep it, and may end.
-                task.release()
+        # TERM may have come since.
+        if results.is_stopped:
+            return results.status()
     return plan.gather_all()
 
 

@@ -58,16 +58,21 @@ def main():
             # As many tasks as run at a time, and as many that wait.
             running = [integrate.remote(lines.pop(0)) for _ in range(min(len(lines), 2 * ENGINES))]
             while running:
-                done, running = ray.wait(running, timeout=1)
-                if results.is_stopped:
-                    return results.status()
+                ray.wait(running, timeout=1)
+                # All that have ended: these are kept when TERM comes.
+                done, running = ray.wait(running, num_returns=len(running), timeout=0)
                 for ended in done:
-                    if lines:
+                    if lines and not results.is_stopped:
                         running.append(integrate.remote(lines.pop(0)))
                     try:
                         results.add(ray.get(ended))
                     except ray.exceptions.RayError as error:
                         results.fail(error)
+                if results.is_stopped:
+                    return results.status()
+        # TERM may have come since.
+        if results.is_stopped:
+            return results.status()
     return plan.gather_all()
 
 

@@ -40,8 +40,9 @@ batch_dir=${batch_dirs[-1]%/}
 queued() {
     [[ -s submitted ]] || return 0
     local ids jobs
-    # As many as fit into an argument: a plan that grows for days has more, of which the first have ended.
-    ids=$(tail -n 10000 submitted | cut -d ' ' -f 1 | sort -u | paste -s -d ,)
+    # As many as fit into an argument: a plan that grows for days has more, of which the first have ended. The gather of all
+    # results is among the first, and waits for the last.
+    ids=$({ grep ' gather,' submitted | tail -n 20; tail -n 10000 submitted; } | cut -d ' ' -f 1 | sort -u | paste -s -d ,)
     if ! jobs=$(squeue --noheader --array --jobs="$ids" --format='%F %K %T %r' 2>&1); then
         [[ $jobs == *'Invalid job id'* ]] && return
         printf '%s\n' "$jobs" >&2
