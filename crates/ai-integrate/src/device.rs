@@ -1,5 +1,6 @@
 //! OpenCL devices: their selection, and the queues through which worker threads share them.
 
 pub mod pool;
+pub mod probe;
 pub mod select;
 pub mod worker;

@@ -79,6 +79,9 @@ pub fn command() -> clap::Command {
 
 /// Runs ai-integrate and returns its exit status.
 pub fn main() -> ExitCode {
+    if device::probe::is_probe() {
+        return device::probe::answer(&env_var_lossy);
+    }
     frames::run_with_worker(|| {
         frames::watchdog::start("ai-integrate");
         filter::run("ai-integrate", run)

@@ -39,6 +39,11 @@ int clGetPlatformIDs(unsigned most, void *platforms, unsigned *count)
 {
     if (is("driver"))
         return -6;
+    if (is("crash"))
+        abort();
+    if (is("hang"))
+        for (;;)
+            pause();
     platforms_fn real = (platforms_fn)dlsym(RTLD_NEXT, "clGetPlatformIDs");
     if (!is("platform"))
         return real(most, platforms, count);

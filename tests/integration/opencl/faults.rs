@@ -114,6 +114,36 @@ fn a_driver_that_fails_is_told_where_no_device_was_asked_for() {
 }
 
 #[test]
+fn a_driver_that_crashes_or_hangs_while_devices_are_listed_costs_only_the_devices() {
+    if !driver::is_installed() {
+        return;
+    }
+    let workspace = Workspace::new(&small_options());
+    let library = compile_faulty_library(&workspace.path("."));
+    let library = ("AZPIPE_OPENCL_LIBRARY", library.to_str().expect("UTF-8"));
+    let limit = ("AZPIPE_DEVICE_TIMEOUT", "2");
+    for (fault, said) in [
+        ("crash", "a driver crashed while it listed its devices (signal: 6 (SIGABRT)"),
+        ("hang", "the drivers have not listed their devices within 2 s"),
+    ] {
+        let tasks = workspace.plan(fault, &[]);
+        let variables = [("FAULT", fault), library, limit];
+        let told = driver::integrate(&["--threads", "1"], &tasks, &variables).assert_success();
+        assert!(told.stderr.contains(said), "{}", told.stderr);
+        assert!(told.stderr.contains("the CPU integrates instead"), "{}", told.stderr);
+        assert_eq!(list_engines(&told), ["cpu"]);
+        let tasks = workspace.plan(&format!("{fault}-asked"), &[]);
+        let refused = driver::integrate(&["--engine", "opencl"], &tasks, &variables);
+        assert_eq!(refused.status, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    let wrong = [("AZPIPE_DEVICE_TIMEOUT", "soon"), library];
+    let refused = driver::integrate(&[], &workspace.plan("wrong", &[]), &wrong);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("expected a whole number of seconds"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_device_that_is_lost_leaves_its_work_to_the_processor() {
     // An invalid queue, what NVIDIA says after most faults, and a code that nobody knows.
     for code in ["-36", "-5", "-5000"] {

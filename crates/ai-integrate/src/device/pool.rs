@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use filter::{Filter, Stop};
-use integrator::opencl::{Device, DeviceDescription, DeviceSettings, OpenClUnavailable};
+use integrator::opencl::{Device, DeviceDescription, DeviceSettings};
 
+use super::probe::{self, ProbeAnswer};
 use super::select;
 use crate::args::{Args, EngineKind};
 
@@ -46,25 +47,10 @@ impl DevicePool {
                     "--engine cpu uses no device: pass one of the two",
                 ));
             }
-            // An OpenCL driver for the processor is slower than the kernels written for it.
-            (EngineKind::Auto, []) => {
-                let found = select::visible_devices(environment).and_then(|all| {
-                    warn_of_unusable_devices(&all, filter);
-                    select::select_devices(&all, &[], environment)
-                });
-                if let Err(
-                    why @ select::DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_)),
-                ) = &found
-                {
-                    filter.warn(&format!(
-                        "{why}: the CPU integrates instead; --engine cpu looks for no device"
-                    ));
-                }
-                let mut found = found.unwrap_or_default();
-                found.retain(|(_, device)| device.is_not_cpu());
-                found
-            }
+            (EngineKind::Auto, []) => select_accelerators(environment, filter)?,
             (_, words) => {
+                probe::ask(probe::read_timeout(environment)?)
+                    .map_err(|why| Stop::fatal("OpenCL", why))?;
                 let all = select::visible_devices(environment).map_err(no_device)?;
                 select::select_devices(&all, words, environment).map_err(no_device)?
             }
@@ -107,17 +93,28 @@ impl DevicePool {
     }
 }
 
-/// Warns of each device other than the processor that the machine has and that can't be used.
-fn warn_of_unusable_devices(visible: &[select::NumberedDevice], filter: &Filter) {
-    for (_, device) in visible.iter().filter(|(_, device)| device.is_not_cpu()) {
-        if let Some(why) = &device.unusable {
-            filter.warn(&format!(
-                "OpenCL device {} of {}: not used: {why}; --engine cpu looks for no device",
-                device.label(),
-                device.platform
-            ));
-        }
+/// Returns the devices for a run that asks for none in particular: all but CPUs, because an OpenCL
+/// driver for the CPU is slower than the kernels written for it. Warns of what can't be used.
+fn select_accelerators(
+    environment: select::EnvLookup<'_>,
+    filter: &Filter,
+) -> Result<Vec<select::NumberedDevice>, Stop> {
+    let answer = probe::ask(probe::read_timeout(environment)?).unwrap_or_else(|why| ProbeAnswer {
+        warnings: vec![format!("OpenCL: {why}: {}", probe::INSTEAD)],
+        has_accelerator: false,
+    });
+    answer.warnings.iter().for_each(|warning| filter.warn(warning));
+    if !answer.has_accelerator {
+        return Ok(Vec::new());
     }
+    let chosen = select::visible_devices(environment)
+        .and_then(|all| select::select_devices(&all, &[], environment));
+    let mut chosen = chosen.unwrap_or_else(|why| {
+        filter.warn(&format!("OpenCL: {why}: {}", probe::INSTEAD));
+        Vec::new()
+    });
+    chosen.retain(|(_, device)| device.is_not_cpu());
+    Ok(chosen)
 }
 
 /// Creates a slot for each device. The label holds the PCI address, or the device's number where
