@@ -31,10 +31,11 @@ pub enum AssembleError {
 }
 
 /// Puts frames together from chunks, on one thread. It keeps the decoded chunks of the last frame
-/// for the next frame, so that a chunk of several frames is read and decoded once.
+/// for the next frame, so that a chunk of several frames is read and decoded once, also if it is
+/// damaged or too large for the memory.
 #[derive(Default)]
 pub struct Assembler {
-    decoded: HashMap<u64, DecodedChunk>,
+    decoded: HashMap<u64, Result<DecodedChunk, DecodeError>>,
     /// Buffers of chunks that are no longer needed, for later chunks.
     free_buffers: Vec<Vec<u8>>,
     stored: Vec<u8>,
@@ -65,7 +66,7 @@ impl Assembler {
         let size = pipeline.dtype().size();
         let unneeded =
             self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
-        self.free_buffers.extend(unneeded.map(|(_, chunk)| chunk.pixels));
+        self.free_buffers.extend(unneeded.filter_map(|(_, chunk)| Some(chunk.ok()?.pixels)));
         let first = chunks.first().map_or(0, |chunk| chunk.offset);
         let no_memory = |offset, why| AssembleError::Read { offset, why };
         frame.clear();
@@ -77,26 +78,34 @@ impl Assembler {
             let offset = chunk.offset;
             if !self.decoded.contains_key(&offset) {
                 read(chunk, &mut self.stored).map_err(|why| AssembleError::Read { offset, why })?;
-                let mut pixels = self.free_buffers.pop().unwrap_or_default();
-                let bytes = chunk_bytes(chunk, size);
-                // The old contents are not cleared, because all of them are overwritten.
-                memory::reserve(&mut pixels, bytes).map_err(|why| no_memory(offset, why))?;
-                pixels.resize(bytes, 0);
-                pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels).map_err(|why| {
-                    match why {
-                        DecodeError::Memory(why) => {
-                            no_memory(offset, io::Error::new(io::ErrorKind::OutOfMemory, why))
-                        }
-                        why => AssembleError::Decode { offset, why },
-                    }
-                })?;
-                self.decoded.insert(offset, DecodedChunk { pixels, digest: xxh3_64(&self.stored) });
+                let decoded = self.decode(pipeline, chunk);
+                self.decoded.insert(offset, decoded);
             }
-            let decoded = &self.decoded[&offset];
+            let decoded = match &self.decoded[&offset] {
+                Ok(decoded) => decoded,
+                Err(DecodeError::Memory(why)) => {
+                    return Err(no_memory(
+                        offset,
+                        io::Error::new(io::ErrorKind::OutOfMemory, why.clone()),
+                    ));
+                }
+                Err(why) => return Err(AssembleError::Decode { offset, why: why.clone() }),
+            };
             copy_overlap(decoded, chunk, row, shape, size, frame);
             digests.extend(decoded.digest.to_le_bytes());
         }
         Ok(xxh3_64(&digests))
+    }
+
+    /// Decodes the chunk whose stored bytes were read last.
+    fn decode(&mut self, pipeline: &Pipeline, chunk: &Chunk) -> Result<DecodedChunk, DecodeError> {
+        let mut pixels = self.free_buffers.pop().unwrap_or_default();
+        let bytes = chunk_bytes(chunk, pipeline.dtype().size());
+        // The old contents are not cleared, because all of them are overwritten.
+        memory::reserve(&mut pixels, bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
+        pixels.resize(bytes, 0);
+        pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels)?;
+        Ok(DecodedChunk { pixels, digest: xxh3_64(&self.stored) })
     }
 }
 
@@ -176,5 +185,30 @@ mod tests {
         }
         assert_eq!(reads, 4);
         assert_eq!(digests[0], digests[1]);
+    }
+    #[test]
+    fn a_chunk_that_cannot_be_decoded_is_tried_once_for_all_of_its_frames() {
+        let pipeline = Pipeline::from_hdf5(&[], PixelType::U8, false).unwrap();
+        let (all, mut reads) = (chunks(), 0);
+        let sound: Vec<Chunk> = all.iter().map(|(chunk, _)| *chunk).collect();
+        let mut huge = sound.clone();
+        huge[0].shape = [2, 1 << 40, 1 << 20];
+        for (list, stored_bytes) in [(sound, 5), (huge, 12)] {
+            let mut assembler = Assembler::default();
+            let mut errors = Vec::new();
+            for row in 0..2u64 {
+                let read = |chunk: &Chunk, out: &mut Vec<u8>| {
+                    reads += 1;
+                    out.clone_from(&all[(chunk.offset / 12) as usize].1);
+                    out.truncate(stored_bytes);
+                    Ok(())
+                };
+                let mut frame = Vec::new();
+                let failed = assembler.assemble(&pipeline, [3, 5], (row, &list), read, &mut frame);
+                errors.push(failed.unwrap_err().to_string());
+            }
+            assert_eq!(errors[0], errors[1]);
+        }
+        assert_eq!(reads, 2);
     }
 }
