@@ -73,6 +73,7 @@ pub fn run<A>(
 where
     A: Parser + AsRef<CommonArgs>,
 {
+    signal::ignore_file_size_signal();
     thread::scope(|scope| {
         let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, || run_on_this_thread(name, body)) {

@@ -103,6 +103,15 @@ pub fn install_handlers() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a write beyond `ulimit -f` fail with EFBIG, which is reported with the name of the file.
+/// Otherwise SIGXFSZ ends the process without a word.
+pub(crate) fn ignore_file_size_signal() {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the action is one that the system knows, and ignoring a signal runs no code. A signal
+    // that exists can be ignored, so there is no error.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &ignore) };
+}
+
 /// Installs the handlers of [`install_handlers`] again, in case a library has replaced them. LLVM
 /// does so in some OpenCL drivers when it is loaded or first used.
 pub(crate) fn reinstall_handlers() {

@@ -1,7 +1,10 @@
 //! A disk that is full, or fails, ends a filter that writes results with status 2 that names the
 //! file, at whichever write.
 
+use std::process::Command;
+
 use super::pipe::{PIPE, Pipe};
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture, program, run, small_options};
 
 #[test]
 fn a_result_that_cannot_be_written_is_status_2_with_its_name() {
@@ -36,4 +39,39 @@ fn a_result_that_cannot_be_written_is_status_2_with_its_name() {
             }
         }
     }
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_sizes_is_told_with_its_name() {
+    let workspace = Workspace::new(&small_options());
+    let scans = run("scan-find", &[workspace.path("RAW_DATA")], "").assert_success().stdout;
+    let plan = workspace.plan("out", &[]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success().stdout;
+    let path = |name: &str| workspace.path(name).display().to_string();
+    let [poni, preview, jobs, other] =
+        ["lab6.poni", "preview.png", "jobs", "other"].map(|name| path(name));
+    let runs: [(&str, Vec<&str>, &str, &str); 4] = [
+        (
+            "plan-split",
+            vec!["--poni", &poni, "--out", &other, "--preview", &preview],
+            &scans,
+            "preview.png",
+        ),
+        ("ai-integrate", vec!["--force"], &plan, "out"),
+        ("gather", vec![], &results, "out"),
+        ("slurm-emit", vec!["--dir", &jobs], &plan, "jobs"),
+    ];
+    for (filter, arguments, input, file) in runs {
+        let mut command = Command::new("bash");
+        // In blocks of 1024 bytes.
+        command.args(["-c", "ulimit -f 1; exec \"$@\"", "bash", program(filter)]).args(arguments);
+        let ran = Outcome::from(capture(command, input));
+        // Other final files may be smaller: gather goes on with them.
+        let status = if filter == "gather" { 1 } else { 2 };
+        assert_eq!(ran.status, status, "{filter}: {}", ran.stderr);
+        assert!(ran.stderr.contains("File too large"), "{filter}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&path(file)), "{filter}: {}", ran.stderr);
+    }
+    // Nothing is left that hinders the next run.
+    run("gather", NO_ARGUMENTS, &results).assert_success();
 }
