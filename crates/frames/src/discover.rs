@@ -125,6 +125,8 @@ pub enum DiscoveryKind {
         /// Number of NXentry groups in the file.
         entries: usize,
     },
+    /// A final file of azpipe. Its links to raw files don't make it a master.
+    FinalFile,
     /// Something that can't be read.
     Failed {
         /// Reason, in one line.

@@ -22,6 +22,8 @@ pub struct DirectoryListing {
     pub images: Vec<PathBuf>,
     /// The subdirectories, which are searched as well.
     pub subdirectories: Vec<PathBuf>,
+    /// Links with the name of a file that a walk reads, which lead to none.
+    pub dangling: Vec<PathBuf>,
     /// Entries that can't be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
@@ -59,13 +61,18 @@ impl DirectoryListing {
                 Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
                 Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
-                // A link that dangles or loops holds no frames; nor does an entry that has been
-                // removed since.
+                // An entry that has been removed since holds no frames, nor does a link without a
+                // target; but the target may be on a file system that is not mounted.
                 Err(why)
                     if matches!(
                         Errno::from_raw(why.raw_os_error().unwrap_or(0)),
                         Errno::ENOENT | Errno::ELOOP
-                    ) => {}
+                    ) =>
+                {
+                    if kind.is_some_and(|kind| kind.is_symlink()) && is_searched_name(&path) {
+                        out.dangling.push(path);
+                    }
+                }
                 Err(why) => out.unreadable.push((path, why)),
             }
         }
@@ -81,6 +88,14 @@ impl DirectoryListing {
             _ => (),
         }
     }
+}
+
+/// Returns whether a walk reads a file of this name.
+fn is_searched_name(path: &Path) -> bool {
+    suffix(path).is_some_and(|ending| {
+        HDF5_SUFFIXES.contains(&ending.as_str())
+            || image::searched_suffixes().any(|suffix| suffix == ending)
+    })
 }
 
 /// Returns the device and inode numbers, which identify a file or directory under any name.

@@ -17,6 +17,9 @@ use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::stability::StabilityTracker;
 use crate::watcher::DirectoryWatcher;
 
+/// Reason why a final file is no scan.
+pub(crate) const FINAL_FILE: &str = "a final file of azpipe, not raw data";
+
 /// The largest number of detectors that a message lists.
 const MAX_NAMED_DETECTORS: usize = 10;
 
@@ -194,6 +197,11 @@ impl<'a> Finder<'a> {
                         format_count(entries, "NXentry group")
                     )
                 });
+                Ok(())
+            }
+            DiscoveryKind::FinalFile => {
+                self.files_without_detector += 1;
+                self.filter.note(1, || format!("{about}: left out: {FINAL_FILE}"));
                 Ok(())
             }
             DiscoveryKind::Failed { why, retryable, .. } => {

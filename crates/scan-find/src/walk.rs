@@ -12,7 +12,7 @@ use records::{AbsentKind, format_count};
 use system::untrusted_file::FileVersion;
 
 use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, searched_suffixes};
-use crate::finder::Finder;
+use crate::finder::{FINAL_FILE, Finder};
 use crate::glob::{expand_glob, is_glob};
 use crate::stability::is_recent;
 
@@ -201,13 +201,19 @@ impl<'a> OperandWalker<'a> {
         self.flush_series()?;
         let root = file.parent().unwrap_or(Path::new("/")).to_owned();
         self.record_stamp(file);
-        let mut empty = None;
+        let (mut empty, mut is_final_file) = (None, false);
         self.finder.visit(path, &|_| true, |finder, found| {
-            if let DiscoveryKind::NoDetectors { entries } = found.kind {
-                empty = Some(entries);
+            match found.kind {
+                DiscoveryKind::NoDetectors { entries } => empty = Some(entries),
+                DiscoveryKind::FinalFile => is_final_file = true,
+                _ => (),
             }
             finder.report(found, &root)
         })?;
+        if is_final_file {
+            let why = format!("{FINAL_FILE}: name the raw file that it was made from");
+            return self.report_failure(file, why);
+        }
         match empty {
             Some(0) => {
                 let why = "no scan in this HDF5 file: it has no NXentry; if it has a dataset of frames, name it: FILE::/PATH";
@@ -254,6 +260,10 @@ impl<'a> OperandWalker<'a> {
             Ok(listed) => listed,
             Err(why) => return self.report_io_error(directory, &why),
         };
+        for path in listed.dangling {
+            let why = "passed over: a symbolic link to a file that does not exist".to_owned();
+            self.finder.warn_once(path.display().to_string(), why);
+        }
         for (path, why) in listed.unreadable {
             self.report_io_error(&path, &why)?;
             tree.unreadable.push(path);

@@ -48,8 +48,7 @@ fn a_file_beyond_the_limit_of_sizes_is_told_with_its_name() {
     let plan = workspace.plan("out", &[]);
     let results = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success().stdout;
     let path = |name: &str| workspace.path(name).display().to_string();
-    let [poni, preview, jobs, other] =
-        ["lab6.poni", "preview.png", "jobs", "other"].map(|name| path(name));
+    let [poni, preview, jobs, other] = ["lab6.poni", "preview.png", "jobs", "other"].map(path);
     let runs: [(&str, Vec<&str>, &str, &str); 4] = [
         (
             "plan-split",

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::support::{RawData, create_hdf5, find, nexus_group};
+use crate::support::{
+    NO_ARGUMENTS, RawData, Workspace, create_hdf5, find, nexus_group, run, small_options,
+};
 use sample::Defect;
 
 #[test]
@@ -134,6 +136,27 @@ fn links_are_followed_once_and_rings_end() {
     symlink(directory.path("elsewhere"), directory.path("raw/linked")).unwrap();
     let ran = find(&[directory.path("raw")]).assert_success();
     assert_eq!(ran.scan_fields(&["below"]), ["a/a.h5", "linked/b.h5"]);
+    let told = "raw/gone.h5: passed over: a symbolic link to a file that does not exist";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn results_below_the_searched_directory_are_no_scans_and_hide_none() {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("RAW_DATA/PROCESSED", &[]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success().stdout;
+    let exports = ["--export", "nxazint,nxcansas", "--merge-all", "all"];
+    let gathered = run("gather", &exports, &results);
+    let summary = gathered.records("summary").remove(0);
+    let before = find(&[workspace.path("RAW_DATA")]).assert_success();
+    let fields = ["below", "entry", "detector"];
+    assert_eq!(before.scan_fields(&fields).len(), 1, "{}", before.stdout);
+    assert!(!before.stdout.contains("PROCESSED"), "{}", before.stdout);
+    // As an operand, it is refused.
+    let path = summary["final"].as_str().unwrap();
+    let refused = find(&[path]);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    assert!(refused.stdout.contains("a final file of azpipe, not raw data"), "{}", refused.stdout);
 }
 
 #[test]

@@ -31,7 +31,7 @@ const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_
 pub struct ProbeAnswer {
     /// Devices and drivers that can't be used, a warning for each.
     pub warnings: Vec<String>,
-    /// Whether there is a usable device other than a CPU.
+    /// True if there is a usable device other than a CPU.
     pub has_accelerator: bool,
 }
 
@@ -163,7 +163,7 @@ impl ProbeAnswer {
     }
 }
 
-/// What happens where no device can be used, and none was asked for.
+/// End of a warning where no device can be used and none was asked for.
 pub const INSTEAD: &str = "the CPU integrates instead; --engine cpu looks for no device";
 
 /// Returns a warning of a device other than a CPU that can't be used.

@@ -59,7 +59,11 @@ impl<'a, E> FileWalk<'a, E> {
             Ok(root) => root,
             Err(why) => return (self.each)(Discovery::failed(&file, "", &why, None)),
         };
-        self.walk_links(&root, MAX_COLLECTION_DEPTH)?;
+        match is_final_file(&root) {
+            Ok(false) => self.walk_links(&root, MAX_COLLECTION_DEPTH)?,
+            Ok(true) => return (self.each)(Discovery::new(&file, "", DiscoveryKind::FinalFile)),
+            Err(why) => return (self.each)(Discovery::failed(&file, "", &why, None)),
+        }
         if self.seen.found > 0 {
             return Ok(());
         }
@@ -116,6 +120,11 @@ impl<'a, E> FileWalk<'a, E> {
             Ok(root) => root,
             Err(why) => return self.report_failure(&found.file, "", &why),
         };
+        match is_final_file(&root) {
+            Ok(false) => (),
+            Ok(true) => return Ok(()),
+            Err(why) => return self.report_failure(&found.file, "", &why),
+        }
         match found.name_in_root() {
             _ if found.path() == "/" => match depth.checked_sub(1) {
                 None => Ok(()),
@@ -289,6 +298,14 @@ impl<'a, E> FileWalk<'a, E> {
             DiscoveryKind::Excluded { entry: entry.name.clone(), detector: detector.name.clone() };
         Ok(Discovery { files, ..Discovery::new(&entry.file, &detector.dataset_path(), what) })
     }
+}
+
+/// Returns whether a file is a final file of azpipe, which has an entry, a detector and links to
+/// raw files like a master.
+fn is_final_file(root: &ResolvedObject) -> Result<bool, DiscoverError> {
+    let creator = root.object.read_text_attribute("creator");
+    let creator = creator.map_err(|err| DiscoverError::from_library(&root.file, &err))?;
+    Ok(creator.is_some_and(|creator| creator == "azpipe"))
 }
 
 /// Returns whether a member of the root is an NXentry. Bliss' entries are recognized by name, which
