@@ -118,7 +118,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let batches = batches.unwrap_or_default();
     let scripts = target.scripts(&job, &plan, &batches)?;
     if args.explain {
-        let size = if target.uses_slurm() { job.size } else { job.size_on_this_machine() };
+        let size = if target.runs_elsewhere() { job.size } else { job.size_on_this_machine() };
         let arguments = target.ai_integrate_arguments(&job, &size);
         // The table takes the place of records on stdout.
         let mut lines =
@@ -181,10 +181,11 @@ fn check(
 /// Reports the number of jobs, engines, threads and CPUs, with a warning for each rule of thumb
 /// that they break.
 fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), Stop> {
-    let warnings: Vec<String> = if args.target.uses_slurm() {
+    let warnings: Vec<String> = if args.target.runs_elsewhere() {
         filter.note(0, || job.size.to_string());
         let partition = job.slurm.partition.as_deref();
-        let node_cpus = args.size.node_cpus.or_else(|| ask_for_node_cpus(partition, filter));
+        let ask = || args.target.uses_slurm().then(|| ask_for_node_cpus(partition, filter))?;
+        let node_cpus = args.size.node_cpus.or_else(ask);
         if let Some(node_cpus) = node_cpus {
             args.target.check_node(job, node_cpus)?;
         }

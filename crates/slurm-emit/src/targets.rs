@@ -1,11 +1,14 @@
 //! The systems that run a plan: a registry with the target of each value of `--target`.
 
+mod batch_script;
 mod dask;
 mod driver;
+mod hyperqueue;
 mod job_target;
 mod local;
 mod make;
 mod parallel;
+mod pbs;
 mod ray;
 mod single_machine;
 mod slot;
@@ -30,6 +33,8 @@ const TARGETS: &[&dyn JobTarget] = &[
     &snakemake::Snakemake,
     &dask::Dask,
     &ray::Ray,
+    &hyperqueue::HyperQueue,
+    &pbs::Pbs,
 ];
 
 /// The target that a value of `--target` names.

@@ -100,11 +100,12 @@ fn search_path() -> String {
 
 /// Programs and modules of Python that examples use besides azpipe. An example is not run where one
 /// is missing, except on CI.
-const NEEDS: [(&str, &str); 10] = [
+const NEEDS: [(&str, &str); 11] = [
     ("jq ", "command -v jq"),
     ("parallel --", "command -v parallel"),
     ("make -j", "command -v make"),
     ("snakemake --", "command -v snakemake"),
+    ("submitit", "python3 -c 'import submitit'"),
     ("import h5py", "python3 -c 'import h5py'"),
     ("import numpy", "python3 -c 'import numpy'"),
     ("import xarray", "python3 -c 'import xarray, h5netcdf'"),

@@ -1,5 +1,5 @@
-//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, GNU parallel, make and
-//! plain Linux.
+//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, HyperQueue, GNU parallel,
+//! make, Snakemake and plain Linux.
 //!
 //! One property above all: whatever engine runs the plan, and whatever happens to it, the patterns
 //! have the bytes of a plain pipe's. The cluster and the dataset are made once; where a test needs
@@ -9,15 +9,18 @@ mod array;
 mod cluster;
 mod dask;
 mod dask_jobs;
+mod dask_parameters;
 mod dask_security;
 mod dataset;
 mod drivers;
 mod file_ownership;
 mod flags;
+mod hyperqueue;
 mod integrator_ini;
 mod jobs;
 mod limits;
 mod live;
+mod pbs;
 mod ray;
 mod scripts;
 mod single_machine;

@@ -26,6 +26,11 @@ pub trait JobTarget: Sync {
         false
     }
 
+    /// Returns whether the tasks run on nodes of a cluster, for which the sizes of jobs are meant.
+    fn runs_elsewhere(&self) -> bool {
+        self.uses_slurm()
+    }
+
     /// Returns whether tasks can be added to the plan once its jobs are submitted, and `submit`
     /// takes `--partial`.
     fn takes_more_tasks(&self) -> bool {

@@ -5,12 +5,12 @@ use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::required_tool::RequiredTool;
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory,
-    concat, fill_template,
+    SETTINGS, Script, assign, assign_programs, assign_size_request, change_directory, concat,
+    fill_template,
 };
 use crate::targets::JobTarget;
+use crate::targets::batch_script::batch_scripts;
 use crate::targets::single_machine::with_control_scripts;
-use crate::targets::slot::{slot_command, slot_script};
 use crate::task_plan::TaskPlan;
 
 /// A Snakefile.
@@ -34,26 +34,14 @@ impl JobTarget for Snakemake {
         let size = format!("ENGINES = {}\nCPUS = {}\n", job.size.engines, job.size.cpus());
         let snakefile =
             fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
-        let programs = |run| concat(&[&change_directory(job), &assign_programs(job, run)]);
-        let with_slot = slot_command(job).unwrap_or_default();
-        let batch = concat(&[
-            &programs(GatherRun::Early),
-            &assign("with_slot", with_slot),
-            &assign_list("ai_integrate", &job.sizeless_arguments()),
-        ]);
         let submit = concat(&[
-            &programs(GatherRun::Closing),
+            &change_directory(job),
+            &assign_programs(job, GatherRun::Closing),
             &assign("python", &job.python),
             &assign_size_request(job),
         ]);
-        let mut scripts = vec![
-            Script::new_source("Snakefile", snakefile),
-            Script::new_executable(
-                "batch",
-                fill_template(include_str!("snakemake/batch"), &[(SETTINGS, &batch)]),
-            ),
-        ];
-        scripts.extend(slot_script(job));
+        let mut scripts = batch_scripts(job);
+        scripts.push(Script::new_source("Snakefile", snakefile));
         let submit = fill_template(include_str!("snakemake/submit"), &[(SETTINGS, &submit)]);
         scripts.push(Script::new_executable("submit", submit));
         Ok(with_control_scripts(job, "workers", scripts))
