@@ -25,7 +25,8 @@ pub enum ImageRole {
 }
 
 impl ImageRole {
-    fn name(self) -> &'static str {
+    /// Returns the word that messages use.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Mask => "mask",
             Self::Dark => "dark",

@@ -41,6 +41,7 @@
 //! ```
 
 mod build_plan;
+mod correction_images;
 mod detector_file;
 mod detector_view;
 mod dummy_check;

@@ -37,7 +37,8 @@ pub fn check_files(recipe: &Recipe) -> Result<(), IntegratorError> {
 }
 
 /// Checks that a recipe can be applied to frames of this layout and pixel type. Reads the files of
-/// the recipe.
+/// the recipe. Returns warnings about images with pixels that can't be used, which take no part in
+/// the patterns.
 ///
 /// # Errors
 /// The errors of [`crate::Integrator::new`].
@@ -45,11 +46,9 @@ pub fn check(
     recipe: &Recipe,
     layout: &FrameLayout,
     dtype: PixelType,
-) -> Result<(), IntegratorError> {
+) -> Result<Vec<String>, IntegratorError> {
     let pixels = PixelGeometry::new(recipe, layout)?;
     invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;
-    pixels.load_dark(recipe)?;
-    pixels.load_variance(recipe)?;
-    pixels.load_flat(recipe).map(drop)
+    pixels.read_images(recipe).map(|images| images.warnings)
 }

@@ -13,8 +13,9 @@ use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
 use crate::{build_plan, invalid_values};
 
-/// The version of the format; part of the cache key.
-const SECTIONS_VERSION: u64 = 1;
+/// The version of the format and of the rules by which the matrix is made; part of the cache key.
+/// In version 2, pixels whose dark, flat or variance can't be used take no part.
+const SECTIONS_VERSION: u64 = 2;
 
 impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by

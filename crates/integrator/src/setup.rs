@@ -2,9 +2,10 @@
 
 use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, bin_pixels};
 use geometry::{Detector, Geometry, Poni, SensorMaterial, UnknownMaterial};
-use recipe::{FileRef, FlatMode, Recipe};
+use recipe::{FlatMode, Recipe};
 use records::FrameLayout;
 
+use crate::correction_images::CorrectionImages;
 use crate::detector_view::DetectorView;
 use crate::images::{self, ImageRole};
 use crate::{IntegratorError, detector_file};
@@ -15,7 +16,7 @@ pub struct IntegrationSetup {
     /// The axes and the matrix.
     pub binning: Binning,
     /// The normalization of each pixel without the monitor: flat · solid angle · polarization ·
-    /// absorbed fraction.
+    /// absorbed fraction. 0 if the pixel's dark, flat or variance can't be used: a plan drops it.
     pub normalization: Vec<f64>,
     /// The dark counts of each pixel.
     pub dark: Option<Vec<f64>>,
@@ -35,10 +36,10 @@ impl IntegrationSetup {
         let binning = bin_pixels(geometry, &view.detector_mask(mask), &binning_request(recipe)?);
         let binning = binning.map_err(|why| IntegratorError::Binning(why.to_string()))?;
         let binning = Binning { matrix: view.select_frame_columns(binning.matrix), ..binning };
-        let dark = pixels.load_dark(recipe)?;
-        let variance = pixels.load_variance(recipe)?;
-        let normalization =
-            build_normalization(recipe, poni, geometry, view, pixels.load_flat(recipe)?)?;
+        let images = pixels.read_images(recipe)?;
+        let CorrectionImages { dark, flat, variance, unusable, warnings: _ } = images;
+        let mut normalization = build_normalization(recipe, poni, geometry, view, flat)?;
+        unusable.into_iter().for_each(|pixel| normalization[pixel] = 0.0);
         let (detector, mask) = (view.detector().clone(), pixels.mask);
         Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
@@ -90,40 +91,33 @@ impl PixelGeometry {
     /// table.
     pub fn check(&self, recipe: &Recipe) -> Result<(), IntegratorError> {
         sensor_optical_depth(recipe, &self.poni)?;
-        let error = |why: binning::BinningError| IntegratorError::Binning(why.to_string());
-        binning::check_request(
-            &self.geometry,
-            &self.view.detector_mask(&self.mask),
-            &binning_request(recipe)?,
-        )
-        .map_err(error)
+        self.check_bins(recipe, &self.mask)
     }
 
-    /// Reads the dark counts of each pixel: the mean of the recipe's darks.
+    /// Reads the recipe's dark, flat and variance.
     ///
     /// # Errors
-    /// An image that can't be read or has another shape.
-    pub fn load_dark(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
-        load_mean_image(ImageRole::Dark, &recipe.dark, &self.view)
+    /// An image that can't be read, has another shape, or leaves no usable pixel; all together leave
+    /// none in the range.
+    pub fn read_images(&self, recipe: &Recipe) -> Result<CorrectionImages, IntegratorError> {
+        let images = CorrectionImages::read(recipe, &self.view, &self.mask)?;
+        if !images.unusable.is_empty() {
+            let mut mask = self.mask.clone();
+            images.unusable.iter().for_each(|&pixel| mask[pixel] = true);
+            self.check_bins(recipe, &mask).map_err(|why| match why {
+                IntegratorError::Binning(why) => {
+                    IntegratorError::Binning(format!("{why}; {}", images.warnings.join("; ")))
+                }
+                why => why,
+            })?;
+        }
+        Ok(images)
     }
 
-    /// Reads the variance of each pixel, if the recipe gives it.
-    ///
-    /// # Errors
-    /// An image that can't be read or has another shape.
-    pub fn load_variance(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
-        let load = |file| {
-            self.view.load_image(|shape| images::load_image(ImageRole::Variance, file, shape))
-        };
-        recipe.variance.as_ref().map(load).transpose()
-    }
-
-    /// Reads the flat field: the mean of the recipe's flats.
-    ///
-    /// # Errors
-    /// An image that can't be read or has another shape.
-    pub fn load_flat(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
-        load_mean_image(ImageRole::Flat, &recipe.flat, &self.view)
+    fn check_bins(&self, recipe: &Recipe, mask: &[bool]) -> Result<(), IntegratorError> {
+        let request = binning_request(recipe)?;
+        binning::check_request(&self.geometry, &self.view.detector_mask(mask), &request)
+            .map_err(|why| IntegratorError::Binning(why.to_string()))
     }
 }
 
@@ -143,20 +137,6 @@ pub fn read_detector_view(
     };
     let view = DetectorView::new(&detector, layout).map_err(|why| error(why.to_string()))?;
     Ok((poni, view))
-}
-
-/// Returns the mean of all images in the files; `None` if there are no files.
-fn load_mean_image(
-    role: ImageRole,
-    files: &[FileRef],
-    view: &DetectorView,
-) -> Result<Option<Vec<f64>>, IntegratorError> {
-    let load = || {
-        view.load_image(|shape| {
-            images::load_mean(role, files, shape).map(Option::unwrap_or_default)
-        })
-    };
-    (!files.is_empty()).then(load).transpose()
 }
 
 /// Builds the mask of the frames' pixels, true where masked: the union of the gap mask, the

@@ -290,13 +290,16 @@ pub struct RecipeFlags {
 
     /// Dark frames, averaged and subtracted; repeatable
     ///
-    /// All images of the file are used, in the formats of --mask.
+    /// All images of the file are used, in the formats of --mask. Pixels whose value is not finite
+    /// are masked with a warning; without any other pixel, the dark is refused.
     #[arg(long, value_name = "FILE", help_heading = CORRECTIONS, action = ArgAction::Append)]
     dark: Vec<PathBuf>,
 
     /// Flat field, averaged, by which to divide; repeatable
     ///
-    /// All images of the file are used, in the formats of --mask. See --flat-mode.
+    /// All images of the file are used, in the formats of --mask. Pixels whose value is not a
+    /// number above 0 are masked with a warning; without any other pixel, the flat field is refused.
+    /// See --flat-mode.
     #[arg(long, value_name = "FILE", help_heading = CORRECTIONS, action = ArgAction::Append)]
     flat: Vec<PathBuf>,
 
@@ -362,6 +365,9 @@ pub struct RecipeFlags {
     error_model: Option<ErrorModel>,
 
     /// Image of each pixel's variance, for --error-model variance
+    ///
+    /// Pixels whose value is below 0 or not finite are masked with a warning. An image without any
+    /// other pixel is refused, and one that is 0 everywhere, too.
     #[arg(long, value_name = "FILE", help_heading = ERRORS, hide_short_help = true)]
     variance: Option<PathBuf>,
 

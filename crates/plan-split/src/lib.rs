@@ -144,7 +144,9 @@ fn draw_preview(
         .map_err(|why| (why.to_string(), why.is_retryable()))
         .and_then(|found| {
             let first = found.first().ok_or_else(|| ("no recipe".to_owned(), false))?;
-            first.check_scan(scan).map_err(|UnsuitableScan { why, retryable }| (why, retryable))?;
+            first
+                .check_scan(scan, |warning| filter.warn(warning))
+                .map_err(|UnsuitableScan { why, retryable }| (why, retryable))?;
             match waiting.draw(scan, &first.recipe) {
                 Err(why @ DrawError::Write(_)) => Ok(Err(Stop::fatal("--preview", why))),
                 Err(why) => Err((why.to_string(), why.is_retryable())),
@@ -202,7 +204,7 @@ fn plan_scan(
     }
     let digests = ScanDigests::new(&id, &scan.acquisition, planner.has_monitors());
     let (entry, frames) = (scan.acquisition.entry.clone(), scan.acquisition.frames);
-    match planner.plan_scan(scan) {
+    match planner.plan_scan(scan, &|warning| filter.warn(warning)) {
         Ok(tasks) => {
             let (mut count, mut recipes) = (0, 0);
             for task in emitted.select_new(digests, tasks) {

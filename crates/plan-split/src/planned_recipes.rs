@@ -53,15 +53,24 @@ impl From<String> for UnsuitableScan {
 
 impl PlannedRecipe {
     /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
-    /// mistakes are found before jobs run.
+    /// mistakes are found before jobs run. `warn` is called with what the first check of such frames
+    /// finds and does not refuse.
     ///
     /// # Errors
     /// Returns what was found and what was expected.
-    pub fn check_scan(&self, scan: &Acquisition) -> Result<(), UnsuitableScan> {
+    pub fn check_scan(
+        &self,
+        scan: &Acquisition,
+        warn: impl Fn(&str),
+    ) -> Result<(), UnsuitableScan> {
         let key = (scan.frame_layout(), scan.dtype.clone());
         let mut checked_layouts = self.checked_layouts.borrow_mut();
         let known = checked_layouts.get(&key).cloned();
-        let checked = known.unwrap_or_else(|| self.check_layout(&key.0, &key.1));
+        let checked = known.unwrap_or_else(|| {
+            let warnings = self.check_layout(&key.0, &key.1)?;
+            warnings.iter().for_each(|warning| warn(warning));
+            Ok(())
+        });
         // What could not be read for this scan may be readable for the next one.
         if !matches!(&checked, Err(UnsuitableScan { retryable: true, .. })) {
             checked_layouts.insert(key, checked.clone());
@@ -70,7 +79,11 @@ impl PlannedRecipe {
         Ok(self.monitors.check(scan)?)
     }
 
-    fn check_layout(&self, layout: &FrameLayout, dtype: &str) -> Result<(), UnsuitableScan> {
+    fn check_layout(
+        &self,
+        layout: &FrameLayout,
+        dtype: &str,
+    ) -> Result<Vec<String>, UnsuitableScan> {
         let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
         integrator::check(&self.recipe, &self.recipe.framing(layout), dtype)
             .map_err(|why| UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() })

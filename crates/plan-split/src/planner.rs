@@ -94,7 +94,8 @@ impl Planner {
         is_among.then(|| messages::output_among_raw_data(&self.out, raw_data))
     }
 
-    /// Splits a scan lazily into tasks.
+    /// Splits a scan lazily into tasks. `warn` is called with what the recipes' checks find and do
+    /// not refuse.
     ///
     /// # Errors
     /// Fails if the scan has no frames, if a recipe can't be applied to them, if no recipe is for
@@ -102,6 +103,7 @@ impl Planner {
     pub fn plan_scan(
         &mut self,
         scan: Scan,
+        warn: &dyn Fn(&str),
     ) -> Result<impl Iterator<Item = Task> + use<>, PlanError> {
         let Scan { id, acquisition } = scan;
         let (entry, detector) = (acquisition.entry.clone(), acquisition.detector.clone());
@@ -113,17 +115,16 @@ impl Planner {
         }
         let planned = self.recipes.for_detector(&detector)?;
         for recipe in &planned {
-            recipe.check_scan(&acquisition).map_err(|UnsuitableScan { why, retryable }| {
-                let why = match &recipe.name {
-                    Some(name) => format!("recipe {name}: {why}"),
-                    None => why,
-                };
-                PlanError::Unsuitable {
-                    entry: entry.clone(),
-                    detector: detector.clone(),
-                    why,
-                    retryable,
-                }
+            let with_name = |why: &str| match &recipe.name {
+                Some(name) => format!("recipe {name}: {why}"),
+                None => why.to_owned(),
+            };
+            let checked = recipe.check_scan(&acquisition, |why| warn(&with_name(why)));
+            checked.map_err(|UnsuitableScan { why, retryable }| PlanError::Unsuitable {
+                entry: entry.clone(),
+                detector: detector.clone(),
+                why: with_name(&why),
+                retryable,
             })?;
         }
         let recipes: Vec<TaskRecipe> =

@@ -13,7 +13,7 @@ mod layouts;
 mod limits;
 mod matrix_cache;
 mod memory;
-mod parts;
+pub mod parts;
 mod pyfai_worker;
 mod special_files;
 mod stops;

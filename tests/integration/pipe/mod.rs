@@ -11,3 +11,4 @@ mod refusals;
 mod reruns;
 mod rings;
 mod split_invariance;
+mod unusable_images;

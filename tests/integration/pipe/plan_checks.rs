@@ -44,16 +44,15 @@ fn write_files(workspace: &Workspace) {
     counts.write_raw(&[2.0; 24]).unwrap();
 }
 
-/// An image of bytes that are all the same.
 /// A recipe file, in the directory of the files that it names.
-fn write_recipe(workspace: &Workspace, settings: &str) -> PathBuf {
+pub fn write_recipe(workspace: &Workspace, settings: &str) -> PathBuf {
     let path = workspace.path("recipe.toml");
     std::fs::write(&path, format!("poni = '{}'\n{settings}\n", workspace.data.poni.display()))
         .unwrap();
     path
 }
 
-fn plan(workspace: &Workspace, recipe: &Path) -> Outcome {
+pub fn plan(workspace: &Workspace, recipe: &Path) -> Outcome {
     let out = workspace.path("out");
     let words =
         ["--recipe", recipe.to_str().unwrap(), "--out", out.to_str().unwrap(), "--by", "scan"];
@@ -61,7 +60,7 @@ fn plan(workspace: &Workspace, recipe: &Path) -> Outcome {
 }
 
 /// The plan of a recipe that plan-split has not seen; `None` where it is no recipe at all.
-fn plan_unchecked(workspace: &Workspace, recipe: &Path, plain: &str) -> Option<String> {
+pub fn plan_unchecked(workspace: &Workspace, recipe: &Path, plain: &str) -> Option<String> {
     let file = RecipeFile::read(recipe).ok()?;
     let (_, settings) = file.sections().into_iter().next()?;
     let resolved = Recipe::resolve(&settings).ok()?;
