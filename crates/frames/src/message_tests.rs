@@ -67,7 +67,7 @@ fn why_files_and_objects_can_not_be_used() {
 #[test]
 fn why_objects_are_no_frames() {
     let path = || "/1.1/title".to_owned();
-    let errors: [UnusableError; 28] = [
+    let errors: [UnusableError; 29] = [
         frame_dimensions(&[7]).expect_err("a list").into(),
         frame_dimensions(&[5, 2, 20, 30]).expect_err("two channels").into(),
         FrameShapeError::Mismatch { found: [20, 30], expected: [30, 20] }.into(),
@@ -78,6 +78,7 @@ fn why_objects_are_no_frames() {
         UnusableError::NotGroup,
         UnusableError::Sparse,
         UnusableError::FileNames,
+        UnusableError::NumberedSources("/raw/f_%b.h5".into()),
         UnusableError::NoImages,
         UnusableError::NoDataFiles,
         UnusableError::DataFileNumber { name: "data_9999999".to_owned(), most: 1 << 20 },
@@ -117,6 +118,8 @@ fn why_objects_are_no_frames() {
         "not a group: expected an NXentry",
         "sparse frames (index, intensity, frame_ptr): expected images",
         "a list of image files: pass these files to scan-find",
+        "/raw/f_%b.h5: a virtual dataset whose sources have a block number (%b) in their names: \
+         expected sources by name; name the datasets of the sources instead: FILE::/PATH",
         "no images",
         "no datasets data_000001, data_000002, …: expected at least one",
         "data/data_9999999: expected a number of at most 1048576",

@@ -13,6 +13,7 @@ mod merges;
 mod monitors;
 mod node_locks;
 mod nxcansas;
+mod percent_signs;
 mod readers;
 mod report_page;
 mod statuses;

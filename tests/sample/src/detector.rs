@@ -3,7 +3,7 @@
 use crate::Dtype;
 
 /// A detector: a rectangular grid of modules with gaps between them.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Detector {
     /// Its name on the command line.
     pub name: &'static str,
@@ -87,6 +87,11 @@ const fn eiger(
 }
 
 impl Detector {
+    /// Returns the same detector with another name in Bliss.
+    pub fn with_device(&self, device: &'static str) -> Self {
+        Self { device, ..self.clone() }
+    }
+
     /// The detector of that name on the command line.
     pub fn named(name: &str) -> Option<&'static Self> {
         DETECTORS.iter().find(|detector| detector.name == name)

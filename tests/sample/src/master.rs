@@ -180,8 +180,8 @@ fn images(detector: &Group, scan: &Scan<'_>) -> Result<()> {
         let all = SliceOrIndex::from(..);
         let target = Hyperslab::from(vec![SliceOrIndex::from(range.clone()), all, all]);
         builder = builder.virtual_map(
-            scan.file(file),
-            &source,
+            escape_percent(&scan.file(file)),
+            escape_percent(&source),
             (range.len(), rows, columns),
             ..,
             whole,
@@ -202,4 +202,9 @@ fn time(scan: usize, second: usize) -> String {
         (10 + minute / 60) % 24,
         minute % 60
     )
+}
+
+/// Escapes the name of a source of a virtual dataset, in which HDF5 takes `%b` for a number.
+fn escape_percent(name: &str) -> String {
+    name.replace('%', "%%")
 }

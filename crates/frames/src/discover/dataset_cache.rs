@@ -161,7 +161,10 @@ impl DatasetCache {
                 selected_frames(&mapping.virtual_selection, &frame_map.extents)
             };
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>()?;
-            let VirtualMapping { file: name, dataset, .. } = &group[0];
+            let VirtualMapping { file: name, dataset, has_block_number, .. } = &group[0];
+            if *has_block_number {
+                return Err(UnusableError::NumberedSources(name.clone()).into());
+            }
             let found = find_linked_file(holder, name)
                 .map(|file| (self.trace_source(&file, &absolute_dataset_path(dataset)), file));
             let (other, file) = match &found {

@@ -26,6 +26,12 @@ pub(crate) enum UnusableError {
     Sparse,
     #[error("a list of image files: pass these files to scan-find")]
     FileNames,
+    #[error(
+        "{}: a virtual dataset whose sources have a block number (%b) in their names: expected \
+         sources by name; name the datasets of the sources instead: FILE::/PATH",
+        .0.display()
+    )]
+    NumberedSources(PathBuf),
     #[error("no images")]
     NoImages,
     #[error("no datasets data_000001, data_000002, …: expected at least one")]

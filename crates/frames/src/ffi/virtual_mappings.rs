@@ -27,9 +27,12 @@ const MAX_BOX_CORNERS: u64 = 1 << 26;
 /// `source_selection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VirtualMapping {
-    /// Source file as written in the mapping; `.` is the file of the virtual dataset itself.
+    /// Source file; `.` is the file of the virtual dataset itself.
     pub file: PathBuf,
     pub dataset: String,
+    /// True if a name has the number of a block in it (`%b`), so that there are as many sources as
+    /// exist.
+    pub has_block_number: bool,
     /// Selected elements of the virtual dataset.
     pub virtual_selection: ElementSelection,
     /// Selected elements of the source.
@@ -91,14 +94,44 @@ fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, Libra
         })?;
         let here = call_for_id(|| H5Pget_virtual_vspace(creation.0, index))?;
         let there = call_for_id(|| H5Pget_virtual_srcspace(creation.0, index))?;
+        let has_block_number = has_block_number(&file) || has_block_number(&dataset);
         Ok(VirtualMapping {
-            file: OsString::from_vec(file).into(),
-            dataset: String::from_utf8(dataset)
+            has_block_number,
+            file: OsString::from_vec(unescape_percent(file)).into(),
+            dataset: String::from_utf8(unescape_percent(dataset))
                 .map_err(|_| LibraryError::new("a name is not UTF-8"))?,
             virtual_selection: read_selection(&here)?,
             source_selection: read_selection(&there)?,
         })
     }
+}
+
+/// Returns whether the name of a source has the number of a block in it: `%b`, or `%2b` for the
+/// third dimension (H5Pset_virtual).
+fn has_block_number(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        rest = rest.get(at.saturating_add(1)..).unwrap_or_default();
+        match rest.iter().find(|byte| !byte.is_ascii_digit()) {
+            Some(b'b') => return true,
+            Some(b'%') if rest.first() == Some(&b'%') => rest = &rest[1..],
+            _ => (),
+        }
+    }
+    false
+}
+
+/// Replaces each `%%` in the name of a source by the `%` that it stands for (H5Pset_virtual).
+fn unescape_percent(name: Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut bytes = name.into_iter().peekable();
+    while let Some(byte) = bytes.next() {
+        out.push(byte);
+        if byte == b'%' {
+            bytes.next_if_eq(&b'%');
+        }
+    }
+    out
 }
 
 fn read_selection(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
@@ -157,4 +190,19 @@ fn read_boxes(space: &Hdf5Id, rank: usize) -> Result<ElementSelection, LibraryEr
     Ok(ElementSelection::Boxes(
         corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs_in_names_of_sources_are_those_of_hdf5() {
+        let names = ["a", "a%%b", "a%b", "a%12b", "%%%b", "%%%%", "10%% c%%_0.h5"];
+        let numbered = [false, false, true, true, true, false, false];
+        assert_eq!(names.map(|name| has_block_number(name.as_bytes())), numbered);
+        let unescaped = [names[0], names[1], names[5], names[6]]
+            .map(|name| String::from_utf8(unescape_percent(name.into())).unwrap());
+        assert_eq!(unescaped, ["a", "a%b", "%%", "10% c%_0.h5"]);
+    }
 }

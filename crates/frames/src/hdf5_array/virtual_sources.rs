@@ -11,9 +11,6 @@ use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMap
 /// Maximum nesting of virtual datasets.
 const MAX_DEPTH: usize = 64;
 
-/// Replaced by a number in the names of sources of which there are as many as exist.
-const BLOCK_NUMBER: &str = "%b";
-
 /// Explains why a virtual dataset can't be read.
 pub(super) enum VirtualSourceError {
     /// The library can't say how the dataset is stored.
@@ -51,10 +48,9 @@ fn check_below(
         )));
     }
     let holder = object.file_name()?;
-    for VirtualMapping { file, dataset, .. } in mappings {
-        if file.to_string_lossy().contains(BLOCK_NUMBER) || dataset.contains(BLOCK_NUMBER) {
-            continue;
-        }
+    // Of sources with the number of a block in their names there are as many as exist.
+    let named = mappings.into_iter().filter(|mapping| !mapping.has_block_number);
+    for VirtualMapping { file, dataset, .. } in named {
         let file = find_linked_file(&holder, &file).map_err(describe_search)?;
         if checked.insert((file.clone(), dataset.clone())) {
             check_below(&open_source(&file, &dataset)?, depth.saturating_add(1), checked)?;

@@ -223,8 +223,8 @@ impl Group {
             let of_file: Vec<usize> =
                 std::iter::once(*rows_of_file).chain(row.iter().copied()).collect();
             builder = builder.virtual_map(
-                file,
-                dataset,
+                escape_percent(file),
+                escape_percent(dataset),
                 of_file,
                 select(rows.clone().into()),
                 shape,
@@ -263,7 +263,7 @@ impl Group {
                 .obj_track_times(false);
             builder
                 .shape(shape.clone())
-                .virtual_map(".", path, extents, selection, shape, ..)
+                .virtual_map(".", escape_percent(path), extents, selection, shape, ..)
                 .create(name)
         };
         self.wrap_dataset(name, create())
@@ -330,4 +330,10 @@ impl Group {
     pub fn number_attribute<T: H5Type>(&self, name: &str) -> Result<T> {
         self.attributes().number(name)
     }
+}
+
+/// Escapes the name of a source of a virtual dataset: HDF5 takes `%b` for the number of a block, and
+/// `%%` for a percent sign (H5Pset_virtual).
+fn escape_percent(name: &str) -> String {
+    name.replace('%', "%%")
 }
