@@ -53,7 +53,7 @@ impl RequiredTasks {
             report_unusable(&coverage.unusable, &scan_task, filter)?;
             done.insert(key, coverage.covered_frames());
         }
-        for task in &self.0 {
+        for task in self.latest_versions() {
             let existing = existing_frames(task);
             let missing = task.recipes().filter_map(|recipe| {
                 let done = &done[&OutputKey::with_recipe(task, &recipe.recipe_digest)];
@@ -90,7 +90,7 @@ impl RequiredTasks {
             progress.finals_done += u64::from(is_done);
             claimed.insert(key, frames.all);
         }
-        for task in &self.0 {
+        for task in self.latest_versions() {
             let existing = existing_frames(task);
             let lacking = |recipe: TaskRecipe| {
                 let claimed = &claimed[&OutputKey::with_recipe(task, &recipe.recipe_digest)];
@@ -106,6 +106,18 @@ impl RequiredTasks {
             progress.bytes_left += (task.bytes as f64 * left as f64 / count.max(1) as f64) as u64;
         }
         filter.emit(&Record::Other(progress.to_line()))
+    }
+
+    /// Iterates over the tasks without those that come again, later in the plan, with other content:
+    /// while a scan is measured, a task comes again when more is known of its frames.
+    fn latest_versions(&self) -> impl Iterator<Item = &Task> {
+        let mut last = HashMap::new();
+        for (index, task) in self.0.iter().enumerate() {
+            last.insert((task.id.as_str(), &task.range), index);
+        }
+        let is_last =
+            move |(index, task): &(usize, &Task)| last[&(task.id.as_str(), &task.range)] == *index;
+        self.0.iter().enumerate().filter(is_last).map(|(_, task)| task)
     }
 
     /// Returns the tasks of each final file, so that the parts of each are looked at once.

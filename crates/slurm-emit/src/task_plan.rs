@@ -1,6 +1,6 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,9 @@ pub struct TaskPlan {
     /// The sets of recipe files that some task applies together.
     recipe_sets: BTreeSet<Vec<RawPath>>,
     frame_maxima: FrameMaxima,
-    /// The id of each task, with the hash of its latest record.
-    known_ids: HashMap<Box<str>, u64>,
+    known_ids: HashSet<Box<str>>,
+    /// The hash of each record.
+    known_lines: HashSet<u64>,
     /// The digest of the recipe of each final file.
     final_recipes: HashMap<PathBuf, Box<str>>,
 }
@@ -47,7 +48,7 @@ impl TaskPlan {
             match record {
                 Record::Task(task) => {
                     let (id, is_known) =
-                        (task.id.clone(), plan.known_ids.contains_key(task.id.as_str()));
+                        (task.id.clone(), plan.known_ids.contains(task.id.as_str()));
                     match plan.push(*task) {
                         true if is_known => return Err(EmitError::TaskVersions { id }.into()),
                         true => (),
@@ -80,8 +81,8 @@ impl TaskPlan {
     }
 
     /// Adds a task, or another version of it: while a scan is measured, a task comes again with
-    /// more frames or with the end of the scan. Returns false, and adds nothing, if the latest
-    /// version of the task is the same.
+    /// more frames or with the end of the scan. Returns false, and adds nothing, if the plan has
+    /// this version, as when the same records are added again.
     pub fn push(&mut self, task: Task) -> bool {
         let id: Box<str> = task.id.as_str().into();
         let (bytes, maxima, scan) =
@@ -97,9 +98,10 @@ impl TaskPlan {
         let mut hasher = DefaultHasher::new();
         line.hash(&mut hasher);
         let hash = hasher.finish();
-        if self.known_ids.insert(id.clone(), hash) == Some(hash) {
+        if !self.known_lines.insert(hash) {
             return false;
         }
+        self.known_ids.insert(id.clone());
         self.stored_bytes.push(bytes);
         self.frame_maxima = maxima;
         let recipe_set: Vec<RawPath> = recipes.iter().map(|(path, _)| path.clone()).collect();

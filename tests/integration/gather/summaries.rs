@@ -141,6 +141,27 @@ fn a_plan_says_what_must_be_there() {
     assert_eq!(nothing.records("summary")[0]["integrated"], 0);
 }
 
+/// While a scan is measured, its tasks come again with more frames, and `slurm-emit --append` keeps
+/// all versions.
+#[test]
+fn versions_of_a_task_count_as_one() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--by", "frames=12"]);
+    let mut task: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+    task["complete"] = false.into();
+    let plan = workspace.path("plan.jsonl");
+    std::fs::write(&plan, format!("{task}\n{tasks}")).unwrap();
+    let ask = |flag: &str| {
+        run("gather", &["--plan", plan.to_str().unwrap(), flag], "").assert_success().stdout
+    };
+    assert_eq!(ask("--missing").lines().count(), 2);
+    let counts: serde_json::Value = serde_json::from_str(&ask("--count-done")).unwrap();
+    assert_eq!((&counts["tasks"], &counts["frames"]), (&2.into(), &24.into()), "{counts}");
+    let bytes =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["bytes"].as_u64();
+    assert_eq!(counts["bytes"].as_u64(), tasks.lines().map(bytes).sum(), "{counts}");
+}
+
 #[test]
 fn missing_tasks_are_cut_to_what_is_missing_and_keep_their_ids() {
     let workspace = Workspace::new(&small_options());

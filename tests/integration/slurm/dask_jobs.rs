@@ -167,8 +167,8 @@ fn settings_of_the_site_and_arguments_of_the_user_reach_dask_jobqueue() {
         assert!(script.contains(part), "{part}: {script}");
     }
     assert!(!script.contains("/logs/worker_"), "the site's logs take the place of ours: {script}");
-    jobs.submit(&[("DASK_CONFIG", top)]);
-    jobs.wait();
+    let mut submit = jobs.script("submit");
+    output_of(submit.arg("--wait").env("DASK_CONFIG", top));
     jobs.assert_complete();
     assert!(fs::read_to_string(format!("{top}/host")).unwrap().starts_with("node"));
     assert!(fs::read_dir(format!("{top}/site-logs")).unwrap().count() > 0);

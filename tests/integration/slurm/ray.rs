@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::cluster::{Cluster, NODES, shared_directory, wait_until};
+use super::cluster::{Cluster, NODES, output_of, shared_directory, wait_until};
 use super::jobs::Jobs;
 use crate::support::python_with;
 
@@ -100,8 +100,7 @@ fn a_bad_node_does_not_hang_the_others() {
     fs::write(jobs.dir.join("driver.py"), driver.replace("MIN_NODES = 2", "MIN_NODES = 1"))
         .unwrap();
     fs::write(jobs.dir.join("ray.sbatch"), sbatch.replace("node[2-3]", "node[1,3]")).unwrap();
-    jobs.call("submit");
-    jobs.wait();
+    output_of(jobs.script("submit").arg("--wait"));
     let said = log();
     assert!(
         said.contains("and not on node1: see ") && said.contains("the others go on without them"),

@@ -90,6 +90,23 @@ fn tasks_of_another_recipe_for_the_same_file_are_not_added() {
 }
 
 #[test]
+fn versions_of_a_task_that_the_plan_has_are_not_added_again() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join("jobs");
+    let grown = task::line(1).replacen(
+        "\"type\":\"task\",",
+        "\"type\":\"task\",\"end_reason\":\"SUCCESS\",",
+        1,
+    );
+    let lines = task::line(1) + &grown;
+    for _ in 0..2 {
+        assert!(emit(&dir, &["--append"], &lines).status.success());
+        let plan = fs::read_to_string(dir.join("plan.jsonl")).unwrap();
+        assert_eq!(plan.lines().count(), 2, "{plan}");
+    }
+}
+
+#[test]
 fn tasks_are_not_divided_anew_while_some_are_added() {
     let top = tempfile::tempdir().unwrap();
     let dir = top.path().join("jobs");
