@@ -108,6 +108,16 @@ pub enum EmitError {
         "--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G"
     )]
     ScaleWithoutMemory,
+    /// An argument for ai-integrate or gather does not belong into the scripts.
+    #[error("{flag}: `{argument}` can't be passed on: {why}")]
+    PassedArgument {
+        /// The flag of slurm-emit.
+        flag: &'static str,
+        /// The argument that it gives.
+        argument: String,
+        /// The reason, or what to use instead.
+        why: &'static str,
+    },
     /// A file of settings has a key or a value that no flag has.
     #[error("{}: {why}", path.display())]
     Settings {

@@ -58,6 +58,7 @@ mod memory;
 #[cfg(test)]
 mod message_tests;
 mod partitions;
+mod passed_arguments;
 mod python_literals;
 mod required_tool;
 mod resolve_settings;

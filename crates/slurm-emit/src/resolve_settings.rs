@@ -14,6 +14,7 @@ use crate::job_size::JobSize;
 use crate::job_size::SizeRequest;
 use crate::measured_rate::measure_rate;
 use crate::memory::MemorySize;
+use crate::passed_arguments::check_passed_arguments;
 use crate::task_plan::TaskPlan;
 
 /// Seconds before the walltime at which a job is signalled, by default: enough to finish the frames
@@ -29,6 +30,7 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// Fails without a working directory, if results tell no rate, if the memory must be estimated and
 /// a recipe can't be read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
+    check_passed_arguments(&args.size)?;
     let slurm = &args.slurm;
     let gpus = match (&slurm.gpus, &slurm.gpus_per_task) {
         (Some(count), _) => GpuRequest::Gpus(count.clone()),
