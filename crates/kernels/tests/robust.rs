@@ -98,6 +98,8 @@ struct Case {
     photons: Photons,
     invalid: u64,
     dark: bool,
+    /// How many different norms pixels have.
+    norms: u64,
     statistic: Statistic,
     errors: VarianceModel,
     seed: u64,
@@ -110,7 +112,8 @@ fn check(case: &Case) {
     let rule = support::gaps(dtype);
     let frame = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
     let other = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
-    let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+    let norm = |random: &mut Random| random.below(case.norms) as f64 * 1.25 / case.norms as f64;
+    let n: Vec<f64> = (0..pixels).map(|_| norm(random)).collect();
     let dark: Option<Vec<f64>> =
         case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
@@ -240,10 +243,11 @@ proptest! {
         ],
         invalid in prop_oneof![Just(0u64), Just(1), Just(2), Just(300)],
         dark in any::<bool>(),
+        norms in prop_oneof![Just(20u64), Just(1 << 20)],
         (statistic, errors) in statistics().prop_flat_map(error_models),
         seed in any::<u64>(),
     ) {
-        check(&Case { dtype, pixels, nbins, photons, invalid, dark, statistic, errors, seed });
+        check(&Case { dtype, pixels, nbins, photons, invalid, dark, norms, statistic, errors, seed });
     }
 }
 

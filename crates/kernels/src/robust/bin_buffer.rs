@@ -1,8 +1,9 @@
 //! Buffer of the valid pixels of one bin of one frame, as parallel lists (a structure of arrays).
 
+use super::among_zeros::{OrderStart, Zeros};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::partial_sums::{sum, sum_pairs};
-use super::quantile::{BinPixels, PixelTerm, PixelTerms};
+use super::quantile::{BinPixels, PixelTerm, PixelTerms, QuantileRange};
 use super::{BinSums, quantile};
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
@@ -86,20 +87,50 @@ impl BinBuffer {
     }
 
     /// Returns the sums over the pixels between two quantiles; see
-    /// [`quantile::mean_between_quantiles`].
+    /// [`quantile::mean_between_quantiles`]. `whole` is the bin if all its pixels are valid.
     pub(super) fn mean_between_quantiles<S: Simd>(
         &mut self,
         simd: S,
-        full_sums: Option<BinSums>,
+        whole: Option<&BinEntries<'_>>,
         low: f64,
         high: f64,
     ) -> BinSums {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let pixels = BinPixels { intensity: &self.intensity, norm: &self.norms, bin: self };
-        let sums =
-            quantile::mean_between_quantiles(simd, &pixels, full_sums, low, high, &mut scratch);
+        let among_zeros = whole.and_then(|bin| self.mean_among_zeros(bin, low, high, &mut scratch));
+        let sums = among_zeros.unwrap_or_else(|| {
+            let pixels = BinPixels { intensity: &self.intensity, norm: &self.norms, bin: self };
+            let full_sums = whole.map(|bin| bin.full_sums);
+            quantile::mean_between_quantiles(simd, &pixels, full_sums, low, high, &mut scratch)
+        });
         self.scratch = scratch;
         sums
+    }
+
+    /// Returns the sums over the pixels between two quantiles if these have no photon.
+    fn mean_among_zeros(
+        &self,
+        bin: &BinEntries<'_>,
+        low: f64,
+        high: f64,
+        scratch: &mut quantile::QuantileScratch,
+    ) -> Option<BinSums> {
+        bin.zero_order?;
+        if self.intensity.iter().fold(false, |any, &intensity| any | (intensity < 0.)) {
+            return None;
+        }
+        let zeros = Zeros {
+            bin: self,
+            norms: &self.norms,
+            entries: bin,
+            start: OrderStart::default(),
+            norm: sum_pairs(
+                &self.intensity,
+                &self.norms,
+                |x, norm| if x == 0. { norm } else { 0. },
+            ),
+            is_zero: |index: usize| self.intensity[index] == 0.,
+        };
+        zeros.mean_between_quantiles(&QuantileRange::new(low, high, bin.full_sums.norm), scratch)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

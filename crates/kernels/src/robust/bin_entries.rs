@@ -1,5 +1,8 @@
 //! The matrix entries of one bin, which are the same for all frames.
 
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
 use super::BinSums;
 use super::quantile::PixelTerm;
 
@@ -15,10 +18,18 @@ pub(crate) struct BinEntries<'a> {
     /// Dark counts; `None` without a dark frame.
     pub(crate) dark: Option<&'a [f64]>,
     pub(crate) variance: PixelVariance<'a>,
+    /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
+    /// frame.
+    pub(crate) zero_order: Option<&'a ZeroOrder>,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
     /// weights are more exact than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,
 }
+
+/// The entries of a bin in the order that its pixels have if they are 0; computed when it is first
+/// needed. Empty if pixels of 0 are not the lowest, because a norm is negative.
+#[derive(Default)]
+pub(crate) struct ZeroOrder(OnceLock<Vec<u32>>);
 
 /// Source of the variance v of single pixels.
 #[derive(Clone, Copy)]
@@ -61,6 +72,23 @@ impl BinEntries<'_> {
                 *norm *= f64::from(w);
             }
         }
+    }
+
+    /// Returns the entries in the order of [`super::quantile`] that their pixels have if they are 0.
+    /// The result is empty if such pixels are not the lowest, or have no fixed order.
+    pub(super) fn sorted_if_zero(&self) -> &[u32] {
+        self.zero_order.map_or(&[], |order| {
+            order.0.get_or_init(|| {
+                if !self.norms.iter().all(|&norm| norm > 0.) {
+                    return Vec::new();
+                }
+                let mut order: Vec<u32> = (0..self.pixels.len() as u32).collect();
+                let key = |&entry: &u32| self.term(entry as usize, 0.).keys();
+                // Stable: the order of the frame decides among equal entries.
+                order.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
+                order
+            })
+        })
     }
 
     /// Returns the contribution of an entry to the sums of its bin.

@@ -1,6 +1,6 @@
 //! [`CsrMatrix`], the sparse matrix in CSR form, and the statistic to compute with it.
 
-use super::bin_entries::{BinEntries, PixelVariance};
+use super::bin_entries::{BinEntries, PixelVariance, ZeroOrder};
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::InterleavedPixels;
 use super::{BinSums, Reduction, Statistic};
@@ -12,7 +12,7 @@ use crate::variance_model::PixelVarianceModel;
 /// compute with it.
 ///
 /// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and
-/// variance.
+/// variance; for quantiles 4 more for each bin that a pixel is in.
 pub struct CsrMatrix {
     pub(crate) reduction: Reduction,
     /// Index of the first entry of each bin, then the number of entries.
@@ -27,6 +27,9 @@ pub struct CsrMatrix {
     pub(crate) dark: Vec<f64>,
     /// w² v of each entry; empty unless variances are given.
     pub(crate) variance: Vec<f64>,
+    /// The order of each bin's pixels without a photon; empty unless the statistic needs it. A dark
+    /// frame tells such pixels apart.
+    zero_orders: Vec<ZeroOrder>,
 }
 
 impl CsrMatrix {
@@ -42,6 +45,8 @@ impl CsrMatrix {
             starts[bin + 1] += starts[bin];
         }
         let entries = starts[nbins];
+        let has_quantiles = matches!(statistic, Statistic::QuantileMean { .. });
+        let zero_orders = if has_quantiles && plan.dark().is_none() { nbins } else { 0 };
         let given = plan.variance();
         let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
@@ -50,6 +55,7 @@ impl CsrMatrix {
             norms: vec![0.; entries],
             dark: vec![0.; if plan.dark().is_some() { entries } else { 0 }],
             variance: vec![0.; if given.is_some() { entries } else { 0 }],
+            zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
             starts,
         };
         let mut next = matrix.starts.clone();
@@ -89,6 +95,7 @@ impl CsrMatrix {
             + size_of_val(&*self.weights)
             + size_of_val(&*self.pixels)
             + size_of_val(&*self.starts)
+            + if self.zero_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
     }
 
     /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
@@ -131,6 +138,7 @@ impl CsrMatrix {
                 PixelVarianceModel::Counts => PixelVariance::Counts,
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
+            zero_order: self.zero_orders.get(bin),
             full_sums: BinSums {
                 signal: 0.,
                 variance: 0.,

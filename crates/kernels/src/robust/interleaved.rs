@@ -5,13 +5,14 @@
 //! pixel ([`OVERFLOW`]) or an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum
 //! in the same order, so they give the same bytes.
 
+use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
 use super::partial_sums::{self, PARTIAL_SUMS, add_partial_sums};
-use super::quantile::{self, BinPixels, PixelTerm, PixelTerms};
+use super::quantile::{self, BinPixels, PixelTerm, PixelTerms, QuantileRange};
 use super::sigma_clip;
 use super::without_masked::WithoutMasked;
 use super::{BinSums, Reduction, Statistic};
@@ -88,25 +89,32 @@ impl Kernel for InterleavedReduction<'_> {
                 }
                 (_, Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
             };
+            let zeros = match (reduction.statistic, bin.zero_order) {
+                (Statistic::QuantileMean { low, high }, Some(_)) => {
+                    let range = QuantileRange::new(low, high, bin.full_sums.norm);
+                    let zero_norms = sum_rows(rows, &ZeroNorm { norms });
+                    let starts = find_starts(&range, &bin, rows, norms, &zero_norms);
+                    Some(LaneZeros { range, norms: zero_norms, starts })
+                }
+                _ => None,
+            };
             for (lane, totals) in totals.iter_mut().enumerate() {
                 let has_no_overflow = largest[lane] < OVERFLOW;
                 let sums = match (reduction.statistic, sums[lane]) {
                     (_, Some(sums)) if has_no_overflow => sums,
                     (Statistic::QuantileMean { low, high }, _) if has_no_overflow => {
-                        fill_intensities(&bin, rows, lane, intensity);
-                        let pixels = BinPixels {
-                            intensity,
-                            norm: norms,
-                            bin: &BinLane { bin: &bin, rows, lane },
-                        };
-                        quantile::mean_between_quantiles(
-                            simd,
-                            &pixels,
-                            Some(bin.full_sums),
-                            low,
-                            high,
-                            quantile,
-                        )
+                        let lane = BinLane { bin: &bin, rows, lane };
+                        let among_zeros = zeros
+                            .as_ref()
+                            .and_then(|zeros| lane.mean_among_zeros(zeros, norms, quantile));
+                        among_zeros.unwrap_or_else(|| {
+                            fill_intensities(&bin, rows, lane.lane, intensity);
+                            let pixels = BinPixels { intensity, norm: norms, bin: &lane };
+                            let whole = Some(bin.full_sums);
+                            quantile::mean_between_quantiles(
+                                simd, &pixels, whole, low, high, quantile,
+                            )
+                        })
                     }
                     _ => {
                         raw.clear();
@@ -122,11 +130,35 @@ impl Kernel for InterleavedReduction<'_> {
     }
 }
 
+/// The pixels without a photon of a bin, in all frames.
+struct LaneZeros {
+    range: QuantileRange,
+    /// Σ w n of these pixels.
+    norms: LaneSums,
+    starts: [OrderStart; INTERLEAVED_FRAMES],
+}
+
 /// The pixels of a bin in one frame.
 struct BinLane<'a> {
     bin: &'a BinEntries<'a>,
     rows: &'a [[u16; INTERLEAVED_FRAMES]],
     lane: usize,
+}
+
+impl BinLane<'_> {
+    /// Returns the sums over the pixels between two quantiles if these have no photon.
+    #[inline(always)]
+    fn mean_among_zeros(
+        &self,
+        zeros: &LaneZeros,
+        norms: &[f64],
+        scratch: &mut quantile::QuantileScratch,
+    ) -> Option<BinSums> {
+        let is_zero = |entry: usize| self.rows[entry][self.lane] == 0;
+        let (norm, start) = (zeros.norms[self.lane], zeros.starts[self.lane]);
+        Zeros { bin: self, norms, entries: self.bin, norm, start, is_zero }
+            .mean_between_quantiles(&zeros.range, scratch)
+    }
 }
 
 impl PixelTerms for BinLane<'_> {
@@ -245,6 +277,11 @@ struct OutlierTerm<'a, W> {
     limits: LaneSums,
 }
 
+/// w n of the pixels without a photon.
+struct ZeroNorm<'a> {
+    norms: &'a [f64],
+}
+
 /// w² v with the variance v of counts; all weights are 1 if there are none.
 struct CountVariance<'a> {
     weights: Option<&'a [f32]>,
@@ -271,6 +308,13 @@ impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
         let norm = self.norms[entry].abs();
         let is_near = |lane: usize| distance[lane].abs() <= self.limits[lane] * norm;
         std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
+    }
+}
+
+impl RowTerm for ZeroNorm<'_> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        raw.map(|raw| if raw == 0. { self.norms[entry] } else { 0. })
     }
 }
 

@@ -21,6 +21,7 @@
 //! The sums of a bin are f64. They run over the pixels that are valid and selected, in the order of
 //! the frame, and are added in the order of [`partial_sums`]. So they depend on those pixels alone.
 
+mod among_zeros;
 mod bin_buffer;
 mod bin_entries;
 mod csr;
@@ -32,6 +33,7 @@ mod logarithm;
 mod partial_sums;
 mod per_frame;
 mod quantile;
+mod quantile_candidates;
 mod sigma_clip;
 mod without_masked;
 
@@ -104,19 +106,20 @@ impl Reduction {
     ) -> BinSums {
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
         let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
-        self.reduce(simd, buffer, all_valid.then_some(bin.full_sums))
+        self.reduce(simd, buffer, all_valid.then_some(bin))
     }
 
-    /// Returns the sums over the selected pixels in `buffer`. `full_sums` has the weights of the
-    /// bin if all its pixels are valid. These weights are used instead of new sums, because they
-    /// are more exact and equal to those of other frames.
+    /// Returns the sums over the selected pixels in `buffer`. `whole` is the bin if all its pixels
+    /// are valid. Then its weights are used instead of new sums, because they are more exact and
+    /// equal to those of other frames.
     #[inline(always)]
     fn reduce<S: Simd>(
         &self,
         simd: S,
         buffer: &mut BinBuffer,
-        full_sums: Option<BinSums>,
+        whole: Option<&BinEntries<'_>>,
     ) -> BinSums {
+        let full_sums = whole.map(|bin| bin.full_sums);
         match self.statistic {
             _ if buffer.is_empty() => BinSums::default(),
             Statistic::Mean => {
@@ -127,7 +130,7 @@ impl Reduction {
                 sigma_clip::sigma_clip(buffer, full_sums, self.variance_model, threshold, max_iter)
             }
             Statistic::QuantileMean { low, high } => {
-                buffer.mean_between_quantiles(simd, full_sums, low, high)
+                buffer.mean_between_quantiles(simd, whole, low, high)
             }
         }
     }

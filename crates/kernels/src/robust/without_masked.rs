@@ -54,7 +54,7 @@ impl WithoutMasked {
         let WithoutMasked { kept, pixel, weight, norm, dark, variance } = self;
         gather_kept(kept, bin.pixels, pixel);
         gather_kept(kept, bin.norms, norm);
-        let mut remaining = BinEntries { pixels: pixel, norms: norm, ..*bin };
+        let mut remaining = BinEntries { pixels: pixel, norms: norm, zero_order: None, ..*bin };
         if let Some(all) = bin.weights {
             gather_kept(kept, all, weight);
             remaining.weights = Some(weight);
