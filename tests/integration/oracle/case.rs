@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A line of pyfai.py. Fields are those of its `a_case` and `integrate`.
+/// A line of pyfai.py. Fields are those of `a_case` in drawn_cases.py and of
+/// `integrate` in integration.py.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {

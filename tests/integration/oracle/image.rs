@@ -1,4 +1,4 @@
-//! The pixels of a case, computed by the lines that pyfai.py has, too.
+//! The pixels of a case, computed by the lines that pixels.py has, too.
 
 use std::path::Path;
 
