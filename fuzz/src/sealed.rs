@@ -370,7 +370,7 @@ pub fn seal_segments(path: &Path) {
 /// first.
 fn gather(out: &Path, base: &Base, choice: u8) {
     let all = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
-    let done = coverage::find_coverage(out, &all);
+    let done = coverage::find_coverage(out, &all, None);
     assert!(done.covered_frames().iter().all(|frame| frame < FRAMES), "{done:?}");
     let targets = match choice >> 2 & 3 {
         0 => vec![OutputSpec::new(out, &all)],

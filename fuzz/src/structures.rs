@@ -149,7 +149,7 @@ fn judge_final(out: &Path, path: &Path, keep_sums: bool) -> Vec<String> {
     let base = &*BASE;
     let whole = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
     let mut breaches = Vec::new();
-    let covered = coverage::find_coverage(out, &whole).covered_frames();
+    let covered = coverage::find_coverage(out, &whole, None).covered_frames();
     let sound = read_final(path, true);
     let is_sound = |frame: u64| sound.as_ref().is_ok_and(|sound| sound[frame as usize]);
     if let Some(frame) = covered.iter().find(|frame| !is_sound(*frame)) {

@@ -3,10 +3,9 @@
 
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Sums};
-use patterns::{BinWeights, FrameRow};
+use patterns::{BinWeights, FrameRow, MonitorValues};
 
 use crate::batches::RecipeIndex;
-use crate::monitor::MonitorValues;
 use crate::recipe_group::RecipeGroup;
 use crate::sources::FrameLoss;
 

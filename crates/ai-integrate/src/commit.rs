@@ -16,8 +16,9 @@ use records::{
 };
 
 use crate::batches::{Batches, RecipeIndex};
+use crate::error::MAX_RANGES_IN_MESSAGE;
 use crate::recipe_task::RecipeTask;
-use crate::stats::{MAX_RANGES_IN_MESSAGE, TaskStats, loss_record};
+use crate::stats::{TaskStats, loss_record};
 
 /// A task whose frames are integrated and whose parts are not committed yet.
 pub struct IntegratedTask {
@@ -64,8 +65,14 @@ impl IntegratedTask {
         let first = &self.recipe_tasks[0];
         self.stats.report_losses(filter, &first.task)?;
         report_earlier_losses(filter, &self.recipe_tasks)?;
-        warn_of_absent(filter, first);
-        filter.mark_failed_if_frames_absent(first.absent.iter().map(|absent| absent.kind));
+        // Another recipe may have a pattern of a frame whose file is away.
+        let count = |recipe_task: &&RecipeTask| -> u64 {
+            recipe_task.absent.iter().map(|absent| absent.range.count()).sum()
+        };
+        let lacking_most = self.recipe_tasks.iter().max_by_key(count).unwrap_or(first);
+        warn_of_absent(filter, lacking_most);
+        let absent = self.recipe_tasks.iter().flat_map(|recipe_task| &recipe_task.absent);
+        filter.mark_failed_if_frames_absent(absent.map(|absent| absent.kind));
         self.report_without_monitor(filter);
         let todo: Vec<Spans> =
             self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();

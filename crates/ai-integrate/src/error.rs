@@ -1,4 +1,9 @@
-//! The error of a task.
+//! The error of a task, and the length of messages.
+
+use patterns::MonitorError;
+
+/// The largest number of frame ranges that a message lists.
+pub const MAX_RANGES_IN_MESSAGE: usize = 8;
 
 /// The reason why a task can't be integrated.
 #[derive(Clone, Debug)]
@@ -7,4 +12,10 @@ pub struct TaskError {
     pub why: String,
     /// True if another attempt may succeed.
     pub retryable: bool,
+}
+
+impl From<MonitorError> for TaskError {
+    fn from(MonitorError { why, retryable }: MonitorError) -> Self {
+        Self { why, retryable }
+    }
 }

@@ -40,7 +40,7 @@ mod matrix_cache;
 mod memory;
 #[cfg(test)]
 mod message_tests;
-mod monitor;
+mod monitor_cache;
 mod pipeline;
 mod prefetch;
 mod recipe_group;
@@ -139,7 +139,7 @@ fn count_ahead(record: Option<&Record>, filter: &Filter) {
 fn sum_up(filter: &Filter, ran: &Result<(), Stop>, times: &BusyTimes, is_forced: bool) {
     let (limited_by, stages) = times.describe();
     let end = match ran {
-        Ok(()) => RunEnd::Finished { limited_by: limited_by.name(), stages: &stages },
+        Ok(()) => RunEnd::Finished { limited_by: Some(limited_by.name()), stages: &stages },
         Err(Stop::BrokenPipe) => return,
         Err(_) if is_forced => {
             RunEnd::Stopped { advice: "run the same command again without --force to go on" }

@@ -5,12 +5,11 @@
 use std::io;
 use std::path::Path;
 
-use records::{Absent, AbsentKind, Acquisition, Source, Span, Spans};
+use records::{Absent, AbsentKind, Source, Span, Spans};
 
 use crate::commit::{describe_absent, describe_frames_without_source};
 use crate::device::select::{DeviceSelectionError, DeviceWordError};
 use crate::matrix_cache::{describe_uncached, describe_unusable_matrix};
-use crate::monitor::describe_unknown_counter;
 use crate::stats::describe_loss;
 
 #[test]
@@ -55,18 +54,12 @@ fn which_frames_have_no_pattern_and_why() {
 
 #[test]
 fn what_a_run_lacks() {
-    let counters = [("diode".to_owned(), "/1.1/measurement/diode".to_owned())].into();
-    let scan = Acquisition { entry: "1.1".to_owned(), counters, ..Acquisition::default() };
-    let no_counters = Acquisition { entry: "2.1".to_owned(), ..Acquisition::default() };
     let unknown = |why| DeviceSelectionError::Unknown {
         word: "7".to_owned(),
         why,
         known: "0 A100, 1 H100".to_owned(),
     };
     let messages = [
-        describe_unknown_counter(&scan, "mon", false),
-        describe_unknown_counter(&scan, "mca", true),
-        describe_unknown_counter(&no_counters, "mon", false),
         describe_unusable_matrix(Path::new("/out/.azpipe/matrix/aa.matrix"), &"damaged"),
         describe_uncached(Path::new("/cache"), &io::Error::from_raw_os_error(30)),
         DeviceSelectionError::Hidden("CUDA_VISIBLE_DEVICES").to_string(),
@@ -75,9 +68,6 @@ fn what_a_run_lacks() {
         unknown(DeviceWordError::NoSlot).to_string(),
     ];
     let expected = [
-        "monitor mon: entry 1.1 has no such counter; its counters: diode",
-        "monitor mca: entry 1.1 has no such counter: `measurement/mca` does not have one number per frame; its counters: diode",
-        "monitor mon: entry 2.1 has no such counter; its counters: none",
         "/out/.azpipe/matrix/aa.matrix: damaged: the matrix is built again",
         "/cache: Read-only file system (os error 30): the matrix is not cached, and each run builds it again",
         "CUDA_VISIBLE_DEVICES hides all GPUs: request a GPU for the job, or pass --engine cpu",

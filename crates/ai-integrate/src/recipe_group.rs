@@ -1,9 +1,9 @@
 //! Recipe groups: the recipes that integrate the same frames in one group.
 
 use integrator::MultiIntegrator;
+use patterns::MonitorValues;
 
 use crate::batches::{Batches, RecipeIndex};
-use crate::monitor::MonitorValues;
 use crate::recipe_task::{RecipeTask, Resources};
 
 /// The recipes that integrate the same frames in one group.
@@ -32,7 +32,7 @@ impl<'a> RecipeGroup<'a> {
             Self {
                 recipes,
                 integrators,
-                monitors: all.into_iter().map(|resources| &resources.monitor).collect(),
+                monitors: all.into_iter().map(|resources| &*resources.monitor).collect(),
             }
         };
         batches.recipe_sets().iter().map(group).collect()

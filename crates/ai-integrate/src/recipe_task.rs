@@ -10,13 +10,15 @@ use filter::Filter;
 use integrator::Integrator;
 use patterns::coverage::{Coverage, CoverageIndex};
 use patterns::part::{self, PartMetadata, PartWriter};
-use patterns::{BinWeights, FrameRow, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
-use records::{Absent, RawPath, Spans, Task};
+use patterns::{
+    BinWeights, FrameRow, MonitorError, MonitorValues, PatternAxes, PatternAxis, SharedBins, Status,
+};
+use records::{Absent, RawPath, Spans, Task, format_ranges};
 
 use crate::args::Args;
-use crate::error::TaskError;
+use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
 use crate::matrix_cache::MatrixCache;
-use crate::monitor::MonitorValues;
+use crate::monitor_cache::MonitorCache;
 use crate::recipe_warnings;
 use crate::recipes::{LoadedRecipe, RecipeCache};
 
@@ -43,12 +45,12 @@ pub struct Resources {
     /// The recipe's integrator.
     pub integrator: Arc<Integrator>,
     /// The monitor of each frame.
-    pub monitor: MonitorValues,
+    pub monitor: Arc<MonitorValues>,
 }
 
 impl RecipeTask {
     /// Prepares a task of one recipe. Looks up in `index` which frames are done; with `--force`, no
-    /// frame counts as done.
+    /// frame counts as done. A frame whose monitor was corrected since is integrated again.
     ///
     /// # Errors
     /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe
@@ -56,20 +58,26 @@ impl RecipeTask {
     pub fn new(
         task: &Task,
         recipes: &RecipeCache,
+        monitors: &MonitorCache,
         index: &CoverageIndex,
         args: &Args,
         filter: &Filter,
     ) -> Result<Self, TaskError> {
         let mut task = task.clone();
         let loaded_recipe = recipes.get_or_load(&task)?;
-        let absent = task.acquisition.absent_within(&task.range);
-        let there =
-            absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
+        let monitor = monitors.read(&task, &loaded_recipe.recipe);
         let coverage = match args.force {
             true => Coverage::default(),
-            false => find_coverage(&task, index, filter),
+            false => find_coverage(&task, monitor.as_deref().ok(), index, filter),
         };
-        let covered = coverage.covered_frames().intersection(&there);
+        let covered = coverage.covered_frames();
+        let mut absent = task.acquisition.absent_within(&task.range);
+        // A frame that has a pattern is not lost, though its file is away now.
+        absent.iter_mut().for_each(|absent| absent.range = absent.range.difference(&covered));
+        absent.retain(|absent| !absent.range.is_empty());
+        let there =
+            absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
+        let covered = covered.intersection(&there);
         let mut covered_without_pattern = coverage.without_pattern();
         covered_without_pattern
             .values_mut()
@@ -80,13 +88,14 @@ impl RecipeTask {
         let resources = match todo.is_empty() {
             true => {
                 cache.remove_leftovers();
+                if let Err(why) = &monitor {
+                    filter.warn(&describe_unchecked_monitor(&task, why));
+                }
                 None
             }
             false => {
-                let monitor = MonitorValues::read(&task, &loaded_recipe.recipe.monitor)?;
-                if !Normalizer::new(&loaded_recipe.recipe).needs_only_own_frame() {
-                    task.monitor_readings = monitor.readings(task.acquisition.frames);
-                }
+                let monitor = monitor?;
+                task.monitor_readings = monitor.readings();
                 let integrator = loaded_recipe.integrator(&cache, filter)?;
                 Some(Resources { integrator, monitor })
             }
@@ -145,10 +154,24 @@ impl RecipeTask {
 }
 
 /// Returns what earlier runs have done of the task, and warns of files that can't be used.
-fn find_coverage(task: &Task, index: &CoverageIndex, filter: &Filter) -> Coverage {
-    let found = index.find_coverage(&task.out, task);
+fn find_coverage(
+    task: &Task,
+    monitors: Option<&MonitorValues>,
+    index: &CoverageIndex,
+    filter: &Filter,
+) -> Coverage {
+    let found = index.find_coverage(&task.out, task, monitors);
     found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
     found
+}
+
+/// Describes that it is not known whether the monitor of frames that are done was corrected since.
+pub(crate) fn describe_unchecked_monitor(task: &Task, why: &MonitorError) -> String {
+    let (entry, range) =
+        (&task.acquisition.entry, format_ranges(&task.range, MAX_RANGES_IN_MESSAGE));
+    format!(
+        "entry {entry}, frames {range}: earlier patterns are kept, but their monitor can't be compared: {why}"
+    )
 }
 
 fn shared_bins(integrator: &Integrator) -> SharedBins {

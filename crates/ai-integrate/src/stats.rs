@@ -10,10 +10,8 @@ use records::{Absent, Acquisition, Fail, RawPath, Seconds, Source, Spans, Task, 
 
 use crate::batch_output::BatchOutput;
 use crate::batches::RecipeIndex;
+use crate::error::MAX_RANGES_IN_MESSAGE;
 use crate::sources::FrameLoss;
-
-/// The largest number of frame ranges that a message lists.
-pub(crate) const MAX_RANGES_IN_MESSAGE: usize = 8;
 
 /// The statistics of a task, summed over its batches.
 #[derive(Default)]

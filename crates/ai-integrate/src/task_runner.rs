@@ -17,13 +17,14 @@ use crate::busy_times::{BusyTimes, Stage};
 use crate::commit::IntegratedTask;
 use crate::device::pool::DevicePool;
 use crate::device::worker::SharedDevice;
-use crate::error::TaskError;
+use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
 use crate::memory;
+use crate::monitor_cache::MonitorCache;
 use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::sources::{FrameLoss, SourcePool};
-use crate::stats::{MAX_RANGES_IN_MESSAGE, TaskStats};
+use crate::stats::TaskStats;
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a
 /// process is 1024.
@@ -36,6 +37,7 @@ pub struct TaskRunner<'a> {
     device_pool: &'a DevicePool,
     threads: usize,
     recipes: RecipeCache,
+    monitors: MonitorCache,
     /// The index of the frames that are done.
     index: CoverageIndex,
     times: &'a BusyTimes,
@@ -61,7 +63,8 @@ impl<'a> TaskRunner<'a> {
         times: &'a BusyTimes,
     ) -> Self {
         let (recipes, index) = (RecipeCache::default(), CoverageIndex::default());
-        Self { filter, args, device_pool, threads, recipes, index, times }
+        let monitors = MonitorCache::default();
+        Self { filter, args, device_pool, threads, recipes, monitors, index, times }
     }
 
     /// Returns the times of the stages.
@@ -110,7 +113,14 @@ impl<'a> TaskRunner<'a> {
                     continue;
                 }
             }
-            match RecipeTask::new(&task, &self.recipes, &self.index, self.args, self.filter) {
+            match RecipeTask::new(
+                &task,
+                &self.recipes,
+                &self.monitors,
+                &self.index,
+                self.args,
+                self.filter,
+            ) {
                 Ok(recipe_task) => recipe_tasks.push(recipe_task),
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }

@@ -88,9 +88,9 @@ pub fn render_png(image: &DetectorImage) -> Result<Vec<u8>, Box<dyn Error>> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     // By this mark, a later run knows that the file is azpipe's own.
-    encoder
-        .add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
+    encoder.add_text_chunk("Software".to_owned(), file_mark::unsealed_mark())?;
     encoder.write_header()?.write_image_data(&bytes)?;
+    file_mark::PNG.seal(&mut file);
     Ok(file)
 }
 

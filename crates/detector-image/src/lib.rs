@@ -13,10 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic;
-use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
-
-/// Bytes near the start of each PNG file that azpipe draws.
-const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
+use system::ownership::{OwnershipRule, ReplacePolicy};
 
 /// Reason why a picture can't be drawn. Messages begin with its path.
 #[derive(Debug, thiserror::Error)]
@@ -126,21 +123,23 @@ impl DetectorImage {
     }
 }
 
-/// Checks that the picture can be written to a path: the name ends in `.png`, and an existing file
-/// may be replaced.
+/// Checks that the picture can be written to a path: the name ends in `.png`, its directory can be
+/// written to, and an existing file may be replaced.
 ///
 /// # Errors
-/// Fails if it has another extension, or if the file is somebody else's.
+/// Fails if it has another extension, if the directory does not exist or can't be written to, or if
+/// the file is somebody else's.
 pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PictureError> {
     if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
         return Err(PictureError::Extension { path: path.to_owned() });
     }
-    own_pictures(policy).check(path).map_err(|why| PictureError::Io { path: path.to_owned(), why })
+    file_mark::check_target(path, &own_pictures(policy))
+        .map_err(|why| PictureError::Io { path: path.to_owned(), why })
 }
 
 /// Returns the rule by which pictures are azpipe's own.
 fn own_pictures(policy: &ReplacePolicy) -> OwnershipRule {
-    OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", PNG_MARK)).with_policy(policy)
+    file_mark::PNG.ownership("a picture, or it was changed since", policy)
 }
 
 #[cfg(test)]

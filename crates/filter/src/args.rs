@@ -11,7 +11,8 @@ pub struct CommonArgs {
     /// Frames without a pattern for these reasons are NaN in the results, and the records name them
     /// as usual. Frames whose data can't be read, is damaged or has changed still give status 1. It
     /// has an effect in ai-integrate and gather, and slurm-emit passes it to its jobs; scan-find
-    /// and plan-split accept and ignore it.
+    /// and plan-split accept and ignore it. After plan-split --replace, gather then replaces an
+    /// earlier result even if only that has patterns of frames that are missing now.
     #[arg(long)]
     pub allow_missing: bool,
 
@@ -31,8 +32,9 @@ pub struct CommonArgs {
     /// Show progress on stderr: auto, bar, log, json or none
     ///
     /// `bar` is one line that is overwritten; `log` writes a line per minute and one at the end;
-    /// `json` writes an object per second and one at the end. `auto` is `bar` on a terminal, unless
-    /// records go there, too, or TERM is `dumb`, and `log` elsewhere; with --quiet, it is `none`.
+    /// `json` writes an object per second and one at the end, whose fields are in ai-integrate(1).
+    /// `auto` is `bar` on a terminal, unless records go there, too, or TERM is `dumb`, and `log`
+    /// elsewhere; with --quiet, it is `none`.
     /// ai-integrate and gather have progress to show; the others accept the flag.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub progress: ProgressMode,

@@ -132,21 +132,25 @@ impl Progress {
         self.shared.lock_counts().kept += frames;
     }
 
-    /// Shows for the last time how far the run has come, in a line that sums it up.
+    /// Shows for the last time how far the run has come, in a line that sums it up, or for programs
+    /// as [`end_for_programs`](Self::end_for_programs) does.
     pub fn sum_up(&self, end: RunEnd<'_>) {
+        self.end_for_programs(end);
+        let shared = &self.shared;
+        if matches!(shared.display, Display::Bar | Display::Log)
+            && let Some(line) = shared.lock_counts().format_end(Instant::now(), end)
+        {
+            shared.console.write_message(&format!("{}: {line}", shared.filter));
+        }
+    }
+
+    /// Ends the display. Programs get a last object, and people nothing.
+    pub fn end_for_programs(&self, end: RunEnd<'_>) {
         self.stop();
         let shared = &self.shared;
-        let (counts, now) = (shared.lock_counts(), Instant::now());
-        match shared.display {
-            Display::Hidden => (),
-            Display::Json => {
-                shared.console.write_message(&counts.format_json(shared.filter, now, Some(end)))
-            }
-            Display::Bar | Display::Log => {
-                if let Some(line) = counts.format_end(now, end) {
-                    shared.console.write_message(&format!("{}: {line}", shared.filter));
-                }
-            }
+        if shared.display == Display::Json {
+            let object = shared.lock_counts().format_json(shared.filter, Instant::now(), Some(end));
+            shared.console.write_message(&object);
         }
     }
 

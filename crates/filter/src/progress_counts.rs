@@ -75,8 +75,8 @@ struct Rates {
 pub enum RunEnd<'a> {
     /// All input was processed. What limited the speed is shown if the run processed any frame.
     Finished {
-        /// The stage that limited the speed, such as `read`.
-        limited_by: &'static str,
+        /// The stage that limited the speed, such as `read`, if it is known.
+        limited_by: Option<&'static str>,
         /// How busy each stage was, for people.
         stages: &'a str,
     },
@@ -172,7 +172,7 @@ impl Counts {
         let (state, limited_by) = match end {
             None => ("running", None),
             Some(RunEnd::Finished { limited_by, .. }) => {
-                ("finished", Some(limited_by).filter(|_| self.worked > 0))
+                ("finished", limited_by.filter(|_| self.worked > 0))
             }
             Some(RunEnd::Stopped { .. }) => ("stopped", None),
         };
@@ -331,7 +331,7 @@ mod tests {
     fn the_closing_line_sums_up() {
         let began = Instant::now();
         let now = began + Duration::from_secs(4);
-        let finished = RunEnd::Finished { limited_by: "read", stages: "limited by reading" };
+        let finished = RunEnd::Finished { limited_by: Some("read"), stages: "limited by reading" };
         let line = |run: &Counts, end| run.format_end(now, end).expect("there was work");
         let run = Counts { began: Some(began), bytes: 48_000_000, kept: 96, ..counts(96, 96) };
         assert_eq!(
@@ -355,7 +355,7 @@ mod tests {
         let began = Instant::now();
         let run = Counts { began: Some(began), scan: "a.h5 1.1".to_owned(), ..counts(96, 96) };
         let now = began + Duration::from_secs(4);
-        let end = RunEnd::Finished { limited_by: "read", stages: "" };
+        let end = RunEnd::Finished { limited_by: Some("read"), stages: "" };
         let expected = r#"{"type":"progress","filter":"x","state":"finished","done":96,"total":96,"total_is_exact":true,"failed":0,"kept":0,"seconds":4.0,"frames_per_second":24.0,"bytes_per_second":0.0,"seconds_left":null,"scan":"a.h5 1.1","limited_by":"read"}"#;
         assert_eq!(run.format_json("x", now, Some(end)), expected);
         let running = run.format_json("x", now, None);

@@ -1,16 +1,12 @@
 //! The command line of gather.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::{CommonArgs, Stop};
+use filter::CommonArgs;
 use patterns::export::{self, ExportContent, ExportFormat};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
-use patterns::plot;
-use patterns::report::Report;
-use system::ownership::ReplacePolicy;
 
 use crate::messages;
 
@@ -53,9 +49,10 @@ pub struct Args {
     /// Print how much of --plan is done, quickly; write no files
     ///
     /// Prints one record of type progress: how many final files, tasks and frames there are to be,
-    /// and how many are done. A final file is done if it has the recipe of the plan and every frame
-    /// that exists. Only names of parts and heads of final files are read: to have damaged files
-    /// and changed raw data noticed, use --missing.
+    /// how many are done, and how many frames are lost, by kind of reason. The exit status is 0 if
+    /// all final files are complete: gather would end with 0 for each. Only names of parts and
+    /// heads of final files are read: to have damaged files, and raw data and monitors that changed
+    /// after scan-find noticed, use --missing.
     #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
@@ -182,8 +179,8 @@ pub struct OutputArgs {
 
     /// Let --report, --plot, --plot-scans and --export replace any file
     ///
-    /// By default, they replace only files that azpipe wrote. Raw data, recipes and final files of
-    /// this run are never replaced.
+    /// By default, they replace only files that azpipe wrote and nobody changed since. Raw data,
+    /// records, recipes and final files of this run are never replaced.
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -231,6 +228,7 @@ impl Args {
             self.output.export.iter().any(|format| format.content() == ExportContent::Averages);
         let mean = needs_average.then_some(Average::all_frames(output::AverageMethod::Mean));
         OutputOptions {
+            replaces_with_fewer: self.common.allow_missing,
             layout: match self.output.layout {
                 LayoutArg::Copy => output::OutputLayout::Copy,
                 LayoutArg::Virtual => output::OutputLayout::Virtual,
@@ -244,42 +242,12 @@ impl Args {
             keep_sums: self.output.keep_sums,
             keep_parts: self.output.keep_parts,
             average: self.output.average.or(mean),
+            averages_for_export: self.output.average.is_none(),
         }
     }
 
     /// Returns whether final files are to be merged.
     pub fn merges(&self) -> bool {
         self.output.merge.is_some() || self.output.merge_all.is_some()
-    }
-
-    /// Checks the paths of the plot and the report before any work is done.
-    ///
-    /// # Errors
-    /// Fails if a name has another extension than expected, if the directory of the report does not
-    /// exist, and if a file that azpipe did not write would be replaced.
-    pub fn check_output_paths(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
-        let plots = [("--plot", &self.output.plot), ("--plot-scans", &self.output.plot_scans)];
-        for (flag, path) in plots {
-            if let Some(path) = path {
-                plot::check(path, policy).map_err(|why| Stop::fatal(flag, why))?;
-            }
-        }
-        let Some(path) = &self.output.report else { return Ok(()) };
-        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-        if extension != "html" && extension != "htm" {
-            return Err(Stop::fatal("--report", messages::report_name(path)));
-        }
-        Report::check(path, policy)
-            .map_err(|why| Stop::fatal("--report", format!("{}: {why}", path.display())))?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        match directory.metadata() {
-            _ if directory.as_os_str().is_empty() => return Ok(()),
-            Ok(found) if found.is_dir() => return Ok(()),
-            Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Err(Stop::fatal("--report", format!("{}: {why}", directory.display())));
-            }
-            _ => (),
-        }
-        Err(Stop::fatal("--report", messages::no_report_directory(directory)))
     }
 }

@@ -1,5 +1,7 @@
 //! Writes final files, their summaries, and the exports, plots and report that go with them.
 
+mod derived_files;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -8,16 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
-use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
-use patterns::plot;
+use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
 use patterns::report::Report;
-use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary, TaskResult};
-use serde_json::Value;
-use system::ownership::{ProtectedFiles, ReplacePolicy};
+use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
+use system::ownership::ReplacePolicy;
 
 use crate::args::Args;
 use crate::messages;
-use crate::plots::{PlotNames, plot_path};
+use crate::plots::PlotNames;
 use crate::scan_group::{LastReport, ScanGroup};
 
 /// Writes the final files of a run, and reports each in a summary or `fail` record.
@@ -39,7 +39,8 @@ pub struct Gatherer<'a> {
 impl<'a> Gatherer<'a> {
     /// Creates a gatherer that has written nothing.
     pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
-        let (plot_names, finals) = (PlotNames::default(), BTreeSet::new());
+        let plot_names = PlotNames::new(args.output.plot_scans.clone());
+        let finals = BTreeSet::new();
         let (merge_members, summaries) = (Vec::new(), Vec::new());
         Self {
             args,
@@ -85,6 +86,9 @@ impl<'a> Gatherer<'a> {
             }
         };
         filter.progress().add_found(rest);
+        if outcome.layout.is_some() {
+            filter.progress().keep(target.frames());
+        }
         if outcome.layout.is_some() && self.args.merges() {
             self.merge_members.retain(|member| member.path() != target.path());
             self.merge_members.push(target.clone());
@@ -189,7 +193,7 @@ impl<'a> Gatherer<'a> {
         }
         self.print_outcome(&path, &outcome);
         if outcome.layout.is_some() {
-            self.write_exports_and_plot(group, &mut summary)?;
+            self.write_exports_and_plot(group, &mut summary, outcome.replaced_data)?;
         }
         group.last_report = Some(report);
         if self.args.output.report.is_some() {
@@ -217,135 +221,6 @@ impl<'a> Gatherer<'a> {
         if let Record::Fail(fail) = record {
             self.report.add_failure(&format!("{}: {}", fail.stage, fail.about), &fail.error);
         }
-    }
-
-    /// Writes the report of `--report`.
-    ///
-    /// # Errors
-    /// Fails if the report can't be written.
-    pub fn write_report(&mut self) -> Result<(), Stop> {
-        let Some(path) = &self.args.output.report else { return Ok(()) };
-        for summary in &self.summaries {
-            let final_file = match OutputFile::open(&summary.final_file) {
-                Ok(final_file) => Some(final_file),
-                // None was written.
-                Err(output::OutputError::Io { why, .. })
-                    if why.kind() == ErrorKind::NotFound
-                        && !summary.extra.contains_key("layout") =>
-                {
-                    None
-                }
-                Err(why) => {
-                    self.warn_of_missing_plot(path, &why);
-                    None
-                }
-            };
-            if let Some(final_file) = &final_file {
-                protect_inputs(&self.policy.protected, final_file);
-            }
-            if let Err(why) = self.report.add(summary, final_file.as_ref()) {
-                self.warn_of_missing_plot(path, &why);
-            }
-        }
-        self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
-    }
-
-    fn warn_of_missing_plot(&self, report: &Path, why: &dyn std::error::Error) {
-        self.filter.warn(&messages::no_plot_in_report(report, why));
-        self.filter.mark_failed();
-    }
-
-    /// Writes the exports and the plot of a final file, and adds their paths to the fields of its
-    /// summary.
-    fn write_exports_and_plot(
-        &mut self,
-        group: &mut ScanGroup,
-        summary: &mut Summary,
-    ) -> Result<(), Stop> {
-        let output = &self.args.output;
-        self.finals.insert(group.target.path());
-        if output.export.is_empty() && output.plot.is_none() {
-            return Ok(());
-        }
-        let path = group.target.path();
-        let final_file = match OutputFile::open(&path) {
-            Ok(final_file) => final_file,
-            Err(error) => return self.report_output_error(group, &error),
-        };
-        protect_inputs(&self.policy.protected, &final_file);
-        let mut exports = Vec::new();
-        for format in &output.export {
-            match format.write(&final_file, &self.policy) {
-                Ok(written) => exports.extend(written.into_iter().map(to_json)),
-                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
-            }
-        }
-        if !exports.is_empty() {
-            summary.extra.insert("export".to_owned(), exports.into());
-        }
-        let Some(flag) = output.plot.as_deref() else { return Ok(()) };
-        let plot = plot_path(flag, &path);
-        if let Err(why) = self.plot_names.reserve(&plot, &path) {
-            return self.report_failure(group, &plot, &why, None);
-        }
-        if let Err(why) = plot::draw(&final_file, &plot, &self.policy) {
-            return self.report_failure(group, &plot, &why, why.io_error());
-        }
-        summary.extra.insert("plot".to_owned(), to_json(plot));
-        Ok(())
-    }
-
-    /// Draws the plot of a run with a single final file once more, under the name that `--plot`
-    /// has.
-    ///
-    /// # Errors
-    /// Fails if the final file can't be read, or the plot not be written.
-    pub fn plot_single_scan(&self) -> Result<(), Stop> {
-        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else {
-            return Ok(());
-        };
-        let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
-        protect_inputs(&self.policy.protected, &final_file);
-        plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
-    }
-
-    /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.
-    ///
-    /// # Errors
-    /// Fails if the plot can't be written, and as [`Filter::emit`] does.
-    pub fn plot_scans(&self) -> Result<(), Stop> {
-        let Some(path) = &self.args.output.plot_scans else { return Ok(()) };
-        let arrangement = if self.args.output.stack {
-            plot::ScanArrangement::Stacked
-        } else {
-            plot::ScanArrangement::Overlaid
-        };
-        let mut curves = plot::ScanCurves::new(arrangement);
-        for final_file in &self.finals {
-            self.filter.check_stopped()?;
-            let added = OutputFile::open(final_file).and_then(|output| {
-                protect_inputs(&self.policy.protected, &output);
-                curves.add(&output)
-            });
-            match added {
-                Ok(true) => (),
-                Ok(false) => self.filter.warn(&messages::scan_not_in_plot(path, final_file)),
-                Err(why) => {
-                    let (about, retryable) = (path.display().to_string(), why.io_error().is_some());
-                    self.filter.fail(Fail {
-                        about,
-                        error: why.to_string(),
-                        retryable,
-                        ..Fail::default()
-                    })?;
-                }
-            }
-        }
-        if curves.is_empty() {
-            return Ok(());
-        }
-        plot::draw_scans(&curves, path, &self.policy)
-            .map_err(|why| Stop::fatal("--plot-scans", why))
     }
 
     /// Prints which frames of a final file have no pattern; with `-v`, also how many have one.
@@ -391,16 +266,6 @@ impl<'a> Gatherer<'a> {
         self.report.add_failure(&about, &error);
         self.filter.fail(Fail { id, about, error, retryable: io.is_some(), ..Fail::default() })
     }
-}
-
-/// Protects a final file, its raw data and the files of its recipe from being replaced by exports,
-/// plots and the report.
-fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
-    let scan = &final_file.task.acquisition;
-    protected.add(&final_file.path);
-    protected.add(&scan.file);
-    scan.sources.iter().for_each(|source| protected.add(&source.file));
-    final_file.recipe.file_paths().for_each(|path| protected.add(path));
 }
 
 /// Passes progress to a filter, and its stop to the work in progress.
@@ -464,9 +329,4 @@ fn summarize(group: &ScanGroup, outcome: &BuildOutcome) -> Summary {
         seconds: group.seconds,
         extra,
     }
-}
-
-fn to_json(path: PathBuf) -> Value {
-    let path = std::path::absolute(&path).unwrap_or(path);
-    serde_json::to_value(RawPath::from(path)).expect("a path serializes")
 }

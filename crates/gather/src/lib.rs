@@ -27,6 +27,8 @@ mod build_schedule;
 mod clean;
 mod gatherer;
 mod messages;
+mod output_files;
+mod plan_counts;
 mod plots;
 mod required_tasks;
 mod scan_group;
@@ -38,13 +40,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use filter::{Filter, Input, Polled, Stop};
+use filter::{Filter, Input, Polled, RunEnd, Stop};
 use patterns::output;
 use records::{Fail, Record};
 use system::ownership::ReplacePolicy;
 
 use args::Args;
 use gatherer::Gatherer;
+use plan_counts::PlanCounts;
 use required_tasks::RequiredTasks;
 use scan_group::{ScanGroup, ScanGroups};
 use summary_lines::SummaryLines;
@@ -68,7 +71,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     // Without a working directory, paths are shown whole.
     filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };
-    args.check_output_paths(&policy)?;
+    output_files::check(&args, &policy)?;
     let root = args.from.as_deref().map(find_output_root).transpose()?;
     if let (Some(root), true) = (&root, args.clean) {
         return clean::remove_leftovers(root, args.dry_run, filter);
@@ -82,24 +85,47 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         return plan.emit_missing(args.task_bytes, filter);
     }
     if let (Some(plan), true) = (&plan, args.count_done) {
-        return plan.emit_counts(filter);
+        let counts = PlanCounts::new(plan, args.common.allow_missing, filter)?;
+        if !counts.is_complete() {
+            filter.mark_failed();
+        }
+        return filter.emit(&counts.to_record());
     }
+    let gathered = gather(&args, plan.as_ref(), root.as_deref(), policy, filter);
+    let end = match &gathered {
+        Ok(()) => RunEnd::Finished { limited_by: None, stages: "" },
+        // Nobody is there to read it.
+        Err(Stop::BrokenPipe) => return gathered,
+        Err(_) => RunEnd::Stopped { advice: "run the same command again to go on" },
+    };
+    filter.progress().end_for_programs(end);
+    gathered
+}
+
+/// Gathers the results of the input, of a plan and of an output root.
+fn gather(
+    args: &Args,
+    plan: Option<&RequiredTasks>,
+    root: Option<&Path>,
+    policy: ReplacePolicy,
+    filter: &Filter,
+) -> Result<(), Stop> {
     filter.flush_every_record();
     let other_files = [&args.output.report, &args.output.plot, &args.output.plot_scans];
     let writes_other_files =
         other_files.iter().any(|path| path.is_some()) || !args.output.export.is_empty();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
-    for task in plan.iter().flat_map(RequiredTasks::split_by_recipe) {
+    for task in plan.into_iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
         added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
-    let mut gatherer = Gatherer::new(&args, policy, filter);
-    if reads_results(&args) {
-        gather_results(&args, &mut groups, &mut gatherer, filter)?;
+    let mut gatherer = Gatherer::new(args, policy, filter);
+    if reads_results(args) {
+        gather_results(args, &mut groups, &mut gatherer, filter)?;
     }
-    if let Some(root) = &root {
+    if let Some(root) = root {
         let found = output::find_outputs(root);
-        if found.is_empty() && plan.is_none() && !reads_results(&args) {
+        if found.is_empty() && plan.is_none() && !reads_results(args) {
             report_if_never_a_root(root, filter)?;
         }
         for target in found {

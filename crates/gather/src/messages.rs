@@ -2,7 +2,7 @@
 //! compared. Errors of reading and writing files come from crate `patterns`.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use patterns::output::{BuildOutcome, Leftover};
 use records::format_count;
@@ -53,6 +53,16 @@ pub fn scan_not_in_plot(plot: &Path, final_file: &Path) -> String {
     )
 }
 
+/// Warns of exports that were made from what the final file held before.
+pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
+    let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "{}: its data changed; exports of the earlier data: {}; run gather --export again, or remove them",
+        final_file.display(),
+        names.join(", ")
+    )
+}
+
 /// Describes an output root that does not exist.
 pub fn no_output_root() -> &'static str {
     "no such directory: expected the directory that plan-split --out named"
@@ -68,9 +78,14 @@ pub fn report_name(path: &Path) -> String {
     format!("{}: expected a name that ends in .html", path.display())
 }
 
-/// Describes a report whose directory does not exist.
-pub fn no_report_directory(directory: &Path) -> String {
-    format!("{}: no such directory: create it first", directory.display())
+/// Describes a file that is to be written, and that is an operand, the plan, stdin or stdout.
+pub fn holds_records() -> &'static str {
+    "holds records of this run, which are never overwritten: choose another name"
+}
+
+/// Describes a file that two flags are to write.
+pub fn is_other_output(flag: &str) -> String {
+    format!("is the file of {flag}, too: choose another name")
 }
 
 /// Describes a name for `--merge` that can't be part of a file name.
@@ -124,13 +139,15 @@ mod tests {
             final_written(path, &outcome(1, false)),
             final_written(path, &outcome(24, true)),
             scan_skipped(path),
+            outdated_exports(path, &["/out/s_scan0001_p3.xye".into()]),
             unchanged(path),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
             scan_not_in_plot(Path::new("all.png"), path),
             no_output_root().to_owned(),
             nothing_to_gather().to_owned(),
             report_name(Path::new("run.txt")),
-            no_report_directory(Path::new("no/such")),
+            holds_records().to_owned(),
+            is_other_output("--plot"),
             merge_name().to_owned(),
             leftovers_removed(Path::new("/out"), 2, 1, false),
             leftovers_removed(Path::new("/out"), 1, 1000, true),
@@ -143,13 +160,15 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; run gather --export again, or remove them",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
             "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
             "no such directory: expected the directory that plan-split --out named",
             "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",
-            "no/such: no such directory: create it first",
+            "holds records of this run, which are never overwritten: choose another name",
+            "is the file of --plot, too: choose another name",
             "expected part of a file name, without `/`, that does not begin with a dot",
             "/out: removed 2 files, 1 byte",
             "/out: would remove 1 file, 1000 bytes",

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::output_files::is_same_target;
+
 /// The plots of a run. Each has the name of its final file. At the end of the run, the value of
 /// `--plot` is the name of a second copy if there is one final file only, so that no name depends
 /// on which of several comes first.
@@ -10,24 +12,45 @@ use std::path::{Path, PathBuf};
 pub struct PlotNames {
     /// The final file of each plot.
     drawn: BTreeMap<PathBuf, PathBuf>,
+    /// The value of `--plot-scans`, which no plot of a final file may have.
+    plot_of_scans: Option<PathBuf>,
 }
 
-/// The error for two final files whose plots would have the same name.
+/// The error for a plot whose name another plot has.
 #[derive(Debug, thiserror::Error)]
-#[error("has the plot of {} already, whose file has the same name; gather the two with different --plot", first.display())]
-pub struct PlotNameTaken {
-    first: PathBuf,
+pub enum PlotNameTaken {
+    /// It is that of a final file.
+    #[error("has the plot of {} already, whose file has the same name; gather the two with different --plot", first.display())]
+    Final {
+        /// The final file.
+        first: PathBuf,
+    },
+    /// It is that of all scans.
+    #[error("is the file of --plot-scans, too; choose another --plot-scans")]
+    PlotOfScans,
 }
 
 impl PlotNames {
+    /// Creates the names of a run with this value of `--plot-scans`.
+    pub fn new(plot_of_scans: Option<PathBuf>) -> Self {
+        Self { plot_of_scans, ..Self::default() }
+    }
+
     /// Reserves the name of a plot for a final file.
     ///
     /// # Errors
-    /// Fails if the run has drawn another final file under this name.
+    /// Fails if the run draws another final file, or all scans, under this name.
     pub fn reserve(&mut self, plot: &Path, final_file: &Path) -> Result<(), PlotNameTaken> {
+        if self.plot_of_scans.as_deref().is_some_and(|other| is_same_target(other, plot)) {
+            return Err(PlotNameTaken::PlotOfScans);
+        }
         let first =
             self.drawn.entry(plot.to_path_buf()).or_insert_with(|| final_file.to_path_buf());
-        if first == final_file { Ok(()) } else { Err(PlotNameTaken { first: first.clone() }) }
+        if first == final_file {
+            Ok(())
+        } else {
+            Err(PlotNameTaken::Final { first: first.clone() })
+        }
     }
 
     /// Returns the final file of the only plot of the run.
@@ -69,5 +92,9 @@ mod tests {
         assert!(taken.contains("has the plot of /out/a.h5 already"), "{taken}");
         names.reserve("p_b.png".as_ref(), "/out/b.h5".as_ref()).unwrap();
         assert_eq!(names.single(), None);
+        let mut names = PlotNames::new(Some("./p_a.png".into()));
+        let taken =
+            names.reserve("p_a.png".as_ref(), "/out/a.h5".as_ref()).unwrap_err().to_string();
+        assert!(taken.contains("--plot-scans"), "{taken}");
     }
 }

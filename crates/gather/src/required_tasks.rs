@@ -1,11 +1,12 @@
-//! The tasks of `--plan`, which must be done, the tasks of `--missing`, which are still to do, and
-//! the counts of `--count-done`.
+//! The tasks of `--plan`, which must be done, and the tasks of `--missing`, which are still to do.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use filter::{Filter, Input, Stop};
+use patterns::MonitorValues;
 use patterns::coverage::{self, UnusableFile};
+use recipe::Recipe;
 use records::{Acquisition, Fail, Record, Span, Spans, Task, TaskRecipe};
 
 use crate::scan_group::OutputKey;
@@ -49,7 +50,11 @@ impl RequiredTasks {
         for OutputTasks { key, tasks, recipe } in self.tasks_by_output() {
             filter.check_stopped()?;
             let scan_task = combine(&tasks, recipe);
-            let coverage = coverage::find_coverage(&scan_task.out, &scan_task);
+            let coverage = coverage::find_coverage(
+                &scan_task.out,
+                &scan_task,
+                read_monitor(&scan_task, filter).as_ref(),
+            );
             report_unusable(&coverage.unusable, &scan_task, filter)?;
             done.insert(key, coverage.covered_frames());
         }
@@ -69,48 +74,9 @@ impl RequiredTasks {
         Ok(())
     }
 
-    /// Emits a record of how much of the plan is done, as names of parts and heads of final files
-    /// tell. A final file is done if it has the plan's recipe and every frame of the plan that
-    /// exists.
-    ///
-    /// # Errors
-    /// Fails as [`Filter::emit`] does.
-    pub fn emit_counts(&self, filter: &Filter) -> Result<(), Stop> {
-        let mut progress = PlanCounts::default();
-        let mut claimed: HashMap<OutputKey, Spans> = HashMap::new();
-        for OutputTasks { key, tasks, recipe } in self.tasks_by_output() {
-            filter.check_stopped()?;
-            // Where results are does not depend on the frames, so that any task will do.
-            let any_task = tasks[0].clone().with_recipes([recipe]).expect("a recipe is given");
-            let frames = coverage::find_claimed_frames(&any_task.out, &any_task);
-            report_unusable(&frames.unusable, &any_task, filter)?;
-            progress.finals += 1;
-            let existing: Vec<Spans> = tasks.iter().map(|task| existing_frames(task)).collect();
-            let is_done = Spans::union_all(&existing).difference(&frames.in_output).is_empty();
-            progress.finals_done += u64::from(is_done);
-            claimed.insert(key, frames.all);
-        }
-        for task in self.latest_versions() {
-            let existing = existing_frames(task);
-            let lacking = |recipe: TaskRecipe| {
-                let claimed = &claimed[&OutputKey::with_recipe(task, &recipe.recipe_digest)];
-                frames_without(&existing, claimed)
-            };
-            let missing = Spans::union_all(&task.recipes().map(lacking).collect::<Vec<_>>());
-            let (count, left) = (existing.count(), missing.count());
-            progress.tasks += 1;
-            progress.tasks_done += u64::from(left == 0);
-            progress.frames += count;
-            progress.frames_done += count - left;
-            progress.bytes += task.bytes;
-            progress.bytes_left += (task.bytes as f64 * left as f64 / count.max(1) as f64) as u64;
-        }
-        filter.emit(&Record::Other(progress.to_line()))
-    }
-
     /// Iterates over the tasks without those that come again, later in the plan, with other content:
     /// while a scan is measured, a task comes again when more is known of its frames.
-    fn latest_versions(&self) -> impl Iterator<Item = &Task> {
+    pub fn latest_versions(&self) -> impl Iterator<Item = &Task> {
         let mut last = HashMap::new();
         for (index, task) in self.0.iter().enumerate() {
             last.insert((task.id.as_str(), &task.range), index);
@@ -121,7 +87,7 @@ impl RequiredTasks {
     }
 
     /// Returns the tasks of each final file, so that the parts of each are looked at once.
-    fn tasks_by_output(&self) -> Vec<OutputTasks<'_>> {
+    pub fn tasks_by_output(&self) -> Vec<OutputTasks<'_>> {
         let mut indices = HashMap::new();
         let mut outputs: Vec<OutputTasks> = Vec::new();
         for task in &self.0 {
@@ -144,17 +110,17 @@ impl RequiredTasks {
 }
 
 /// The tasks of a final file.
-struct OutputTasks<'a> {
-    key: OutputKey,
+pub struct OutputTasks<'a> {
+    pub key: OutputKey,
     /// The tasks, in the order of the plan; there is at least one. The tasks of a scan that is
     /// being measured differ in the frames that they know of.
-    tasks: Vec<&'a Task>,
+    pub tasks: Vec<&'a Task>,
     /// The recipe of the first task.
-    recipe: TaskRecipe,
+    pub recipe: TaskRecipe,
 }
 
 /// Combines the tasks of a final file into one with the frames and sources of all.
-fn combine(tasks: &[&Task], recipe: TaskRecipe) -> Task {
+pub fn combine(tasks: &[&Task], recipe: TaskRecipe) -> Task {
     let mut whole = tasks[0].clone().with_recipes([recipe]).expect("a recipe is given");
     whole.range = tasks.iter().flat_map(|task| task.range.as_slice()).copied().collect();
     let more = tasks[1..].iter().flat_map(|task| &task.acquisition.sources);
@@ -162,21 +128,22 @@ fn combine(tasks: &[&Task], recipe: TaskRecipe) -> Task {
     whole
 }
 
-/// Returns the frames of a task that are not in `done`, which is in ascending order. Only the spans
-/// of `done` near the task are looked at: those of a scan may be as many as its tasks.
-fn frames_without(frames: &Spans, done: &Spans) -> Spans {
+/// Returns the frames of a task that are not in `done`, which is in ascending order.
+pub fn frames_without(frames: &Spans, done: &Spans) -> Spans {
+    frames.difference(&frames_near(frames, done))
+}
+
+/// Returns the spans of an ascending list that may have some of these frames.
+pub fn frames_near(frames: &Spans, list: &Spans) -> Spans {
     let spans = frames.as_slice();
     let first = spans.iter().map(Span::start).min().unwrap_or(0);
     let end = spans.iter().map(Span::stop).max().unwrap_or(0);
-    let done = done.as_slice();
-    let near = &done[done.partition_point(|span| span.stop() <= first)..];
-    let near = near.iter().take_while(|span| span.start() < end).copied();
-    frames.difference(&near.collect())
+    coverage::spans_between(list, first, end)
 }
 
 /// Reports files whose frames count as not done: with a warning if they are damaged, and as
 /// failures if they can't be read now, because their frames may be done for all that is known.
-fn report_unusable(files: &[UnusableFile], task: &Task, filter: &Filter) -> Result<(), Stop> {
+pub fn report_unusable(files: &[UnusableFile], task: &Task, filter: &Filter) -> Result<(), Stop> {
     for file in files {
         let why = file.to_string();
         if file.is_io_failure {
@@ -196,35 +163,9 @@ fn report_unusable(files: &[UnusableFile], task: &Task, filter: &Filter) -> Resu
 }
 
 /// Returns the frames of a task's range that exist.
-fn existing_frames(task: &Task) -> Spans {
+pub fn existing_frames(task: &Task) -> Spans {
     let absent = task.acquisition.absent_within(&task.range);
     absent.iter().fold(task.range.clone(), |range, absent| range.difference(&absent.range))
-}
-
-/// How much of a plan is done.
-#[derive(Clone, Copy, Debug, Default)]
-struct PlanCounts {
-    finals: u64,
-    finals_done: u64,
-    tasks: u64,
-    tasks_done: u64,
-    frames: u64,
-    frames_done: u64,
-    bytes: u64,
-    bytes_left: u64,
-}
-
-impl PlanCounts {
-    /// Returns the record's line.
-    fn to_line(self) -> String {
-        let Self { finals, finals_done, tasks, tasks_done, frames, frames_done, bytes, bytes_left } =
-            self;
-        format!(
-            "{{\"type\":\"progress\",\"v\":1,\"finals\":{finals},\"finals_done\":{finals_done},\"tasks\":{tasks},\
-             \"tasks_done\":{tasks_done},\"frames\":{frames},\"frames_done\":{frames_done},\"bytes\":{bytes},\
-             \"bytes_left\":{bytes_left}}}"
-        )
-    }
 }
 
 /// Restricts a task to the recipes that lack frames, and to the frames that any of them lacks;
@@ -280,4 +221,19 @@ fn restrict_to_range(task: &Task, range: Spans) -> Task {
     };
     let piece = Task { bytes, range: range.clone(), acquisition, ..task.clone() };
     piece.with_recipes(task.recipes().map(with_new_part)).expect("a task has at least one recipe")
+}
+
+/// Reads the monitor of a task's scan, by which frames are recognized whose monitor was corrected
+/// since. `None` with a warning if it can't be read: earlier patterns then count.
+fn read_monitor(task: &Task, filter: &Filter) -> Option<MonitorValues> {
+    let monitor = Recipe::load(&task.recipe, &task.recipe_digest)
+        .map_err(|why| why.to_string())
+        .and_then(|recipe| MonitorValues::read(task, &recipe).map_err(|why| why.to_string()));
+    let warn = |why: &String| {
+        let entry = &task.acquisition.entry;
+        filter.warn(&format!(
+            "entry {entry}: the monitor of earlier patterns can't be compared: {why}"
+        ));
+    };
+    monitor.inspect_err(warn).ok()
 }

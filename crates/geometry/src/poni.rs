@@ -4,10 +4,18 @@ mod config;
 mod fields;
 mod value;
 
+use std::f64::consts::TAU;
+
 use serde_json::Value;
 
 pub use config::{DetectorConfig, DetectorSpec};
 use fields::PoniFields;
+
+/// Longest usual distance in metres: the longest instruments for small angles have 40.
+const USUAL_DISTANCE: f64 = 50.0;
+/// Longest usual coordinate of the point of normal incidence, in metres: a detector of half a metre
+/// that is turned by 85 degrees at a distance of a metre has 11.
+const USUAL_PONI: f64 = 20.0;
 
 /// The contents of a PONI file. Lengths are in metres, angles in radians.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +36,7 @@ pub struct Poni {
     pub wavelength: Option<f64>,
     /// Name and settings of the detector.
     pub detector: DetectorSpec,
-    /// Keys that no version of the format has. Callers should warn about them.
+    /// Keys that no version of the format has; [`Poni::remarks`] names them.
     pub ignored: Vec<String>,
 }
 
@@ -104,6 +112,35 @@ impl Poni {
             fields.set(key, value.clone());
         }
         fields.into_poni()
+    }
+
+    /// Returns what is accepted and may be a mistake: values that look like those of another unit,
+    /// and keys that no version of the format has.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (key, metres, usual) in [
+            ("Distance", self.dist, USUAL_DISTANCE),
+            ("Poni1", self.poni1, USUAL_PONI),
+            ("Poni2", self.poni2, USUAL_PONI),
+        ] {
+            if metres.abs() > usual {
+                remarks.push(format!(
+                    "{key}: {metres}: more than {usual} metres; write {} if that is in millimetres",
+                    metres / 1000.0
+                ));
+            }
+        }
+        for (key, radians) in [("Rot1", self.rot1), ("Rot2", self.rot2), ("Rot3", self.rot3)] {
+            if radians.abs() > TAU {
+                remarks.push(format!(
+                    "{key}: {radians}: more than a full turn in radians; write {:.6} if that is in degrees",
+                    radians.to_radians()
+                ));
+            }
+        }
+        let unknown = |key: &String| format!("`{key}` is no key of a PONI file, and has no effect");
+        remarks.extend(self.ignored.iter().map(unknown));
+        remarks
     }
 }
 

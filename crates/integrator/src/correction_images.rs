@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use geometry::format_number;
 use recipe::{FileRef, Recipe};
 
 use crate::IntegratorError;
@@ -151,22 +152,13 @@ fn describe_values(values: impl Iterator<Item = f64> + Clone) -> String {
     }
     let mut parts = Vec::new();
     if low == high {
-        parts.push(format_value(low));
+        parts.push(format_number(low));
     } else if low < high {
-        parts.push(format!("{} to {}", format_value(low), format_value(high)));
+        parts.push(format!("{} to {}", format_number(low), format_number(high)));
     }
     let others = values.filter(|value| !value.is_finite()).map(|value| value.to_string());
     parts.extend(others.collect::<BTreeSet<_>>());
     parts.join(", ")
-}
-
-/// Formats a number in few digits.
-fn format_value(value: f64) -> String {
-    if value == 0.0 || (1e-4..1e7).contains(&value.abs()) {
-        value.to_string()
-    } else {
-        format!("{value:e}")
-    }
 }
 
 #[cfg(test)]

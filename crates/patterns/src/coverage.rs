@@ -3,8 +3,9 @@
 //! A part covers a frame if the part's checksum is right, the frame's
 //! [status](crate::Status::is_settled) is settled, and the frame's source has the same fingerprint
 //! (path, size, modification time, row) as in the task. A source file that was changed makes its
-//! own frames stale, and no others. Frames whose file had vanished or whose bytes did not decode
-//! are not covered, so a rerun tries again. A final file that holds its patterns covers frames by
+//! own frames stale, and no others; so does a monitor that was corrected. A pattern of a file that is
+//! away now covers its frame. Frames whose file had vanished or whose bytes did not decode are not
+//! covered, so a rerun tries again. A final file that holds its patterns covers frames by
 //! the same rules, row by row, each row with a separate checksum. A virtual final file covers
 //! nothing that its parts do not cover.
 //!
@@ -13,13 +14,14 @@
 //! use std::path::Path;
 //!
 //! # fn missing(task: &records::Task) -> records::Spans {
-//! let coverage = patterns::coverage::find_coverage(Path::new("PROCESSED"), task);
+//! let coverage = patterns::coverage::find_coverage(Path::new("PROCESSED"), task, None);
 //! let frames_to_integrate = task.range.difference(&coverage.covered_frames());
 //! # frames_to_integrate
 //! # }
 //! ```
 
 mod claimed_frames;
+mod input_state;
 mod output_coverage;
 mod part_listing;
 mod unusable_file;
@@ -32,13 +34,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use output_owners::{FileRelation, OutputOwner};
 use records::{Spans, Task};
 
-pub use claimed_frames::{ClaimedFrames, find_claimed_frames};
+pub use claimed_frames::{ClaimedFrames, find_claimed_frames, spans_between};
 pub use unusable_file::UnusableFile;
 
-use crate::Status;
 use crate::output;
 use crate::part;
 use crate::source_fingerprint::SourceFingerprints;
+use crate::{MonitorValues, Status};
+use input_state::InputState;
 use output_coverage::OutputCoverage;
 use part_listing::PartListing;
 
@@ -125,8 +128,11 @@ fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
 
 /// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the
 /// task's frames. For several tasks, [`CoverageIndex::find_coverage`] is faster.
-pub fn find_coverage(out_root: &Path, task: &Task) -> Coverage {
-    CoverageIndex::default().find_coverage(out_root, task)
+///
+/// `monitors` is the monitor as it is now; `None` if the recipe has none, or if it can't be read: an
+/// earlier reading then counts as good.
+pub fn find_coverage(out_root: &Path, task: &Task, monitors: Option<&MonitorValues>) -> Coverage {
+    CoverageIndex::default().find_coverage(out_root, task, monitors)
 }
 
 /// Number of scans and recipes that an index remembers: more than one process works on at a time,
@@ -158,20 +164,29 @@ struct ScanCoverage {
 
 impl CoverageIndex {
     /// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for
-    /// the task's frames. Parts without any of these frames are not opened.
-    pub fn find_coverage(&self, out_root: &Path, task: &Task) -> Coverage {
+    /// the task's frames. Parts without any of these frames are not opened. See [`find_coverage`].
+    pub fn find_coverage(
+        &self,
+        out_root: &Path,
+        task: &Task,
+        monitors: Option<&MonitorValues>,
+    ) -> Coverage {
         let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
         let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else {
             return coverage;
         };
-        let stamps = SourceFingerprints::new(&task.acquisition);
+        let state = InputState {
+            sources: SourceFingerprints::new(&task.acquisition),
+            directory: task.acquisition.file.parent().unwrap_or(Path::new("/")),
+            monitors: monitors.filter(|monitors| monitors.has_monitor()),
+        };
         let listed = self.with_scan(&directory, |known| {
             coverage.unusable.append(&mut known.unreported);
             known.listing.parts_between(first, last)
         });
-        add_parts_coverage(&listed, task, &wanted, &stamps, &mut coverage);
+        add_parts_coverage(&listed, task, &wanted, &state, &mut coverage);
         let same_name =
             out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
         // A part whose existence can't be determined is opened, which reports the error.
@@ -181,7 +196,7 @@ impl CoverageIndex {
             && may_be_there()
         {
             self.add(&same_name);
-            add_parts_coverage(&[same_name], task, &wanted, &stamps, &mut coverage);
+            add_parts_coverage(&[same_name], task, &wanted, &state, &mut coverage);
         }
         // The final file is searched after the parts: gather removes parts only once the final file
         // is in place.
@@ -189,7 +204,7 @@ impl CoverageIndex {
         if !left.is_empty() && task.final_file.is_contained() {
             let path = out_root.join(task.final_file.as_path());
             match self.with_scan(&directory, |known| {
-                known.output.covered_frames(&path, task, &stamps, &left)
+                known.output.covered_frames(&path, task, &state, &left)
             }) {
                 Ok(covered) => coverage.in_output = covered,
                 Err(error) if error.is_not_found() => (),
@@ -344,11 +359,11 @@ fn add_parts_coverage(
     paths: &[PathBuf],
     task: &Task,
     wanted: &[u64],
-    stamps: &SourceFingerprints,
+    state: &InputState<'_>,
     coverage: &mut Coverage,
 ) {
     for path in paths {
-        match frames_covered_by_part(path, task, wanted, stamps) {
+        match frames_covered_by_part(path, task, wanted, state) {
             Ok(covered) if covered.all.is_empty() => (),
             Ok(covered) => coverage.parts.push((path.clone(), covered)),
             // Gather may have merged the part into the final file and removed it since it was
@@ -364,7 +379,7 @@ fn frames_covered_by_part(
     path: &Path,
     task: &Task,
     wanted: &[u64],
-    stamps: &SourceFingerprints,
+    state: &InputState<'_>,
 ) -> Result<CoveredFrames, part::PartError> {
     let (head, mut rest) = part::open_part(path)?;
     if head.scan != task.scan || head.recipe != task.recipe_digest {
@@ -381,17 +396,23 @@ fn frames_covered_by_part(
     if meant.is_empty() {
         return Ok(CoveredFrames::default());
     }
-    // Equal digests mean that the part has all these frames and no others, each with a pattern and
-    // the same source fingerprint. The part need not be opened as HDF5.
-    if head.sources_of_patterns().is_some_and(|sources| sources == stamps.digest(meant)) {
+    // Equal digests mean that the part has all these frames and no others, each with a pattern, the
+    // same source fingerprint and the same monitor. The part need not be opened as HDF5.
+    let known = head.sources_of_patterns(state.monitors.is_some());
+    if known.is_some_and(|sources| sources == state.digest(meant)) {
         return rest
             .verify()
             .map(|()| CoveredFrames::with_patterns(meant.iter().copied().collect()));
     }
     let part = part::read_part(path)?;
     let then = SourceFingerprints::new(&part.metadata.task.acquisition);
-    let same =
-        |frame: u64| wanted.binary_search(&frame).is_ok() && then.is_same_data(stamps, frame);
-    let rows = part.frames.iter().copied().zip(part.status.iter().copied());
-    Ok(rows.filter(|(frame, status)| status.is_settled() && same(*frame)).collect())
+    let rows = part.frames.iter().zip(&part.status).zip(&part.monitor);
+    let comparison = state.compare_with(&then, wanted);
+    let covered = rows.filter(|((frame, status), monitor)| {
+        status.is_settled()
+            && wanted.binary_search(frame).is_ok()
+            && comparison.recognizes(**frame, **status)
+            && state.confirms(**frame, **status, **monitor)
+    });
+    Ok(covered.map(|((frame, status), _)| (*frame, *status)).collect())
 }

@@ -124,7 +124,8 @@ impl LatestFileStates {
         stamps.with_files(|known| !self.is_file_outdated(known))
     }
 
-    fn is_file_outdated(&self, known: &FingerprintedSource) -> bool {
+    /// Returns whether a file is in an outdated state.
+    pub fn is_file_outdated(&self, known: &FingerprintedSource) -> bool {
         let has_changed =
             |last: &FingerprintedSource| file_state(&last.source) != file_state(&known.source);
         self.removed.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)

@@ -26,13 +26,13 @@ pub enum Status {
     FileMissing = 3,
     /// The frame's stored bytes can't be decoded.
     Corrupt = 4,
-    /// The frame's monitor is zero, not a number, or missing.
+    /// The frame's monitor is missing, or no intensity can be divided by it.
     Monitor = 5,
     /// The frame's file changed after scan-find looked: its size or time of last change differs
     /// from the task's.
     SourceChanged = 6,
-    /// The frame's monitor is zero, not a number, or missing, and the scan was still running when
-    /// it was read.
+    /// The frame's monitor is missing, or no intensity can be divided by it, and the scan was still
+    /// running when it was read.
     MonitorPending = 7,
     /// The frame's file exists, and could not be opened or read; another attempt may succeed.
     Unreadable = 8,
@@ -89,10 +89,10 @@ impl Status {
             Self::Absent => "absent",
             Self::FileMissing => "file missing",
             Self::Corrupt => "can't be decoded",
-            Self::Monitor => "monitor zero, not a number, or missing",
+            Self::Monitor => "monitor zero, negative, out of range, or missing",
             Self::SourceChanged => "source file changed",
             Self::MonitorPending => {
-                "monitor zero, not a number, or missing in a scan that had not ended"
+                "monitor zero, negative, out of range, or missing in a scan that had not ended"
             }
             Self::Unreadable => "file unreadable",
             Self::NeverTaken => "never taken",

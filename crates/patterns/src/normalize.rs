@@ -10,7 +10,7 @@
 //! (`W = 0`) gets the recipe's value for empty bins. All is computed in f64 and rounded to f32
 //! once. All NaNs have one bit pattern, so that equal patterns are equal bytes.
 
-use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe};
+use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe, VALID_MONITOR_RATIOS};
 use records::MonitorReadings;
 
 use crate::variance::{PhotonVariance, VarianceRule};
@@ -23,10 +23,6 @@ pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 
 /// Intensity of each bin, and error of each bin if there is an error model.
 pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
-
-/// Ratios of monitor and reference that patterns can be divided by: 32-bit counts over these ratios
-/// are normal f32 numbers.
-const VALID_SCALES: std::ops::RangeInclusive<f64> = 1e-28..=1e28;
 
 /// Returns `value`, with any NaN replaced by [`NAN64`].
 pub fn canonical_nan(value: f64) -> f64 {
@@ -107,10 +103,15 @@ impl Normalizer {
     }
 
     /// Returns `g`, the factor of a frame's weights. `None` if the monitor is zero, negative, NaN
-    /// or so extreme that f32 patterns can't be divided by the ratio.
+    /// or so extreme that it has lost digits, or that f32 patterns can't be divided by the ratio.
     pub fn scale(&self, monitor: f64, reference: f64) -> Option<f64> {
-        let scale = if self.has_monitor() { monitor / reference } else { 1.0 };
-        VALID_SCALES.contains(&scale).then_some(scale)
+        if !self.has_monitor() {
+            return Some(1.0);
+        }
+        let scale = monitor / reference;
+        let is_usable = MonitorReadings::VALID.contains(&monitor.abs())
+            && VALID_MONITOR_RATIOS.contains(&scale);
+        is_usable.then_some(scale)
     }
 
     /// Returns the pattern of a frame. `None` if the frame has no sums or no usable monitor.

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use records::{Acquisition, Source, Spans, relative_path};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::normalize::canonical_nan;
+
 /// Source fingerprints of a scan's frames. Equal fingerprints mean equal raw data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceFingerprints {
@@ -89,13 +91,19 @@ impl SourceFingerprints {
         self.frames.get(&frame).copied()
     }
 
+    /// Returns the source that a frame is in; `None` if no source has it.
+    pub fn source_of(&self, frame: u64) -> Option<&FingerprintedSource> {
+        self.files.get(&self.frames.get(&frame)?.file)
+    }
+
     /// Returns whether a frame's raw data is known in both, and is the same.
     pub fn is_same_data(&self, others: &Self, frame: u64) -> bool {
         self.get(frame).is_some_and(|stamp| others.get(frame) == Some(stamp))
     }
 
-    /// Returns XXH3-64 over these frames and their fingerprints.
-    pub fn digest(&self, frames: &[u64]) -> u64 {
+    /// Returns XXH3-64 over these frames and their fingerprints, and over their monitors if the
+    /// recipe has one.
+    pub fn digest(&self, frames: &[u64], monitors: Option<&[f64]>) -> u64 {
         let mut hash = Xxh3::new();
         for &frame in frames {
             hash.update(&frame.to_le_bytes());
@@ -108,6 +116,9 @@ impl SourceFingerprints {
                         .for_each(|number| hash.update(&number.to_le_bytes()));
                 }
             }
+        }
+        for monitor in monitors.unwrap_or_default() {
+            hash.update(&canonical_nan(*monitor).to_bits().to_le_bytes());
         }
         hash.digest()
     }
@@ -142,6 +153,29 @@ impl SourceFingerprints {
         sources.sort_by_key(|source| source.frames.iter().next());
         sources
     }
+}
+
+/// Returns the frames that both records have in the same file, in the same state. This is quicker
+/// than comparing fingerprints frame by frame, and overlooks that a frame is in another row.
+pub(crate) fn frames_in_same_files(one: &Acquisition, other: &Acquisition) -> Spans {
+    let mut of_other: HashMap<u64, Vec<Spans>> = HashMap::new();
+    for (file, frames) in frames_by_file(other) {
+        of_other.entry(file).or_default().push(frames.clone());
+    }
+    let same = frames_by_file(one).flat_map(|(file, frames)| {
+        let found = of_other.get(&file).into_iter().flatten();
+        found.map(|others| frames.intersection(others)).collect::<Vec<_>>()
+    });
+    Spans::union_all(&same.collect::<Vec<_>>())
+}
+
+/// Returns the digest of the file of each source, and the source's frames.
+fn frames_by_file(scan: &Acquisition) -> impl Iterator<Item = (u64, &Spans)> {
+    let directory = scan.file.parent().unwrap_or(Path::new("/"));
+    scan.sources.iter().map(move |source| {
+        let name = name_digest(&relative_path(directory, &source.file), source);
+        (file_digest(name, source), &source.frames)
+    })
 }
 
 /// Returns the digest of a source's path relative to the master's directory, and of its dataset.
@@ -190,6 +224,23 @@ mod tests {
         assert_ne!(stamp(5, 0, 1), stamp(6, 0, 1));
         assert_ne!(stamp(5, 0, 1), stamp(5, 1, 1));
         assert_eq!(stamp(5, 0, 2), None);
+    }
+
+    #[test]
+    fn frames_of_a_file_that_has_changed_are_in_no_same_file() {
+        let beside = |mtime| Source {
+            file: "/raw/p3_0001.h5".into(),
+            frames: Span::new(2, 6).into(),
+            rows: Spans::first_n(4),
+            ..source(mtime, 0)
+        };
+        let then = scan([source(5, 0), beside(5)]);
+        let same = |now: &Acquisition| frames_in_same_files(now, &then);
+        assert_eq!(same(&then), Spans::first_n(6));
+        assert_eq!(same(&scan([source(6, 0), beside(5)])), Span::new(2, 6).into());
+        let cut = beside(5).restricted_to(&Span::new(3, 4).into()).unwrap();
+        assert_eq!(same(&scan([cut])), Span::new(3, 4).into());
+        assert_eq!(same(&scan([])), Spans::default());
     }
 
     #[test]

@@ -17,6 +17,7 @@ fn frames_are_done_whatever_the_tasks() {
         coverage::find_coverage(
             out.path(),
             &task(&acquisition, &recipe, &Span::new(from, to).into()),
+            None,
         )
     };
     assert_eq!(ask(20, 40).covered_frames(), Span::new(20, 40).into());
@@ -33,13 +34,13 @@ fn another_recipe_or_another_scan_is_not_served() {
     write_range(out.path(), &scan, &base, 0, 10);
     let finer = recipe::Recipe { npt: 7, ..base.clone() };
     assert!(
-        coverage::find_coverage(out.path(), &task(&scan, &finer, &Spans::first_n(10)))
+        coverage::find_coverage(out.path(), &task(&scan, &finer, &Spans::first_n(10)), None)
             .covered_frames()
             .is_empty()
     );
     let other = records::Acquisition { entry: "2.1".to_owned(), ..scan };
     assert!(
-        coverage::find_coverage(out.path(), &task(&other, &base, &Spans::first_n(10)))
+        coverage::find_coverage(out.path(), &task(&other, &base, &Spans::first_n(10)), None)
             .covered_frames()
             .is_empty()
     );
@@ -51,7 +52,8 @@ fn a_touched_source_makes_its_own_frames_stale() {
     let (recipe, then) = (recipe(), acquisition(50, |_| 7));
     write_range(out.path(), &then, &recipe, 0, 50);
     let now = acquisition(50, |file| if file == 2 { 8 } else { 7 });
-    let coverage = coverage::find_coverage(out.path(), &task(&now, &recipe, &Spans::first_n(50)));
+    let coverage =
+        coverage::find_coverage(out.path(), &task(&now, &recipe, &Spans::first_n(50)), None);
     assert_eq!(coverage.covered_frames(), Spans::first_n(50).difference(&Span::new(20, 30).into()));
 }
 
@@ -72,7 +74,7 @@ fn a_part_whose_first_line_names_impossible_frames_is_damaged() {
         );
         let block = format!("{line}\n{:width$}\n", "", width = 510 - line.len());
         std::fs::write(&path, [block.as_bytes(), &sound[512..]].concat()).unwrap();
-        let coverage = coverage::find_coverage(out.path(), &task);
+        let coverage = coverage::find_coverage(out.path(), &task, None);
         assert!(coverage.covered_frames().is_empty(), "{first} to {last}");
         let expected = format!("damaged: {count} frames from {first} to {last} are impossible");
         assert!(coverage.unusable[0].to_string().contains(&expected), "{:?}", coverage.unusable);
@@ -90,7 +92,7 @@ fn lost_frames_are_tried_again() {
     });
     write_part(out.path(), &task, &recipe, rows);
     let done: Vec<u64> =
-        coverage::find_coverage(out.path(), &task).covered_frames().iter().collect();
+        coverage::find_coverage(out.path(), &task, None).covered_frames().iter().collect();
     assert_eq!(
         done,
         [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken]
@@ -114,6 +116,7 @@ fn frames_that_are_done_without_a_pattern_are_listed_by_parts_and_final() {
         coverage::find_coverage(
             out.path(),
             &task(&acquisition, &recipe, &Span::new(from, to).into()),
+            None,
         )
     };
     let frame_3 =
@@ -141,8 +144,11 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     let damaged = write_range(out.path(), &acquisition, &recipe, 0, 10);
     write_range(out.path(), &acquisition, &recipe, 10, 20);
     flip(&damaged, 3000);
-    let coverage =
-        coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
+    let coverage = coverage::find_coverage(
+        out.path(),
+        &task(&acquisition, &recipe, &Spans::first_n(20)),
+        None,
+    );
     assert_eq!(coverage.covered_frames(), Span::new(10, 20).into());
     assert!(coverage.unusable[0].to_string().contains(damaged.to_str().unwrap()));
     assert!(!coverage.unusable[0].is_io_failure);
@@ -160,12 +166,15 @@ fn a_part_that_could_not_be_listed_is_reported_whatever_was_asked_first() {
     let (index, task) =
         (coverage::CoverageIndex::default(), task(&acquisition, &recipe, &Spans::first_n(10)));
     index.check_owner(out.path(), &task).unwrap();
-    let unusable = index.find_coverage(out.path(), &task).unusable;
+    let unusable = index.find_coverage(out.path(), &task, None).unusable;
     assert!(
         unusable.len() == 1 && unusable[0].to_string().contains(unlisted.to_str().unwrap()),
         "{unusable:?}"
     );
-    assert!(index.find_coverage(out.path(), &task).unusable.is_empty(), "a run reports it once");
+    assert!(
+        index.find_coverage(out.path(), &task, None).unusable.is_empty(),
+        "a run reports it once"
+    );
 }
 
 #[test]
@@ -184,7 +193,7 @@ fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
     let before = reads();
     for frame in 0..300 {
         let task = task(&acquisition, &recipe, &Span::new(frame, frame + 1).into());
-        assert_eq!(index.find_coverage(out.path(), &task).covered_frames(), task.range);
+        assert_eq!(index.find_coverage(out.path(), &task, None).covered_frames(), task.range);
     }
     // The first line, the rest, and the end of each.
     assert!(reads() - before <= 4 * 300, "{} reads", reads() - before);
@@ -197,7 +206,11 @@ fn a_run_finds_its_own_parts_and_the_part_of_a_task_by_others() {
     let index = coverage::CoverageIndex::default();
     let ask = |from, to| {
         index
-            .find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()))
+            .find_coverage(
+                out.path(),
+                &task(&acquisition, &recipe, &Span::new(from, to).into()),
+                None,
+            )
             .covered_frames()
     };
     assert!(ask(0, 10).is_empty());
@@ -216,7 +229,11 @@ fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
     let index = coverage::CoverageIndex::default();
     let ask = |from, to| {
         index
-            .find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()))
+            .find_coverage(
+                out.path(),
+                &task(&acquisition, &recipe, &Span::new(from, to).into()),
+                None,
+            )
             .covered_frames()
     };
     for (from, to) in [(0, 20), (20, 40)] {
@@ -243,7 +260,8 @@ fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
     let moved = write_range(out.path(), &acquisition, &recipe, 30, 35);
     std::fs::rename(&moved, moved.with_file_name("copy of a part.h5")).unwrap();
     let index = coverage::CoverageIndex::default();
-    let find = |spans: Spans| index.find_coverage(out.path(), &task(&acquisition, &recipe, &spans));
+    let find =
+        |spans: Spans| index.find_coverage(out.path(), &task(&acquisition, &recipe, &spans), None);
     assert_eq!(
         find(Span::strided(0, 20, 2).into()).covered_frames(),
         Span::strided(0, 20, 2).into()
@@ -262,7 +280,7 @@ fn a_digest_of_sources_does_not_hide_a_touched_file_or_a_damaged_part() {
     ];
     let now = acquisition(20, |file| 7 + file as i64);
     let ask = |from, to| {
-        coverage::find_coverage(out.path(), &task(&now, &recipe, &Span::new(from, to).into()))
+        coverage::find_coverage(out.path(), &task(&now, &recipe, &Span::new(from, to).into()), None)
     };
     assert_eq!(ask(0, 10).covered_frames(), Spans::first_n(10));
     assert!(ask(10, 20).covered_frames().is_empty(), "its file was touched");

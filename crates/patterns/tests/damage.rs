@@ -84,9 +84,10 @@ fn a_flipped_bit_in_sums_is_reported_and_its_frame_integrated_again() {
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(8).position(|window| window == &signal[8..16]).unwrap() + 3);
     let recipe = recipe();
-    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES)))
-        .in_output
-        .all;
+    let done =
+        coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES)), None)
+            .in_output
+            .all;
     assert!(done.count() < FRAMES, "{done:?}");
     // Nothing is averaged from it, and its patterns stay.
     let target = target(out.path(), &scan, &recipe);
@@ -118,6 +119,26 @@ fn a_damaged_final_is_reported_and_kept_beside_the_new_one() {
     );
     assert!(warnings.iter().any(|why| why.contains(aside.to_str().unwrap())), "{warnings:?}");
     assert!(open(out.path()).is_intact());
+}
+
+#[test]
+fn a_final_that_was_cut_off_is_kept_beside_the_new_one() {
+    let recipe = recipe();
+    for (kept, whole) in [(1, 2), (1, 5), (9, 10)] {
+        let out = tempfile::tempdir().unwrap();
+        let (scan, path) = write(out.path());
+        let bytes = std::fs::read(&path).unwrap();
+        let cut = &bytes[..bytes.len() * kept / whole];
+        std::fs::write(&path, cut).unwrap();
+        assert!(contents(&path).is_none(), "{kept} of {whole}");
+        write_range(out.path(), &scan, &recipe, 0, FRAMES);
+        let BuildOutcome { complete, warnings, .. } = build(out.path(), &scan, &recipe, options());
+        assert!(complete);
+        assert!(warnings.iter().any(|why| why.contains("the file was cut off")), "{warnings:?}");
+        let aside = path.with_file_name("sample_scan0001_p3.h5.damaged");
+        assert_eq!(std::fs::read(&aside).unwrap(), cut);
+        assert!(open(out.path()).is_intact());
+    }
 }
 
 /// Removes the checksums, and the attribute that tells of them, as in final files of early

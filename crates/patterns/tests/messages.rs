@@ -55,7 +55,7 @@ fn part_errors() {
             PartError::Hdf5 { path: path(), why: Hdf5Error::NotFound("frames".to_owned()) },
             user_block(UserBlockError::Io(io_error())),
             user_block(UserBlockError::NotPart),
-            user_block(UserBlockError::UnsupportedVersion(4)),
+            user_block(UserBlockError::UnsupportedVersion(5)),
             user_block(UserBlockError::Damaged),
             user_block(UserBlockError::ImpossibleFrames { first: 6, last: 3, count: 1 }),
             PartError::Damaged { path: path(), expected: "0a".to_owned(), found: "1a".to_owned() },
@@ -71,7 +71,7 @@ fn part_errors() {
             "/out/a.h5: no object \"frames\" in the file",
             "/out/a.h5: its first 512 bytes can't be read: Permission denied (os error 13)",
             "/out/a.h5: not a part; expected a first line of JSON with \"azpipe\":\"part\"",
-            "/out/a.h5: a part of version 4, which a newer azpipe wrote; this azpipe reads versions 1 to 3",
+            "/out/a.h5: a part of version 5, which a newer azpipe wrote; this azpipe reads versions 1 to 4",
             "/out/a.h5: damaged: its first 512 bytes were changed; remove the file and run ai-integrate again",
             "/out/a.h5: damaged: 1 frames from 6 to 3 are impossible; remove the file and run ai-integrate again",
             "/out/a.h5: damaged: checksum 1a, expected 0a as in its first line; \

@@ -95,19 +95,16 @@ fn parse_spacing(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|spacing: &f64| spacing.is_finite() && *spacing > 0.0)
 }
 
-/// Reads a file like pyFAI's `.D` files: a spacing per line, and comments behind `#`.
+/// Reads a file like pyFAI's `.D` files: spacings, mostly one per line, and comments behind `#`.
+/// Like pyFAI, takes every word before the comment as a spacing.
 fn read_spacings(path: &Path) -> Result<Vec<f64>, String> {
     let text = system::untrusted_file::read_text(path).map_err(|why| why.to_string())?;
     let mut spacings = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let Some(first) = line.split('#').next().unwrap_or_default().split_whitespace().next()
-        else {
-            continue;
-        };
-        let line = number + 1;
-        let spacing = parse_spacing(first)
-            .ok_or_else(|| format!("line {line}: {first}: expected a d-spacing in angstrom"))?;
-        spacings.push(spacing);
+    for (number, line) in (1..).zip(text.lines()) {
+        for word in line.split('#').next().unwrap_or_default().split_whitespace() {
+            let expected = || format!("line {number}: {word}: expected a d-spacing in angstrom");
+            spacings.push(parse_spacing(word).ok_or_else(expected)?);
+        }
     }
     if spacings.is_empty() {
         return Err("no d-spacings; expected one per line, in angstrom".to_owned());
@@ -143,7 +140,11 @@ mod tests {
             read("# nothing\n").unwrap_err(),
             "no d-spacings; expected one per line, in angstrom"
         );
-        assert_eq!(read("2.5\nx\n").unwrap_err(), "line 2: x: expected a d-spacing in angstrom");
+        assert_eq!(read("2.5 3.5 # all\n4.5\n"), Ok(vec![4.5, 3.5, 2.5]));
+        for bad in ["x", "nan", "-1", "0"] {
+            let expected = format!("line 2: {bad}: expected a d-spacing in angstrom");
+            assert_eq!(read(&format!("2.5\n4.15 {bad}\n")).unwrap_err(), expected);
+        }
     }
 
     #[test]

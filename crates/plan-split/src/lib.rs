@@ -36,9 +36,11 @@ mod plan_error;
 mod planned_recipes;
 mod planner;
 mod preview;
+mod recipe_flags;
 mod required_monitors;
 mod split_scan;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use filter::{Filter, Input, Stop};
@@ -47,6 +49,7 @@ use records::{Acquisition, Fail, Record, Scan};
 use system::ownership::ReplacePolicy;
 
 use args::{Args, PreviewFlags};
+use calibrant::Calibrant;
 use emitted_tasks::{EmittedTasks, ScanDigests};
 use planned_recipes::{PlannedRecipes, UnsuitableScan, check_printed_recipe, read_recipe_files};
 use planner::Planner;
@@ -67,12 +70,13 @@ fn run(mut args: Args, filter: &Filter) -> Result<(), Stop> {
     if args.print_recipe {
         return print_recipe(args, filter);
     }
-    let mut preview = new_preview(std::mem::take(&mut args.preview))?;
+    let mut preview = new_preview(&mut args)?;
     let mut input = Input::open(&args.inputs)?.with_expected_type("scan");
     if args.out.is_none() {
         return draw_only(preview, &args, &mut input, filter);
     }
     let mut planner = Planner::new(args, |message| filter.warn(message))?;
+    protect_recipes(preview.as_ref(), planner.recipes())?;
     let mut emitted = EmittedTasks::default();
     while let Some(record) = input.next(filter)? {
         match record {
@@ -90,12 +94,25 @@ fn run(mut args: Args, filter: &Filter) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Makes the picture of the flags; `None` without `--preview`.
-fn new_preview(flags: PreviewFlags) -> Result<Option<Preview>, Stop> {
+/// Makes the picture of the flags; `None` without `--preview`. It never replaces a file that the
+/// flags name.
+fn new_preview(args: &mut Args) -> Result<Option<Preview>, Stop> {
+    let flags = std::mem::take(&mut args.preview);
     let PreviewFlags { file: Some(path), calibrant, preview_frames, overwrite } = flags else {
         return Ok(None);
     };
     let policy = ReplacePolicy { overwrite, ..ReplacePolicy::default() };
+    let calibrant_file = match &calibrant {
+        Some(Calibrant::File(file)) => Some(file.as_path()),
+        _ => None,
+    };
+    let records = args.inputs.iter().map(PathBuf::as_path).filter(|path| *path != Path::new("-"));
+    // The streams may be files, too.
+    let inputs = records
+        .chain(args.recipe.iter().map(PathBuf::as_path))
+        .chain(calibrant_file)
+        .chain(["/dev/stdin", "/dev/stdout"].map(Path::new));
+    protect_inputs(&path, &policy, inputs)?;
     let preview = Preview::new(path, calibrant, preview_frames, policy);
     preview.map(Some).map_err(|why| match why {
         DrawError::Calibrant { path, why } => {
@@ -103,6 +120,34 @@ fn new_preview(flags: PreviewFlags) -> Result<Option<Preview>, Stop> {
         }
         why => Stop::fatal("--preview", why),
     })
+}
+
+/// Protects the files of all recipes from being replaced by the picture.
+fn protect_recipes(preview: Option<&Preview>, recipes: &PlannedRecipes) -> Result<(), Stop> {
+    preview.map_or(Ok(()), |preview| {
+        protect_inputs(preview.path(), preview.policy(), recipes.file_paths())
+    })
+}
+
+/// Protects files that the run reads from being replaced by the picture at `path`.
+///
+/// # Errors
+/// Fails if the picture would replace one of them.
+fn protect_inputs<'a>(
+    path: &Path,
+    policy: &ReplacePolicy,
+    inputs: impl Iterator<Item = &'a Path>,
+) -> Result<(), Stop> {
+    for input in inputs {
+        let input = std::path::absolute(input).map_err(|why| Stop::fatal(input.display(), why))?;
+        policy.protected.add(&input);
+    }
+    // An error here is one of the check of the picture's path, too.
+    if matches!(policy.protected.contains(path), Ok(true)) {
+        let why = messages::holds_settings();
+        return Err(Stop::fatal("--preview", format_args!("{}: {why}", path.display())));
+    }
+    Ok(())
 }
 
 /// Draws the picture and writes no tasks, for `--preview` without `--out`. Reads its input to the
@@ -118,6 +163,7 @@ fn draw_only(
         PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, None, |message| {
             filter.warn(message)
         })?;
+    protect_recipes(preview.as_ref(), &recipes)?;
     while let Some(record) = input.next(filter)? {
         match record {
             Record::Scan(scan) => draw_preview(&mut preview, &recipes, &scan.acquisition, filter)?,
@@ -150,7 +196,10 @@ fn draw_preview(
             match waiting.draw(scan, &first.recipe) {
                 Err(why @ DrawError::Write(_)) => Ok(Err(Stop::fatal("--preview", why))),
                 Err(why) => Err((why.to_string(), why.is_retryable())),
-                Ok(()) => Ok(Ok(())),
+                Ok(warning) => {
+                    warning.iter().for_each(|warning| filter.warn(warning));
+                    Ok(Ok(()))
+                }
             }
         });
     match drawn {

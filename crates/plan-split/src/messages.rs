@@ -57,9 +57,23 @@ pub fn no_preview(path: &Path) -> String {
     format!("--preview {}: not drawn, because no scan can be drawn", path.display())
 }
 
+/// Describes a file that the picture would replace, and that is an operand, stdin, stdout, or a file
+/// of a recipe.
+pub fn holds_settings() -> &'static str {
+    "holds records or settings of this run, which are never overwritten: choose another name"
+}
+
 /// Says why no picture of a scan was drawn.
 pub fn no_preview_of_scan(entry: &str, detector: &str, why: &str) -> String {
     format!("entry {entry}, detector {detector}: no preview: {why}")
+}
+
+/// Warns that a calibrant has no ring between the frame's smallest and largest 2theta, in degrees.
+pub fn no_ring_in_frame(calibrant: &str, [low, high]: [f64; 2]) -> String {
+    format!(
+        "--calibrant {calibrant}: no ring lies in the frame, which covers 2theta {low:.3} to {high:.3} degrees; \
+         d-spacings are in angstrom: check them, and distance and wavelength in the PONI file"
+    )
 }
 
 /// Says which picture was drawn, for `-v`.
@@ -75,9 +89,9 @@ pub fn earlier_recipe_unreadable(file: &Path, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{parse_pair, parse_switch};
     use crate::plan_error::PlanError;
     use crate::preview::DrawError;
+    use crate::recipe_flags::{parse_pair, parse_switch};
     use crate::split_scan::SplitBy;
     use std::io;
 
@@ -115,6 +129,7 @@ mod tests {
                 path: "/out/s.h5".into(),
                 other: "/raw/b.h5".into(),
             },
+            PlanError::NotOwned { entry: entry(), path: "/out/s.h5".into() },
             PlanError::Unreadable {
                 path: "/out/s.h5".into(),
                 why: io::Error::from_raw_os_error(5),
@@ -134,6 +149,8 @@ mod tests {
              again with these, or --recipe-name to keep both",
             "entry 1.1: /out/s.h5 was made from /raw/b.h5, which is another scan; give the two scans different --out, \
              or name a directory above both to scan-find",
+            "entry 1.1: /out/s.h5 exists, and is not a file of azpipe; move or remove it, or choose another name with \
+             --recipe-name or --out",
             "/out/s.h5: Input/output error (os error 5)",
             "field `below` is ../s.h5: expected a relative path without `..`",
             "entry 1.1, detector p3: no frames to integrate",
@@ -151,6 +168,8 @@ mod tests {
             several_recipes_to_print(2),
             earlier_recipe_unreadable(Path::new("/out/r.toml"), "not a text: expected UTF-8"),
             no_preview(Path::new("p.png")),
+            holds_settings().to_owned(),
+            no_ring_in_frame("LaB6", [0.0, 23.1288]),
             no_preview_of_scan("1.1", "p3", "no frame has data"),
             DrawError::NoSuchFrames { frames: 12 }.to_string(),
             DrawError::NoWavelength { poni: "lab6.poni".into() }.to_string(),
@@ -169,6 +188,9 @@ mod tests {
             "2 recipes given; expected --recipe at most once",
             "the earlier recipe /out/r.toml can't be read: not a text: expected UTF-8",
             "--preview p.png: not drawn, because no scan can be drawn",
+            "holds records or settings of this run, which are never overwritten: choose another name",
+            "--calibrant LaB6: no ring lies in the frame, which covers 2theta 0.000 to 23.129 degrees; \
+             d-spacings are in angstrom: check them, and distance and wavelength in the PONI file",
             "entry 1.1, detector p3: no preview: no frame has data",
             "--preview-frames: the scan has 12 frames, 0 to 11",
             "--calibrant: the rings need a wavelength, and lab6.poni gives none; add `Wavelength: METRES` to it",

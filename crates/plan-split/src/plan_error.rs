@@ -98,6 +98,18 @@ pub enum PlanError {
         /// The master file of the other scan.
         other: RawPath,
     },
+    /// Something else, which azpipe did not write, has the path of the final file.
+    #[error(
+        "entry {entry}: {} exists, and is not a file of azpipe; move or remove it, or choose another name with --recipe-name \
+         or --out",
+        path.display()
+    )]
+    NotOwned {
+        /// The scan's entry.
+        entry: String,
+        /// The final file.
+        path: PathBuf,
+    },
     /// It is not known whether the final file exists.
     #[error("{}: {why}", path.display())]
     Unreadable {

@@ -1,7 +1,7 @@
 //! The recipes of a plan: resolved, named, and written below the output root.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use geometry::{Detector, GeometryError, Poni, SensorMaterial, UnknownMaterial};
@@ -112,7 +112,7 @@ impl PlannedRecipes {
     /// Resolves the recipes of all files, or one from the flags alone, and writes them below `out`
     /// if there is one. Flags override all files. Several recipes are named by `names`, in order,
     /// or after their files. `warn` is called for each key of a file that is not taken over
-    /// unchanged.
+    /// unchanged, and for what may be a mistake in a PONI file.
     ///
     /// # Errors
     /// Fails if a recipe is incomplete or invalid, if two recipes are equal or have equal names, if
@@ -126,10 +126,16 @@ impl PlannedRecipes {
     ) -> Result<Self, PlanError> {
         let names = recipe_names(files, names)?;
         let mut recipes: Vec<RecipeSections> = Vec::with_capacity(names.len());
-        for (file, name) in read_recipe_files(files, warn)?.into_iter().zip(names) {
+        let mut warned = HashSet::new();
+        for (file, name) in read_recipe_files(files, &warn)?.into_iter().zip(names) {
             let mut sections = Vec::new();
             for (section, settings) in file.sections() {
                 let recipe = resolve_section(&file, settings, flags)?;
+                for remark in remarks_on_poni(&recipe) {
+                    if warned.insert(remark.clone()) {
+                        warn(&remark);
+                    }
+                }
                 let monitors = RequiredMonitors::read(&recipe)?;
                 let digest = recipe.digest();
                 let path = out.unwrap_or(Path::new("")).join(recipe.file_name());
@@ -156,6 +162,12 @@ impl PlannedRecipes {
             recipes.for_detector("")?;
         }
         Ok(recipes)
+    }
+
+    /// Returns the paths of all files that the recipes were made from.
+    pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
+        let sections = self.0.iter().flat_map(|file| &file.sections);
+        sections.flat_map(|(_, planned)| planned.recipe.file_paths())
     }
 
     /// Returns whether any recipe divides by a monitor.
@@ -215,6 +227,13 @@ fn resolve_section(
     let recipe = recipe.and_then(with_detector).map_err(with_file_name)?;
     integrator::check_files(&recipe).map_err(|why| with_file_name(why.into()))?;
     Ok(recipe)
+}
+
+/// Returns what may be a mistake in the PONI file of a recipe.
+fn remarks_on_poni(recipe: &Recipe) -> Vec<String> {
+    let file = recipe.poni_label();
+    let remarks = Poni::parse(&recipe.poni).map(|poni| poni.remarks()).unwrap_or_default();
+    remarks.into_iter().map(|remark| format!("{}: {remark}", file.display())).collect()
 }
 
 /// Checks a recipe file that is printed and not applied, and returns the reasons why it could not

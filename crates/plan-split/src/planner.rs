@@ -1,11 +1,13 @@
 //! Turns scan records into task records.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use output_owners::{FileRelation, OutputOwner};
 use recipe::{Recipe, Settings};
 use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
+use system::ownership;
 
 use crate::absent_index::AbsentIndex;
 use crate::args::Args;
@@ -14,6 +16,9 @@ use crate::messages;
 use crate::plan_error::PlanError;
 use crate::planned_recipes::{PlannedRecipe, PlannedRecipes, UnsuitableScan};
 use crate::split_scan::{SplitBy, split_scan};
+
+/// The name of the program, which every final file holds.
+const PROGRAM: &str = "azpipe";
 
 /// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the
 /// run have claimed.
@@ -184,7 +189,17 @@ impl Planner {
         let path = self.out.join(&*owner.final_file);
         let unreadable = |why| PlanError::Unreadable { path: path.clone(), why };
         let entry = owner.entry.clone();
-        let exists = path.try_exists().map_err(unreadable)?;
+        let exists = match path.metadata() {
+            Err(why) if why.kind() == ErrorKind::NotFound => false,
+            found => {
+                let is_file = found.map_err(unreadable)?.is_file();
+                // gather opens the file, and would refuse it after everything was integrated.
+                if !is_file || !ownership::mentions(&path, PROGRAM).map_err(unreadable)? {
+                    return Err(PlanError::NotOwned { entry, path });
+                }
+                true
+            }
+        };
         let Some(recorded) = OutputOwner::read(&self.out, &owner.final_file).map_err(unreadable)?
         else {
             // gather decides about a final file without a recorded owner, unless --replace permits

@@ -61,6 +61,9 @@ pub enum DrawError {
     /// The picture can't be written.
     #[error(transparent)]
     Write(#[from] PictureError),
+    /// The threads that compute the angles of pixels can't be started.
+    #[error("starting threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 impl DrawError {
@@ -76,7 +79,7 @@ impl Preview {
     ///
     /// # Errors
     /// The file has another extension than `.png` or is somebody else's; the calibrant's file can't
-    /// be used.
+    /// be used; threads can't be started.
     pub fn new(
         path: PathBuf,
         calibrant: Option<Calibrant>,
@@ -94,7 +97,15 @@ impl Preview {
             }
         };
         let calibrant = calibrant.map(read).transpose()?;
+        // rayon would panic where it first needs its threads.
+        let threads = system::cpu::available_cpus();
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
         Ok(Self { path, calibrant, frames, policy })
+    }
+
+    /// Returns which files the picture may replace.
+    pub fn policy(&self) -> &ReplacePolicy {
+        &self.policy
     }
 
     /// Returns the path of the picture.
@@ -102,11 +113,12 @@ impl Preview {
         &self.path
     }
 
-    /// Draws frames of a scan with the geometry and the masks of a recipe.
+    /// Draws frames of a scan with the geometry and the masks of a recipe. Returns a warning if the
+    /// calibrant has no ring in the frames.
     ///
     /// # Errors
     /// Frames or files of the recipe can't be read; the picture can't be written.
-    pub fn draw(&self, scan: &Acquisition, recipe: &Recipe) -> Result<(), DrawError> {
+    pub fn draw(&self, scan: &Acquisition, recipe: &Recipe) -> Result<Option<String>, DrawError> {
         let frames = self.select_frames(scan)?;
         let poni = Poni::parse(&recipe.poni)
             .expect("a resolved recipe has a PONI text that can be parsed");
@@ -118,6 +130,10 @@ impl Preview {
         let layout = recipe.framing(&scan.frame_layout());
         let view = PixelView::new(recipe, &layout).map_err(PreviewError::from)?;
         let mean = MeanFrame::read(recipe, scan, &frames)?;
+        let warning = self
+            .calibrant
+            .as_ref()
+            .and_then(|(name, _)| warn_of_missing_rings(name, &rings, &view.two_theta));
         let kinds = classify_pixels(&view, &mean);
         let mut image = DetectorImage {
             shape: scan.shape.map(|length| length as usize),
@@ -130,14 +146,14 @@ impl Preview {
             notes: Vec::new(),
         };
         image.notes = describe_geometry(&poni, recipe, &view.detector, image.beam_center());
-        self.protect_inputs(scan, recipe);
-        Ok(image.draw(&self.path, &self.policy)?)
+        self.protect_raw_data(scan);
+        image.draw(&self.path, &self.policy)?;
+        Ok(warning)
     }
 
-    fn protect_inputs(&self, scan: &Acquisition, recipe: &Recipe) {
+    fn protect_raw_data(&self, scan: &Acquisition) {
         self.policy.protected.add(&scan.file);
         scan.sources.iter().for_each(|source| self.policy.protected.add(&source.file));
-        recipe.file_paths().for_each(|path| self.policy.protected.add(path));
     }
 
     /// Returns the frames to draw: those that were chosen, or some that have data, spread over the
@@ -158,6 +174,15 @@ impl Preview {
         let frames: Vec<u64> = spread.collect();
         if frames.is_empty() { Err(DrawError::NoData) } else { Ok(frames) }
     }
+}
+
+/// Returns a warning if no ring is between the smallest and the largest 2theta of the pixels. All
+/// are in degrees.
+fn warn_of_missing_rings(name: &str, rings: &[f64], two_theta: &[f64]) -> Option<String> {
+    let low = two_theta.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = two_theta.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let has_ring = rings.iter().any(|ring| (low..=high).contains(ring));
+    (!has_ring).then(|| messages::no_ring_in_frame(name, [low, high]))
 }
 
 /// Returns the kind of each pixel. A pixel that is masked for several reasons has the first of

@@ -23,6 +23,7 @@
 //! # Ok::<(), recipe::RecipeError>(())
 //! ```
 
+mod constant_monitors;
 mod error;
 mod error_model;
 mod file_ref;
@@ -42,6 +43,7 @@ mod settings;
 mod template;
 mod validate;
 
+pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
 pub use file_ref::FileRef;

@@ -1,10 +1,13 @@
 //! Monitors: the quantities by which each frame's intensities are divided, each relative to a
 //! reference.
 
+use std::fmt;
 use std::path::Path;
 
 use records::RawPath;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::options::SettingValue;
 use crate::{FileRef, RecipeError, ReferenceSetting};
@@ -52,7 +55,7 @@ pub struct Monitor {
 }
 
 /// A monitor as given by a user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum MonitorSetting {
     /// A monitor with its reference.
@@ -70,6 +73,40 @@ pub struct NamedMonitor {
     name: SettingValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<ReferenceSetting>,
+}
+
+// Not derived: serde's error of an untagged enum does not say what is wrong.
+impl<'de> Deserialize<'de> for MonitorSetting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MonitorSettingVisitor)
+    }
+}
+
+struct MonitorSettingVisitor;
+
+impl<'de> Visitor<'de> for MonitorSettingVisitor {
+    type Value = MonitorSetting;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name, a number or { name = ..., reference = ... }")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let named = NamedMonitor::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(MonitorSetting::WithReference(named))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(MonitorSetting::Name(name.to_owned()))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(MonitorSetting::Number(number as f64))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(MonitorSetting::Number(number))
+    }
 }
 
 impl MonitorSetting {
@@ -154,7 +191,7 @@ impl Quantity {
         }
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Counter(name) => name.clone(),
             Self::ExposureTime => EXPOSURE_TIME.to_owned(),

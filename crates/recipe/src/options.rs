@@ -127,7 +127,7 @@ pub enum FlatMode {
 
 /// A text, a number or a list of numbers. TOML has types for them; on a command line all are text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, a number or a list of numbers")]
 pub(crate) enum SettingValue {
     Text(String),
     Integer(i64),

@@ -17,6 +17,7 @@ impl Recipe {
         self.validate_bins()?;
         self.validate_ranges()?;
         self.validate_sample()?;
+        self.validate_constant_monitors()?;
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
         match (self.polarization, self.polarization_offset) {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {

@@ -51,6 +51,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod absent;
 mod acquisition;
 mod error;
 mod fail;
@@ -59,19 +60,22 @@ mod image_operation;
 mod mtime;
 mod path;
 mod result;
+mod source;
 mod span;
 mod task;
 mod text;
 mod valid;
 mod wire;
 
-pub use acquisition::{Absent, AbsentKind, Acquisition, Scan, ScanState, Source};
+pub use absent::{Absent, AbsentKind};
+pub use acquisition::{Acquisition, Scan, ScanState};
 pub use error::FieldError;
 pub use fail::Fail;
 pub use id_hasher::IdHasher;
 pub use image_operation::{FrameLayout, ImageOperation};
 pub use path::{RawPath, relative_path};
 pub use result::{Seconds, Summary, TaskResult};
+pub use source::Source;
 pub use span::{Span, Spans, SpansError};
 pub use task::{MonitorReadings, Task, TaskRecipe};
 pub use text::{format_count, format_frames, format_ranges};

@@ -1,5 +1,6 @@
 //! Task records: a frame range of one scan, and the recipes to integrate it by.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -44,8 +45,8 @@ pub struct Task {
     pub acquisition: Acquisition,
 }
 
-/// The readings of a monitor over a scan's frames, with or without a pattern. Only finite, positive
-/// readings count, because no others can be divided by.
+/// The readings of a monitor over a scan's frames, with or without a pattern. Only readings from
+/// 1e-280 to 1e280 count, because no others can be divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MonitorReadings {
     /// The sum of the readings.
@@ -55,9 +56,9 @@ pub struct MonitorReadings {
 }
 
 impl FromIterator<f64> for MonitorReadings {
-    /// Sums the finite, positive readings in their order.
+    /// Sums the valid readings in their order.
     fn from_iter<I: IntoIterator<Item = f64>>(readings: I) -> Self {
-        let valid = readings.into_iter().filter(|reading| reading.is_finite() && *reading > 0.0);
+        let valid = readings.into_iter().filter(|reading| Self::VALID.contains(reading));
         valid.fold(Self::default(), |all, reading| Self {
             sum: all.sum + reading,
             count: all.count.saturating_add(1),
@@ -66,6 +67,10 @@ impl FromIterator<f64> for MonitorReadings {
 }
 
 impl MonitorReadings {
+    /// Sizes of readings that can be divided by: no sum of 2^64 of them overflows, and none has lost
+    /// digits by being close to the least number of an f64.
+    pub const VALID: RangeInclusive<f64> = 1e-280..=1e280;
+
     /// Returns the mean reading; NaN if there are no readings.
     pub fn mean(&self) -> f64 {
         self.sum / self.count as f64

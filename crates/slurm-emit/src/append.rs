@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use filter::{Filter, Input, Polled, Stop};
 use records::{Record, Task, format_count};
-use system::ownership;
+use system::{ownership, untrusted_file};
 
 use crate::args::Args;
 use crate::batches::Batch;
@@ -103,6 +103,8 @@ impl<'a> Appender<'a> {
     fn open(args: &'a Args, filter: &'a Filter) -> Result<Self, Stop> {
         let path = args.dir.join(PLAN_NAME);
         let plan = if exists(&path)? {
+            // Unlike an operand, the plan is no stream of records.
+            untrusted_file::open_for_check(&path).map_err(EmitError::at(&path))?;
             TaskPlan::read_versions(path, filter)?
         } else {
             TaskPlan::default()
@@ -184,4 +186,26 @@ fn added_note(tasks: usize, batches: usize, total: usize, dir: &Path) -> String 
         count(batches, "batch"),
         dir.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_no_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(APPEND_LOCK_NAME);
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let refusal = || lock(dir.path()).unwrap_err().to_string();
+        assert_eq!(refusal(), format!("{}: is a FIFO: expected a regular file", path.display()));
+        std::fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        assert!(refusal().ends_with("is a device: expected a regular file"));
+    }
 }

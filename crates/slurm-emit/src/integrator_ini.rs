@@ -79,7 +79,8 @@ impl IntegratorIni {
     pub fn pipe(&self, command_line: &[OsString]) -> Result<Vec<OsString>, EmitError> {
         let needed = |section, key, what| {
             let missing = || self.error(format!("[{section}] {key}: missing; expected {what}"));
-            self.value(section, key).ok_or_else(missing)
+            let value = self.value(section, key);
+            value.filter(|value| words(value).next().is_some()).ok_or_else(missing)
         };
         let location = needed(DATASET, "location", "the master files, separated by commas")?;
         let out = needed(OUTPUT, "location", "the directory of the results")?;
@@ -89,9 +90,9 @@ impl IntegratorIni {
         let mut scan_find = vec![program_beside(program, "scan-find")];
         // The integrator takes the entries whose name ends so.
         let entries = words(self.value(DATASET, "hdf5_entry").unwrap_or("*.1"));
-        scan_find.extend(entries.flat_map(|entry| ["--entry".into(), entry.into()]));
+        scan_find.extend(entries.map(|entry| format!("--entry={entry}").into()));
         let detectors = self.value(INTEGRATION, "detector_name").map(words).into_iter().flatten();
-        scan_find.extend(detectors.flat_map(|name| ["--detector".into(), name.into()]));
+        scan_find.extend(detectors.map(|name| format!("--detector={name}").into()));
         for place in words(location) {
             scan_find.push(self.resolve(place)?.into());
         }
@@ -137,16 +138,19 @@ impl IntegratorIni {
     }
 
     /// Returns gather's word for the average of all frames, if there is to be one.
-    fn average(&self) -> Result<Option<&str>, EmitError> {
+    fn average(&self) -> Result<Option<String>, EmitError> {
         match self.value(INTEGRATION, "average_xy") {
             None => Ok(None),
-            Some(value) => match value.to_lowercase().as_str() {
-                "0" | "no" | "false" | "none" => Ok(None),
-                "mean" | "sum" | "median" => Ok(Some(value)),
-                _ => Err(self.error(format!(
-                    "average_xy = {value}: unknown; expected mean, sum, median or 0"
-                ))),
-            },
+            Some(value) => {
+                let average = value.to_lowercase();
+                match average.as_str() {
+                    "0" | "no" | "false" | "none" => Ok(None),
+                    "mean" | "sum" | "median" => Ok(Some(average)),
+                    _ => Err(self.error(format!(
+                        "average_xy = {value}: unknown; expected mean, sum, median or 0"
+                    ))),
+                }
+            }
         }
     }
 
@@ -247,24 +251,24 @@ mod tests {
     fn the_pipe_has_all_that_the_configuration_says() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let text = "[dataset]\nlocation = a/*.h5, /b c.h5\nhdf5_entry = 1.1, 2.1\n[azimuthal integration]\n\
-                    detector_name = p3\naverage_xy = mean\n[output]\nlocation = /out\nrepack_output = True\n";
+                    detector_name = p3\naverage_xy = Mean\n[output]\nlocation = /out\nrepack_output = True\n";
         let pipe = read(text)
             .unwrap()
             .pipe(&words(&["/opt/slurm-emit", "--dir", "the jobs", "--print-pipe"]))
             .unwrap();
         let expected = [
             "set -o pipefail",
-            "/opt/scan-find --entry 1.1 --entry 2.1 --detector p3 '/beamtime/a/*.h5' '/b c.h5' |",
+            "/opt/scan-find '--entry=1.1' '--entry=2.1' '--detector=p3' '/beamtime/a/*.h5' '/b c.h5' |",
             "    /opt/plan-split --recipe /beamtime/id15.ini --out /out --replace |",
             "    /opt/slurm-emit '--gather-arg=--average=mean' '--gather-arg=--layout=integrator' \
              --dir 'the jobs'",
         ];
         assert_eq!(pipe, expected);
 
-        let least = "[dataset]\nlocation = a.h5\n[output]\nlocation = out\nexisting_output = skip\nrepack_output = 0\n";
+        let least = "\u{feff}[dataset]\nlocation = a.h5\nhdf5_entry = -1\n[output]\nlocation = out\nexisting_output = skip\nrepack_output = 0\n";
         let pipe = read(least).unwrap().pipe(&words(&["slurm-emit"])).unwrap();
         let expected = [
-            "scan-find --entry '*.1' /beamtime/a.h5 |",
+            "scan-find '--entry=-1' /beamtime/a.h5 |",
             "    plan-split --recipe /beamtime/id15.ini --out /beamtime/out |",
             "    slurm-emit '--gather-arg=--layout=virtual'",
         ];
@@ -274,6 +278,10 @@ mod tests {
             (
                 "[output]\nlocation = out\n",
                 "/beamtime/id15.ini: [dataset] location: missing; expected the master files",
+            ),
+            (
+                "[dataset]\nlocation = ,,\n[output]\nlocation = out\n",
+                "[dataset] location: missing; expected the master files",
             ),
             (
                 "[dataset]\nlocation = a.h5\n",

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use system::atomic::{self, AtomicFile};
-use system::ownership;
+use system::{ownership, untrusted_file};
 
 use crate::batches::Batch;
 use crate::directory_listing::{exists, is_directory, list_directory};
@@ -126,7 +126,7 @@ fn last_batches_dir(dir: &Path) -> Result<Option<PathBuf>, EmitError> {
 /// Returns whether the directory holds this plan and these batches.
 fn holds_plan(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<bool, EmitError> {
     let mut lines = plan.lines().reader();
-    let mut holds_tasks = |path: &Path, tasks| match File::open(path) {
+    let mut holds_tasks = |path: &Path, tasks| match untrusted_file::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         file => file.and_then(|file| lines.equals(tasks, file)).map_err(EmitError::at(path)),
     };
@@ -244,4 +244,26 @@ fn write_script(dir: &Path, script: &Script) -> Result<(), EmitError> {
 
 fn file_name(batch: &Batch) -> String {
     format!("{}.jsonl", batch.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_no_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(PLAN_NAME);
+        let refusal = || holds_plan(dir.path(), &TaskPlan::default(), &[]).unwrap_err().to_string();
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        assert_eq!(refusal(), format!("{}: is a FIFO: expected a regular file", path.display()));
+        std::fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        assert!(refusal().ends_with("is a device: expected a regular file"));
+    }
 }

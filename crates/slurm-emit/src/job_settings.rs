@@ -143,7 +143,7 @@ impl JobSettings {
     }
 
     /// Returns `--allow-missing` if ai-integrate and gather get this flag.
-    fn allow_missing_argument(&self) -> Option<&'static str> {
+    pub fn allow_missing_argument(&self) -> Option<&'static str> {
         self.allow_missing.then_some("--allow-missing")
     }
 

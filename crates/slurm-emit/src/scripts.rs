@@ -120,6 +120,13 @@ pub fn assign_programs(job: &JobSettings, run: GatherRun) -> OsString {
     ])
 }
 
+/// Formats the lines of bash that set the directory of the programs and the arguments of a gather
+/// that counts what is done.
+pub fn assign_count(job: &JobSettings) -> OsString {
+    let arguments = job.allow_missing_argument().map(str::to_owned);
+    concat(&[&assign("bin", &job.bin), &assign_list("count_arguments", &Vec::from_iter(arguments))])
+}
+
 /// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for
 /// `fit_to_machine`.
 pub fn assign_size_request(job: &JobSettings) -> OsString {

@@ -10,10 +10,12 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::untrusted_file::{self, check_not_special, check_regular};
 
 /// The directory in an output root that holds nothing but azpipe's own files.
 pub const AZPIPE_DIR: &str = ".azpipe";
@@ -146,6 +148,25 @@ pub fn read_head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
         file.take(most as u64).read_to_end(&mut head)?;
     }
     Ok(head)
+}
+
+/// Returns whether a word stands in the first MiB or the last KiB of a regular file, by which a file
+/// of azpipe is recognized that may be damaged.
+///
+/// # Errors
+/// Fails if the file can't be read.
+pub fn mentions(path: &Path, word: &str) -> io::Result<bool> {
+    const FIRST_BYTES: u64 = 1 << 20;
+    const LAST_BYTES: u64 = 1 << 10;
+    let mut file = untrusted_file::open(path)?;
+    let last = file.metadata()?.len().saturating_sub(LAST_BYTES);
+    let mut has_word = |start, count| -> io::Result<bool> {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        (&file).take(count).read_to_end(&mut bytes)?;
+        Ok(bytes.windows(word.len()).any(|window| window == word.as_bytes()))
+    };
+    Ok(has_word(0, FIRST_BYTES)? || has_word(last, LAST_BYTES)?)
 }
 
 /// The settings of a run that concern replacing files.
@@ -295,9 +316,15 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Opens a lock file, and creates it if it is missing. Nothing is ever written to it.
 ///
 /// # Errors
-/// Fails if the file can't be opened.
+/// Fails if the file can't be opened, and for a FIFO, device, socket or directory, on which opening
+/// could wait for ever.
 pub fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).write(true).open(path)
+    check_not_special(path)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// Removes an empty file that [`open_lock`] made. A file with content is not a lock file, and
@@ -367,6 +394,21 @@ mod tests {
         }
         assert!(remove(&path("ours"), &marked()).expect("ours"));
         assert!(!remove(&path("ours"), &marked()).expect("nothing there"));
+    }
+
+    #[test]
+    fn nothing_but_a_regular_file_is_taken_for_a_lock() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        std::fs::create_dir(path("directory")).expect("a directory");
+        std::os::unix::fs::symlink("/dev/zero", path("device")).expect("a link");
+        for name in ["fifo", "directory", "device"] {
+            let why = open_lock(&path(name)).expect_err(name).to_string();
+            assert!(why.to_lowercase().contains(&format!("is a {name}")), "{name}: {why}");
+        }
+        open_lock(&path("new")).expect("a new file");
+        open_lock(&path("new")).expect("the same file");
     }
 
     #[test]

@@ -116,7 +116,11 @@ fn too_long_error(longest: u64) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, why)
 }
 
-fn check_regular(metadata: &Metadata) -> io::Result<()> {
+/// Checks that metadata are those of a regular file.
+///
+/// # Errors
+/// Fails for a FIFO, device, socket or directory.
+pub(crate) fn check_regular(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();
     let found = match kind {
         _ if kind.is_file() => return Ok(()),

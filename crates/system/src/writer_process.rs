@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_process_of_this_machine_is_asked_for_itself() {
-        let nowhere = Path::new("/nowhere");
+        let nowhere = Path::new("/proc/nowhere");
         let this = WriterProcess::current();
         assert!(!this.has_ended(nowhere, nowhere, never).expect("known"));
         let parent = nix::unistd::getppid().as_raw();

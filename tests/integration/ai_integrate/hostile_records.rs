@@ -150,7 +150,7 @@ fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
     );
     assert!(error.contains("expected an absolute path"), "{error}");
     for (file, why) in
-        [("/nowhere/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")]
+        [("/proc/nowhere/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")]
     {
         let ran =
             run("ai-integrate", NO_ARGUMENTS, &with_field(&tasks, "/sources/0/file", json!(file)));

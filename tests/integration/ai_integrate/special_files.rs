@@ -1,6 +1,6 @@
 //! FIFOs and devices in all places where a file is expected: an error at once that names them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -140,5 +140,55 @@ fn an_input_without_a_line_break_ends_by_itself() {
         let ran = run_promptly(name, &[flags, more].concat(), "");
         assert_ne!(ran.status, 0);
         assert!(ran.stderr.contains("/dev/zero"), "{}", ran.stderr);
+    }
+}
+
+/// Lists the files below a directory.
+fn list_files(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { list_files(&path, files) } else { files.push(path) }
+    }
+}
+
+#[test]
+fn nothing_waits_for_a_fifo_in_place_of_any_file_of_an_output_root() {
+    let workspace = Workspace::new(&small_options());
+    let (out, whole) = (workspace.path("out"), workspace.path("whole"));
+    let plan = || {
+        let base = ["--poni", workspace.data.poni.to_str().unwrap(), "--by", "frames=12"];
+        let out = ["--out", out.to_str().unwrap()];
+        run_promptly("plan-split", &[&base[..], &out].concat(), &workspace.scans)
+    };
+    let tasks = plan().assert_success().stdout;
+    let results = run_promptly("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let flags = ["--keep-parts", "--export", "xye,nxazint"];
+    run_promptly("gather", &flags, &results).assert_success();
+    std::fs::rename(&out, &whole).unwrap();
+    let mut files = Vec::new();
+    list_files(&whole, &mut files);
+    assert!(files.len() > 8, "{files:?}");
+    let copy = |from: &Path, to: &Path| {
+        let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+        assert!(status.success());
+    };
+    for file in files {
+        copy(&whole, &out);
+        let fifo = out.join(file.strip_prefix(&whole).unwrap());
+        std::fs::remove_file(&fifo).unwrap();
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let root = out.to_str().unwrap();
+        let runs = [
+            plan(),
+            run_promptly("ai-integrate", NO_ARGUMENTS, &tasks),
+            run_promptly("gather", &flags, &results),
+            run_promptly("gather", &["--from", root], ""),
+            run_promptly("gather", &["--from", root, "--clean"], ""),
+        ];
+        for (place, ran) in runs.iter().enumerate() {
+            let about = format!("{}, run {place}: {}", fifo.display(), ran.stderr);
+            assert!((0..=2).contains(&ran.status), "{about}");
+        }
+        std::fs::remove_dir_all(&out).unwrap();
     }
 }

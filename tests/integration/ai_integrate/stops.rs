@@ -204,7 +204,7 @@ fn frames_that_were_lost_replace_none_that_were_integrated() {
     run("ai-integrate", NO_ARGUMENTS, &held.tasks).assert_success();
     let mut gone: Value = serde_json::from_str(&held.tasks).unwrap();
     for source in gone["sources"].as_array_mut().unwrap() {
-        source["file"] = json!("/nowhere/at/all.h5");
+        source["file"] = json!("/proc/nowhere/at/all.h5");
     }
     let lost = run("ai-integrate", &["--force"], &format!("{gone}\n"));
     assert_eq!((lost.status, lost.records("fail").len()), (1, 4), "{}", lost.stderr);

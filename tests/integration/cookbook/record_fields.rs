@@ -17,8 +17,8 @@ const RECORDS: [(&str, &str, &str); 5] = [
 
 /// The objects within records.
 const OBJECTS: [(&str, &str); 6] = [
-    ("acquisition.rs", "Source"),
-    ("acquisition.rs", "Absent"),
+    ("source.rs", "Source"),
+    ("absent.rs", "Absent"),
     ("image_operation.rs", "ImageOperation"),
     ("task.rs", "TaskRecipe"),
     ("task.rs", "MonitorReadings"),

@@ -19,9 +19,9 @@ use nix::unistd::Pid;
 use sample::{Dataset, Options, Random};
 use serde_json::Value;
 
-use super::every_call::{new_seed, say};
+use super::every_call::say;
 use super::state::Tree;
-use crate::support::{exit_status, fault_shim, files_below, program};
+use crate::support::{exit_status, fault_shim, files_below, new_seed, program};
 
 /// Tasks of a short storm.
 const TASKS: usize = 60;

@@ -10,38 +10,25 @@
 //! CALL K FAULT` for one, as a failure prints it. After `AZPIPE_FAULTS_MINUTES`, no more of them
 //! are begun.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use sample::Random;
-
-use super::pipe::{Pipe, Place, STEPS, Step, comparable_records};
+use super::combinations::{Combination, choose, name, order};
+use super::difference::{find_difference, find_leftover_files};
+use super::pipe::{Pipe, STEPS, Step, comparable_records};
 use super::state::Tree;
 use crate::support::Outcome;
 use crate::support::fault_shim::CALLS;
 use crate::support::messages::find_repeated_path;
 
-/// How many combinations a sample has.
-const SAMPLE: usize = 200;
-
 const TASKS: usize = 20;
 
 /// After so many combinations, a line says how many are done.
 const PROGRESS_INTERVAL: usize = 250;
-
-/// One call of a filter that fails in one way.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Combination {
-    filter: &'static str,
-    call: &'static str,
-    k: usize,
-    fault: &'static str,
-}
 
 /// A way in which a filter may handle a fault wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,32 +117,6 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     );
 }
 
-/// Orders combinations so that a run that is ended early has tried all kinds: first one of each
-/// fault at each place, and then the same for other files of the kind. Returns how many are of the
-/// first kind, too.
-fn order(chosen: Vec<Combination>, steps: &[Step]) -> (Vec<Combination>, usize) {
-    let mut random = Random::new(&[chosen.len() as u64]);
-    let mut shuffled: Vec<(u64, Combination)> =
-        chosen.into_iter().map(|one| (random.below(u64::MAX), one)).collect();
-    shuffled.sort();
-    let mut earlier: HashMap<_, usize> = HashMap::new();
-    let mut ordered: Vec<(usize, Combination)> = Vec::new();
-    for (_, one) in shuffled {
-        let step = steps.iter().find(|step| step.filter == one.filter).expect("a step");
-        let place = step
-            .calls
-            .iter()
-            .find(|(call, _)| *call == one.call)
-            .and_then(|(_, places)| places.get(one.k - 1));
-        let nth = earlier.entry((one.filter, one.call, one.fault, place)).or_default();
-        ordered.push((*nth, one));
-        *nth += 1;
-    }
-    ordered.sort_by_key(|(nth, _)| *nth);
-    let places = ordered.iter().filter(|(nth, _)| *nth == 0).count();
-    (ordered.into_iter().map(|(_, one)| one).collect(), places)
-}
-
 /// Says how many combinations were tried, how many of them went wrong, and how long the others will
 /// take at this pace.
 fn describe_progress(
@@ -177,87 +138,9 @@ fn describe_progress(
     )
 }
 
-fn name(one: &Combination) -> String {
-    format!("{} {} {} {}", one.filter, one.call, one.k, one.fault)
-}
-
 /// Prints at once, past the test harness, which captures the output of tests that pass.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
-}
-
-fn choose(words: &[&str], steps: &[Step]) -> Vec<Combination> {
-    let of_filter = |filter: &str| {
-        list_all(steps).into_iter().filter(|one| one.filter == filter).collect::<Vec<_>>()
-    };
-    match words {
-        ["all"] => list_all(steps),
-        ["all", filter] => of_filter(filter),
-        ["all", filter, call] => {
-            of_filter(filter).into_iter().filter(|one| one.call == *call).collect()
-        }
-        [filter, call, k, fault] => {
-            let filter = STEPS.into_iter().find(|known| known == filter).expect("a filter");
-            let (call, faults) =
-                CALLS.into_iter().find(|(known, _)| known == call).expect("a call");
-            let fault = faults.iter().find(|known| *known == fault).expect("a fault of that call");
-            vec![Combination { filter, call, k: k.parse().expect("a number"), fault }]
-        }
-        _ => {
-            let seed = words.first().map_or_else(new_seed, |seed| seed.parse().expect("a seed"));
-            let number = words.get(1).map_or(SAMPLE, |number| number.parse().expect("a number"));
-            say(&format!("{number} calls that fail, chosen by AZPIPE_FAULTS='{seed} {number}'"));
-            draw(steps, seed, number)
-        }
-    }
-}
-
-/// Returns all combinations.
-fn list_all(steps: &[Step]) -> Vec<Combination> {
-    let mut all = Vec::new();
-    for step in steps {
-        for ((call, faults), (_, places)) in CALLS.into_iter().zip(&step.calls) {
-            for k in 1..=places.len() {
-                all.extend(faults.iter().map(|fault| Combination {
-                    filter: step.filter,
-                    call,
-                    k,
-                    fault,
-                }));
-            }
-        }
-    }
-    all
-}
-
-/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried
-/// as often as the many reads, and each place of a kind as likely as any other, so that the one
-/// recipe is tried as often as the many parts.
-fn draw(steps: &[Step], seed: u64, number: usize) -> Vec<Combination> {
-    let mut random = Random::new(&[seed]);
-    let mut kinds = Vec::new();
-    for step in steps {
-        for ((call, faults), (_, places)) in
-            CALLS.into_iter().zip(&step.calls).filter(|(_, (_, places))| !places.is_empty())
-        {
-            let mut numbers: BTreeMap<&Place, Vec<usize>> = BTreeMap::new();
-            for (place, k) in places.iter().zip(1..) {
-                numbers.entry(place).or_default().push(k);
-            }
-            kinds.push((step.filter, call, faults, numbers.into_values().collect::<Vec<_>>()));
-        }
-    }
-    let mut chosen: Vec<Combination> = (0..number)
-        .map(|_| {
-            let (filter, call, faults, places) = &kinds[random.index(kinds.len())];
-            let numbers = &places[random.index(places.len())];
-            let k = numbers[random.index(numbers.len())];
-            Combination { filter, call, k, fault: faults[random.index(faults.len())] }
-        })
-        .collect();
-    chosen.sort();
-    chosen.dedup();
-    chosen
 }
 
 fn try_one(pipe: &Pipe, steps: &[Step], one: &Combination) -> Verdict {
@@ -378,60 +261,6 @@ fn is_clear(one: &Combination, ran: &Outcome) -> bool {
     all.contains(said) || all.contains("can't retrieve stat info for file")
 }
 
-/// Returns a message about the first file that differs from the goal; `None` if there is none.
-///
-/// Text files have to be the same to the byte, but for the line of a report that says when it was
-/// written. HDF5 files hold that time, too: their data's digest is compared by the records.
-/// Matrices are a cache, which may be missing. Digests of exports include those of the contents
-/// before.
-pub fn find_difference(goal: &Tree, found: &Tree) -> Option<String> {
-    let extension =
-        |name: &Path| name.extension().unwrap_or_default().to_string_lossy().into_owned();
-    let files =
-        goal.0.iter().filter(|(name, content)| content.is_some() && extension(name) != "matrix");
-    files.into_iter().find_map(|(name, content)| match (found.0.get(name), &*extension(name)) {
-        (None, _) => Some(format!("{} is missing", name.display())),
-        (Some(_), "h5" | "nxs" | "damaged") => None,
-        (Some(_), "json") if name.starts_with("out/.azpipe/exports") => None,
-        (Some(there), "html") if without_time(there).eq(without_time(content)) => None,
-        (Some(there), _) => (there != content).then(|| {
-            let pair = without_time(there)
-                .zip(without_time(content))
-                .find(|(found, expected)| found != expected);
-            let (found, expected) = pair.unwrap_or_default();
-            format!(
-                "{} is another: {:?} in place of {:?}",
-                name.display(),
-                cut(found),
-                cut(expected)
-            )
-        }),
-    })
-}
-
-/// Returns the beginning of a line as text.
-fn cut(line: &[u8]) -> String {
-    String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned()
-}
-
-/// Returns the lines of a file but the one with a report's time.
-fn without_time(content: &Option<Vec<u8>>) -> impl Iterator<Item = &[u8]> {
-    let lines = content.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
-    lines.filter(|line| !line.windows(11).any(|part| part == b"<br>azpipe "))
-}
-
-/// Returns a message that names files which the goal does not have; `None` if there are none.
-pub fn find_leftover_files(goal: &Tree, found: &Tree) -> Option<String> {
-    let known = goal.files();
-    let more: Vec<String> = found
-        .files()
-        .into_iter()
-        .filter(|name| !known.contains(name))
-        .map(|name| name.display().to_string())
-        .collect();
-    (!more.is_empty()).then(|| format!("there is {}", more.join(", ")))
-}
-
 fn describe_difference(step: &Step, ran: &Outcome) -> String {
     let (expected, found) = (comparable_records(&step.quiet), comparable_records(ran));
     let cut = |line: Option<&String>| {
@@ -484,14 +313,4 @@ fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
         );
     }
     text
-}
-
-/// Returns the seed of `AZPIPE_SEED`, or one from the clock.
-pub fn new_seed() -> u64 {
-    if let Ok(seed) = std::env::var("AZPIPE_SEED") {
-        return seed.parse().expect("AZPIPE_SEED is a number");
-    }
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    Random::new(&[now.as_nanos() as u64]).below(1_000_000)
 }

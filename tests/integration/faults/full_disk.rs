@@ -3,8 +3,13 @@
 
 use std::process::Command;
 
+use sample::{Options, Random};
+
 use super::pipe::{PIPE, Pipe};
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture, program, run, small_options};
+use crate::support::fault_shim::preload;
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, capture, new_seed, program, run, small_options,
+};
 
 #[test]
 fn a_result_that_cannot_be_written_is_status_2_with_its_name() {
@@ -72,5 +77,38 @@ fn a_file_beyond_the_limit_of_sizes_is_told_with_its_name() {
         assert!(ran.stderr.contains(&path(file)), "{filter}: {}", ran.stderr);
     }
     // Nothing is left that hinders the next run.
+    run("gather", NO_ARGUMENTS, &results).assert_success();
+}
+
+/// Some of the writes of a part of 250 frames by 4000 bins fail, one each time: what is written last
+/// (the variance) as likely as what is written first.
+#[test]
+fn no_failed_write_of_a_part_with_many_blocks_is_sealed() {
+    let options = Options { frames: 250, frames_per_file: 250, ..small_options() };
+    let workspace = Workspace::new(&options);
+    let plan = workspace.plan_without_bins("out", &["--npt", "4000", "--by", "scan"]);
+    let top = workspace.path(".").canonicalize().unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let integrate = |faults: &[(&str, &str)]| {
+        let mut command = Command::new(program("ai-integrate"));
+        command.args(["--engine", "cpu", "--threads", "1", "--force"]);
+        preload(&mut command, &top).envs(faults.iter().copied());
+        capture(command, &plan)
+    };
+    let counted = integrate(&[("FAULTS_LOG", log.path().to_str().unwrap()), ("FAULTS_COUNT", "1")]);
+    assert!(counted.status.success());
+    let calls = std::fs::read_to_string(log.path()).unwrap();
+    let writes = calls.lines().filter(|line| line.starts_with("pwrite ")).count();
+    assert!(writes > 30, "{writes} writes of 24 MB");
+    let mut random = Random::new(&[new_seed()]);
+    for _ in 0..10 {
+        let k = 1 + random.index(writes);
+        let fault = ["EIO", "ENOSPC", "short"][random.index(3)];
+        let ran = Outcome::from(integrate(&[("FAULTS_AT", &format!("pwrite {k} {fault}"))]));
+        // A short write is continued.
+        let status = if fault == "short" { 0 } else { 2 };
+        assert_eq!(ran.status, status, "pwrite {k} {fault} of {writes}: {}", ran.stderr);
+    }
+    let results = Outcome::from(integrate(&[("FAULTS_UNUSED", "1")])).assert_success().stdout;
     run("gather", NO_ARGUMENTS, &results).assert_success();
 }

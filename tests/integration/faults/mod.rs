@@ -5,6 +5,8 @@
 //! environment variable replays them.
 
 mod chaos;
+mod combinations;
+mod difference;
 mod every_call;
 mod full_disk;
 mod pipe;

@@ -27,9 +27,10 @@ pub const PIPE: [&str; 7] = [
 ];
 
 /// The steps of a pipe, and more runs of its filters: a search that follows until nothing changes;
-/// gather with an average, exports, a plot and a report, where the final is damaged; and gather
-/// that removes what a replaced result left.
-pub const STEPS: [&str; 10] = [
+/// gather with an average, exports, a plot and a report, where the final is damaged; gather that
+/// removes what a replaced result left; gather that merges two results; and a plan with a preview, a
+/// mask and a monitor.
+pub const STEPS: [&str; 12] = [
     "scan-find",
     "plan-split",
     "slurm-emit",
@@ -40,6 +41,8 @@ pub const STEPS: [&str; 10] = [
     "scan-find-follow",
     "gather-exports",
     "gather-clean",
+    "gather-merge",
+    "plan-split-preview",
 ];
 
 /// Returns the name of the filter that a step runs.
@@ -166,6 +169,16 @@ impl Pipe {
                     .arg(out)
                     .args(["--npt", "50", "--by", "frames=1"])
             }
+            "plan-split-preview" => command
+                .arg("--poni")
+                .arg(&self.data.poni)
+                .arg("--mask")
+                .arg(&self.data.mask)
+                .arg("--out")
+                .arg(state.join("out"))
+                .arg("--preview")
+                .arg(state.join("preview.png"))
+                .args(["--npt", "50", "--monitor", "monitor", "--monitor-reference", "mean"]),
             "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
             // An OpenCL driver may end the process if it can't have a thread: PoCL does. Without
             // its closing line, what ai-integrate writes to stderr is a message.
@@ -181,6 +194,7 @@ impl Pipe {
                 .arg(state.join("plot.svg"))
                 .arg("--report")
                 .arg(state.join("report.html")),
+            "gather-merge" => command.args(["--merge-all", "both", "--keep-sums"]),
             "gather-clean" => command.arg("--clean").arg("--from").arg(state.join("out")),
             _ => &mut command,
         };
@@ -233,12 +247,18 @@ impl Pipe {
                 |filter: &str| steps.iter().find(|step| step.filter == filter).expect("a step");
             let input = match filter {
                 "scan-find" | "scan-find-follow" | "gather-from" | "gather-clean" => String::new(),
-                "plan-split" => find("scan-find").quiet.stdout.clone(),
+                "plan-split" | "plan-split-preview" => find("scan-find").quiet.stdout.clone(),
+                "gather-merge" => {
+                    find("gather").before.write(&self.state());
+                    let integrated = &find("ai-integrate").quiet.stdout;
+                    integrated.clone() + &self.integrate_sector(find("scan-find"))
+                }
                 "gather" | "gather-exports" => find("ai-integrate").quiet.stdout.clone(),
                 _ => find("plan-split").quiet.stdout.clone(),
             };
             match filter {
                 "gather-from" => find("gather").before.write(&self.state()),
+                "plan-split-preview" => Tree::default().write(&self.state()),
                 "gather-exports" => with_damaged_final(find("gather")).write(&self.state()),
                 "gather-clean" => {
                     find("gather").before.write(&self.state());
@@ -271,19 +291,28 @@ impl Pipe {
         steps
     }
 
+    /// Runs a step with more arguments, which must succeed, and returns its records.
+    fn run_well(&self, step: &str, arguments: &[&str], input: &str) -> String {
+        let ran = self.run_with(step, arguments, input, &[]);
+        assert_eq!(ran.status, 0, "{step}: {}", ran.stderr);
+        ran.stdout
+    }
+
     /// Makes the final of results whose parts are kept, and then that of other settings in its
     /// place.
     fn replace_result(&self, found: &Step, integrated: &Step) {
-        let run = |step: &str, arguments: &[&str], input: &str| {
-            let ran = self.run_with(step, arguments, input, &[]);
-            assert_eq!(ran.status, 0, "{step}: {}", ran.stderr);
-            ran.stdout
-        };
-        run("gather", &["--keep-parts"], &integrated.quiet.stdout);
-        let planned =
-            run("plan-split", &["--replace", "--polarization", "0.95"], &found.quiet.stdout);
-        let results = run("ai-integrate", &[], &planned);
-        run("gather", &["--keep-parts"], &results);
+        self.run_well("gather", &["--keep-parts"], &integrated.quiet.stdout);
+        let flags = ["--replace", "--polarization", "0.95"];
+        let planned = self.run_well("plan-split", &flags, &found.quiet.stdout);
+        let results = self.run_well("ai-integrate", &[], &planned);
+        self.run_well("gather", &["--keep-parts"], &results);
+    }
+
+    /// Integrates a sector of the frames into parts of another recipe, and returns the results.
+    fn integrate_sector(&self, found: &Step) -> String {
+        let flags = ["--recipe-name", "sector", "--azimuth-range", "0,90"];
+        let planned = self.run_well("plan-split", &flags, &found.quiet.stdout);
+        self.run_well("ai-integrate", &[], &planned)
     }
 }
 

@@ -14,11 +14,12 @@ use std::path::Path;
 use sample::Random;
 use serde_json::Value;
 
-use super::every_call::{find_difference, find_leftover_files, new_seed, say};
+use super::difference::{find_difference, find_leftover_files};
+use super::every_call::say;
 use super::pipe::{PIPE, Pipe, Step, comparable_records};
 use super::state::Tree;
 use super::trace::{Loss, Trace};
-use crate::support::Outcome;
+use crate::support::{Outcome, new_seed};
 
 /// Tasks: what the third does to files, all others do.
 const TASKS: usize = 3;

@@ -93,6 +93,31 @@ fn programs_get_objects() {
 }
 
 #[test]
+fn programs_get_an_object_at_the_end_of_gather() {
+    let place = directory_with_scan();
+    let results = feed(integrate(place.path(), &[]), b"").stdout;
+    std::fs::write(place.path().join("results.jsonl"), &results).expect("a file");
+    let end = |arguments: &[&str], input: &[u8]| {
+        let mut command = GATHER.command_without_arguments(place.path());
+        command.args(["--keep-parts", "--progress", "json"]).args(arguments);
+        let text = String::from_utf8(feed(command, input).stderr).expect("UTF-8");
+        let last = json(text.lines().last().expect("an object"));
+        let numbers =
+            ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
+        assert_eq!((&last["type"], &last["filter"]), (&"progress".into(), &"gather".into()));
+        assert!(last.get("limited_by").is_none(), "{last}");
+        (last["state"].as_str().expect("a text").to_owned(), numbers)
+    };
+    let finished = |numbers| ("finished".to_owned(), numbers);
+    assert_eq!(end(&["results.jsonl"], b""), finished([12, 12, 0, 12]));
+    assert_eq!(end(&["-"], &results), finished([12, 12, 0, 12]), "with nothing to write");
+    assert_eq!(end(&["--from", "PROCESSED"], b""), finished([12, 12, 0, 12]));
+    assert_eq!(end(&["-"], b""), finished([0; 4]));
+    let stopped = end(&["--fail-fast", "-"], &[b"bad\n", &results[..]].concat());
+    assert_eq!(stopped.0, "stopped");
+}
+
+#[test]
 fn frames_without_a_pattern_are_counted() {
     let place = directory_with_scan();
     let command = integrate(place.path(), &["--progress", "json"]);

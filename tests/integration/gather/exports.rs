@@ -68,7 +68,11 @@ fn a_page_tells_of_the_run_and_needs_nothing_else() {
 
     let nowhere = run("gather", &["--report", "no/such/run.html"], "");
     assert_eq!(nowhere.status, 2);
-    assert!(nowhere.stderr.contains("--report: no/such: no such directory"), "{}", nowhere.stderr);
+    assert!(
+        nowhere.stderr.contains("its directory does not exist: create it first"),
+        "{}",
+        nowhere.stderr
+    );
 }
 
 /// A script that prints the errors in the markup of a page.
@@ -131,6 +135,22 @@ fn an_average_that_comes_too_late_says_what_to_do() {
 }
 
 #[test]
+fn an_export_that_comes_too_late_says_why_it_needs_sums() {
+    let workspace = Workspace::new(&small_options());
+    run(
+        "gather",
+        NO_ARGUMENTS,
+        &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).stdout,
+    )
+    .assert_success();
+    let late =
+        run("gather", &["--from", workspace.path("out").to_str().unwrap(), "--export", "xye"], "");
+    assert_eq!(late.status, 1);
+    let why = "the mean of all frames, which --export writes, needs the sums of 24 frames";
+    assert!(late.stderr.contains(why), "{}", late.stderr);
+}
+
+#[test]
 fn ranges_of_frames_are_exported_a_file_each() {
     let workspace = Workspace::new(&small_options());
     let results =
@@ -174,4 +194,39 @@ fn kept_parts_and_kept_sums_stay() {
             .unwrap()
             .starts_with("q,intensity,error\n")
     );
+}
+
+#[test]
+fn exports_of_earlier_data_are_named_when_the_final_is_renewed() {
+    let workspace = Workspace::new(&small_options());
+    let mut plan = workspace.plan("out", &["--by", "frames=12"]);
+    let second = plan.split_off(plan.find('\n').expect("two tasks") + 1);
+    let integrate = |tasks: &str| run("ai-integrate", NO_ARGUMENTS, tasks).stdout;
+    let first = integrate(&plan);
+    let formats = ["--keep-sums", "--export", "xye,nxazint"];
+    let written = run("gather", &formats, &first);
+    let exports = written.records("summary")[0]["export"].as_array().expect("exports").clone();
+    let names: Vec<&str> = exports.iter().filter_map(|path| path.as_str()).collect();
+    assert_eq!(names.len(), 2);
+    let is_warned = |stderr: &str| stderr.contains("exports of the earlier data: ");
+
+    let both = first + &integrate(&second);
+    let renewed = run("gather", &["--keep-sums", "--export", "xye"], &both).assert_success();
+    let (text, nexus) = match names[0].ends_with(".xye") {
+        true => (names[0], names[1]),
+        false => (names[1], names[0]),
+    };
+    let warning =
+        renewed.stderr.lines().find(|line| is_warned(line)).expect("a warning").to_owned();
+    assert!(warning.contains(nexus) && !warning.contains(text), "{warning}");
+    // What is not there can't be outdated; and nothing was renewed.
+    for flags in [&["--keep-sums"][..], &formats] {
+        let again = run("gather", flags, &both).assert_success();
+        assert!(!is_warned(&again.stderr), "{}", again.stderr);
+    }
+    std::fs::remove_file(text).expect("an export");
+    std::fs::remove_file(nexus).expect("an export");
+    let other = workspace.plan("out", &["--replace", "--radial-range", "5,30"]);
+    let replaced = run("gather", NO_ARGUMENTS, &integrate(&other)).assert_success();
+    assert!(!is_warned(&replaced.stderr), "{}", replaced.stderr);
 }

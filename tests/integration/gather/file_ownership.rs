@@ -1,9 +1,12 @@
-//! Files that gather did not write: it replaces none of them, and never raw data.
+//! Files that gather did not write, or that somebody changed since: it replaces none of them, and
+//! never raw data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{NO_ARGUMENTS, Workspace, read_files_below, run, small_options};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, files_below, read_files_below, run, small_options,
+};
 
 /// A scan's results, its final gathered.
 fn gather_a_scan() -> (Workspace, String) {
@@ -58,14 +61,10 @@ fn is_same(path: &Path, first: &[u8]) -> bool {
 
 #[test]
 fn exports_replace_what_azpipe_wrote_and_nobody_changed() {
-    let command = gather::command();
-    let formats =
-        command.get_arguments().find(|argument| argument.get_long() == Some("export")).unwrap();
-    for format in formats.get_possible_values() {
+    for format in export_formats() {
         let (_site, results) = gather_a_scan();
-        let format = format.get_name();
         let export = |more: &[&str]| {
-            run("gather", &[&["--keep-sums", "--export", format], more].concat(), &results)
+            run("gather", &[&["--keep-sums", "--export", &format], more].concat(), &results)
         };
         let written =
             export(&[]).assert_success().records("summary").remove(0)["export"][0].clone();
@@ -83,6 +82,116 @@ fn exports_replace_what_azpipe_wrote_and_nobody_changed() {
         export(&["--overwrite"]).assert_success();
         assert!(is_same(&path, &first), "{format}");
         export(&[]).assert_success();
+    }
+}
+
+/// Returns the names of all export formats.
+fn export_formats() -> Vec<String> {
+    let command = gather::command();
+    let formats =
+        command.get_arguments().find(|argument| argument.get_long() == Some("export")).unwrap();
+    let formats = formats.get_possible_values();
+    formats.iter().map(|format| format.get_name().to_owned()).collect()
+}
+
+/// Asserts that gather refuses to write over a file that a user changed, and what `--overwrite`
+/// does.
+fn assert_change_is_kept(path: &Path, gather: &dyn Fn(&[&str]) -> Outcome) {
+    let (name, first) = (path.file_name().unwrap().to_str().unwrap(), fs::read(path).unwrap());
+    gather(&[]).assert_success();
+    assert!(is_same(path, &first) || name.ends_with(".html"), "{name}: equal runs, equal files");
+    // Most programs read a file with more bytes at the end as before.
+    let changed = [&first[..], b"\n<!-- my notes -->\n"].concat();
+    fs::write(path, &changed).unwrap();
+    let refused = gather(&[]);
+    assert_ne!(refused.status, 0, "{name}: {}", refused.stderr);
+    for words in ["or it was changed since", "pass --overwrite"] {
+        assert!(refused.stderr.contains(words), "{name}: {}", refused.stderr);
+    }
+    assert_eq!(fs::read(path).unwrap(), changed, "{name}");
+    gather(&["--overwrite"]).assert_success();
+    assert!(is_same(path, &first) || name.ends_with(".html"), "{name}");
+    gather(&[]).assert_success();
+}
+
+#[test]
+fn exports_that_somebody_changed_are_kept() {
+    let (_workspace, results) = gather_a_scan();
+    for format in export_formats() {
+        let export = |more: &[&str]| {
+            run("gather", &[&["--keep-sums", "--export", &format], more].concat(), &results)
+        };
+        let written = export(&[]).assert_success().records("summary").remove(0);
+        assert_change_is_kept(Path::new(written["export"][0].as_str().unwrap()), &export);
+    }
+}
+
+#[test]
+fn pictures_and_reports_that_somebody_changed_are_kept() {
+    let (workspace, results) = gather_a_scan();
+    for (flag, name) in [
+        ("--plot", "map.png"),
+        ("--plot", "map.svg"),
+        ("--plot", "map.pdf"),
+        ("--plot-scans", "all.png"),
+        ("--plot-scans", "all.svg"),
+        ("--plot-scans", "all.pdf"),
+        ("--report", "run.html"),
+    ] {
+        let path = workspace.path(name);
+        let write = |more: &[&str]| {
+            run("gather", &[&["--keep-sums", flag, text(&path)], more].concat(), &results)
+        };
+        write(&[]).assert_success();
+        assert_change_is_kept(&path, &write);
+        // As versions wrote it that put no digest into the mark.
+        let mut old = fs::read(&path).unwrap();
+        let label = b", content ";
+        let place = old.windows(label.len()).position(|there| there == label).unwrap();
+        old.drain(place..place + label.len() + 32);
+        fs::write(&path, &old).unwrap();
+        write(&[]).assert_success();
+        assert_ne!(fs::read(&path).unwrap(), old, "{name}");
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_export_was_there_leaves_the_earlier_one_its_own() {
+    let (workspace, results) = gather_a_scan();
+    let export = || run("gather", &["--keep-sums", "--export", "nxazint,dat"], &results);
+    export().assert_success();
+    let listings = workspace.path("out/.azpipe/exports");
+    let listing = files_below(&listings).into_iter().find(|path| is_json(path)).unwrap();
+    for killed in 0..3 {
+        // The list is written before the files.
+        let mut files: Vec<(String, Vec<String>)> =
+            serde_json::from_slice(&fs::read(&listing).unwrap()).unwrap();
+        assert_eq!(files.len(), 2);
+        files.iter_mut().for_each(|(_, digests)| digests.insert(0, format!("{killed:032x}")));
+        fs::write(&listing, serde_json::to_vec(&files).unwrap()).unwrap();
+    }
+    export().assert_success();
+    // Of a list that can't be read, nobody knows what was on it.
+    fs::write(&listing, "damaged").unwrap();
+    let refused = export();
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("changed since"), "{}", refused.stderr);
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
+}
+
+#[test]
+fn runs_at_the_same_time_take_each_others_exports_for_azpipes() {
+    let (_workspace, results) = gather_a_scan();
+    let flags = ["--keep-sums", "--export", "nxazint,nxcansas,xye"];
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| run("gather", &flags, &results).assert_success());
+            }
+        });
     }
 }
 

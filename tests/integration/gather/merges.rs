@@ -197,3 +197,33 @@ fn what_does_not_fit_is_refused_with_what_was_expected() {
     assert_eq!(taken.status, 2);
     assert!(taken.stderr.contains("expected part of a file name, without `/`"), "{}", taken.stderr);
 }
+
+#[test]
+fn a_merged_final_of_other_scans_is_not_replaced() {
+    let workspace = Workspace::new(&Options { scans: 4, frames: 3, ..small_options() });
+    let scans: Vec<&str> = workspace.scans.split_inclusive('\n').collect();
+    let results = |of: &[usize]| -> String {
+        let text: String = of.iter().map(|&scan| scans[scan]).collect();
+        let base = ["--poni", workspace.data.poni.to_str().unwrap(), "--npt", "300"];
+        let out = workspace.path("out");
+        let flags = [&base[..], &["--out", out.to_str().unwrap()]].concat();
+        let tasks = run("plan-split", &flags, &text).assert_success().stdout;
+        run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout
+    };
+    let flags = ["--keep-sums", "--merge-all", "both"];
+    let first = last_summary(run("gather", &flags, &results(&[0, 1])));
+    let path = first["final"].as_str().unwrap();
+    let bytes = fs::read(path).unwrap();
+    for others in [&[2, 3][..], &[1, 2]] {
+        let refused = run("gather", &flags, &results(others));
+        assert_eq!(refused.status, 1, "{}", refused.stderr);
+        for word in [path, "was merged from other patterns", "pass another name"] {
+            assert!(refused.stderr.contains(word), "{}", refused.stderr);
+        }
+        assert!(fs::read(path).unwrap() == bytes, "{others:?}");
+    }
+    // The next scans of a series are added to those that came before.
+    let more = last_summary(run("gather", &flags, &results(&[0, 1, 2])));
+    assert_eq!(more["final"], first["final"]);
+    assert_ne!(more["data_digest"], first["data_digest"]);
+}

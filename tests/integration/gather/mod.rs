@@ -1,11 +1,13 @@
 //! gather, run as users run it, on what the other filters leave.
 
 mod absent_frames;
+mod changed_monitors;
 mod clean;
 mod concurrency;
 mod error_bars;
 mod exports;
 mod file_ownership;
+mod flipped_bits;
 mod follow;
 mod h5web;
 mod hangs;
@@ -13,8 +15,10 @@ mod merges;
 mod monitors;
 mod node_locks;
 mod nxcansas;
+mod odd_names;
 mod percent_signs;
 mod readers;
+mod replacements;
 mod report_page;
 mod statuses;
 mod summaries;

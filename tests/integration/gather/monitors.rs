@@ -11,7 +11,7 @@ use crate::support::{NO_ARGUMENTS, Outcome, Workspace, open_hdf5_to_write, run, 
 const BY_MEAN: [&str; 4] = ["--monitor", "monitor", "--monitor-reference", "mean"];
 
 /// Patterns, frame by frame, and statuses of the final of the last summary.
-fn read_rows(gathered: &Outcome) -> (Vec<Vec<f32>>, Vec<u8>) {
+pub(super) fn read_rows(gathered: &Outcome) -> (Vec<Vec<f32>>, Vec<u8>) {
     let summary = gathered.records("summary").pop().unwrap();
     let file = File::open(summary["final"].as_str().unwrap()).unwrap();
     let [entry, detector] =
@@ -33,7 +33,11 @@ fn largest_difference(one: &[Vec<f32>], two: &[Vec<f32>]) -> f32 {
 }
 
 /// Changes a scan's counter, and returns it as it is then.
-fn change_counter(master: &Path, scan: usize, change: impl Fn(usize, f64) -> f64) -> Vec<f64> {
+pub(super) fn change_counter(
+    master: &Path,
+    scan: usize,
+    change: impl Fn(usize, f64) -> f64,
+) -> Vec<f64> {
     let file = open_hdf5_to_write(master);
     let counter = file.dataset(&format!("/{scan}.1/measurement/monitor")).unwrap();
     let values: Vec<f64> = counter.read_raw().unwrap();
@@ -201,4 +205,37 @@ fn means_of_two_monitors_have_no_mean_in_common() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn readings_of_any_size_give_a_final() {
+    let workspace = Workspace::new(&small_options());
+    let as_it_was = change_counter(&workspace.data.master, 1, |_, value| value);
+    let sizes = [f64::MAX, 1e308, 1e281, 1e-281, 1e-300, 5e-324, -1e308, f64::INFINITY, f64::NAN];
+    for (number, size) in sizes.into_iter().enumerate() {
+        // All readings, or one of them.
+        for (spoiled, lost) in [(24, 24), (1, 1)] {
+            change_counter(&workspace.data.master, 1, |frame, _| {
+                if frame < spoiled { size } else { as_it_was[frame] }
+            });
+            for reference in ["mean", "1e6"] {
+                let what = format!("{size:e}, {spoiled} of them, reference {reference}");
+                let plan = ["--monitor", "monitor", "--monitor-reference", reference];
+                let out = format!("out{number}_{spoiled}_{reference}");
+                let gathered = process(&workspace, &out, &plan, &[]);
+                assert_eq!(gathered.status, 1, "{what}: {}", gathered.stderr);
+                let (rows, statuses) = read_rows(&gathered);
+                let is_lost: Vec<bool> = rows.iter().map(|row| row[0].is_nan()).collect();
+                let told = statuses.iter().filter(|&&status| status != 0).count();
+                assert_eq!(
+                    (told, is_lost.iter().filter(|is| **is).count()),
+                    (lost, lost),
+                    "{what}"
+                );
+                let summary = &gathered.records("summary")[0];
+                let reason = &summary["missing"][0]["reason"];
+                assert_eq!(reason, "monitor zero, negative, out of range, or missing", "{what}");
+            }
+        }
+    }
 }

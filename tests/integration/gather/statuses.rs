@@ -87,6 +87,14 @@ fn process(workspace: &mut Workspace, scan: &str, out: &str, flags: &[&str]) -> 
     [integrated, gathered]
 }
 
+/// Counts what is done of the plan that [`process`] made.
+fn count_done(workspace: &mut Workspace, scan: &str, out: &str, flags: &[&str]) -> Outcome {
+    let found = std::mem::replace(&mut workspace.scans, scan.to_owned());
+    let plan = workspace.plan(out, &[]);
+    workspace.scans = found;
+    run("gather", &[&["--plan", "-", "--count-done"], flags].concat(), &plan)
+}
+
 #[test]
 fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
     let options = small_options();
@@ -129,6 +137,30 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
                 let result = &integrated.records("result")[0];
                 assert_eq!(result["missing"], expected, "{case}");
             }
+        }
+        for (flags, out, status) in [
+            (&[][..], out.clone(), status),
+            (&["--allow-missing"], format!("{out}_allowed"), allowed),
+        ] {
+            let counts = count_done(workspace, &scan, &out, flags);
+            let found = counts.records("progress").remove(0);
+            assert_eq!(counts.status, status, "{case}, counted: {found}");
+            let summary = &gathered.records("summary")[0];
+            assert_eq!(found["frames_done"], summary["integrated"], "{case}, counted: {found}");
+            let lost: u64 = match loss {
+                "none" | "never_taken" => 0,
+                "corrupt" => 24 - summary["integrated"].as_u64().unwrap(),
+                _ => 7,
+            };
+            assert_eq!(found["frames_lost"], lost, "{case}, counted: {found}");
+            let expected = if lost == 0 { json!({}) } else { json!({ loss: lost }) };
+            assert_eq!(found["lost"], expected, "{case}, counted: {found}");
+            let taken = if loss == "never_taken" { 17 } else { 24 };
+            assert_eq!(found["frames"], taken, "{case}, counted: {found}");
+            assert_eq!(found["finals_complete"], u64::from(status == 0), "{case}: {found}");
+            // Only a new scan record can tell more of a file that scan-find could not read.
+            let is_done = up_to_date || loss == "unreadable";
+            assert_eq!(found["finals_done"], u64::from(is_done), "{case}: {found}");
         }
         // What gather finds on disk says the same, whatever was heard of the scan then.
         let root = workspace.path(&out);
@@ -181,9 +213,26 @@ fn a_failure_names_its_file_once() {
     let refused = run("gather", &["--average", "mean"], &results);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
     let path = summary["final"].as_str().unwrap();
-    let line = refused.stderr.lines().find(|line| line.contains("--average needs")).unwrap();
+    let line = refused.stderr.lines().find(|line| line.contains("needs the sums")).unwrap();
     assert_eq!(line.matches(path).count(), 1, "{line}");
     assert!(!refused.records("fail")[0]["error"].as_str().unwrap().contains(path));
+}
+
+/// A final whose raw file was written again since, as the plan knows, is not done.
+#[test]
+fn frames_of_files_that_changed_are_not_counted_as_done() {
+    let mut workspace = Workspace::new(&small_options());
+    workspace.process("out", &[], &[]).assert_success();
+    let count = |workspace: &Workspace| {
+        let plan = workspace.plan("out", &["--by", "frames=24"]);
+        let found = run("gather", &["--plan", "-", "--count-done"], &plan);
+        (found.status, found.records("progress")[0]["frames_done"].clone())
+    };
+    assert_eq!(count(&workspace), (0, 24.into()));
+    let mut scan: Value = serde_json::from_str(&workspace.scans).unwrap();
+    scan["sources"][0]["mtime"] = "1772616030.000000001".into();
+    workspace.scans = format!("{scan}\n");
+    assert_eq!(count(&workspace), (1, 17.into()));
 }
 
 /// Reads of the parts fail, and with them what is known of their frames. A damaged part is known to
@@ -212,7 +261,8 @@ fn what_is_missing_of_a_plan_is_not_a_success_where_parts_cannot_be_read() {
         let [fail] = &ran.records("fail")[..] else { panic!("{flag}, {fault}: {ran:?}") };
         assert_eq!((ran.status, &fail["retryable"]), (1, &json!(true)), "{flag}, {fault}: {ran:?}");
         assert!(ran.stderr.contains("Input/output error"), "{ran:?}");
-        assert_eq!(ask(flag, "").status, 0);
+        let (found, status) = (ask(flag, ""), i32::from(flag == "--count-done"));
+        assert_eq!(found.status, status, "there is no final yet: {found:?}");
     }
     let part = &workspace.parts("out")[0];
     let mut bytes = fs::read(part).unwrap();

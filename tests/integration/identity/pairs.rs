@@ -6,7 +6,7 @@ use std::path::Path;
 use super::uniform_frames::{
     RawDirectory, STORAGE_KINDS, StorageKind, field_of_each, list_finals, read_counts, with_pattern,
 };
-use crate::support::{NO_ARGUMENTS, run};
+use crate::support::{NO_ARGUMENTS, create_hdf5, run};
 
 #[test]
 fn the_result_of_a_file_of_the_same_name_is_refused_and_the_first_stays() {
@@ -160,4 +160,39 @@ fn the_place_of_a_result_depends_on_no_other_operand() {
             assert_eq!(below(&[&place.path("monday")]).0, alone.0, "{kind:?}: its directory");
         }
     }
+}
+
+#[test]
+fn a_file_of_others_in_the_place_of_a_final_is_refused_before_anything_is_integrated() {
+    let place = RawDirectory::new();
+    let operand = place.write(STORAGE_KINDS[0], "monday", &[10; 5]);
+    let planned = || place.plan(&[&operand], "out", &[]);
+    let task = planned().assert_success().records("task").remove(0);
+    let path = |field: &str| Path::new(task[field].as_str().unwrap()).to_owned();
+    let final_file = path("out").join(path("final"));
+    fs::create_dir_all(final_file.parent().unwrap()).unwrap();
+    let foreign: [(&str, &dyn Fn()); 5] = [
+        ("empty", &|| fs::write(&final_file, "").unwrap()),
+        ("text", &|| fs::write(&final_file, "my notes\n").unwrap()),
+        ("HDF5", &|| drop(create_hdf5(&final_file).create_group("note").unwrap())),
+        ("directory", &|| fs::create_dir(&final_file).unwrap()),
+        ("FIFO", &|| {
+            nix::unistd::mkfifo(&final_file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }),
+    ];
+    for (what, make) in foreign {
+        make();
+        let refused = planned();
+        assert_eq!(refused.status, 1, "{what}: {}", refused.stderr);
+        assert!(refused.records("task").is_empty(), "{what}");
+        let told = format!("{} exists, and is not a file of azpipe", final_file.display());
+        assert!(refused.stderr.contains(&told), "{what}: {}", refused.stderr);
+        assert!(final_file.symlink_metadata().is_ok(), "{what}");
+        if what == "directory" {
+            fs::remove_dir(&final_file).unwrap();
+        } else {
+            fs::remove_file(&final_file).unwrap();
+        }
+    }
+    planned().assert_success();
 }

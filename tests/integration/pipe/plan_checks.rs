@@ -122,6 +122,10 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("sigma-clip = 4\nmedian = 50", 2, &["median: set together with sigma-clip"]),
     ("error-model = 'variance'", 2, &["variance: missing"]),
     ("monitor = 0", 2, &["monitor: 0"]),
+    ("monitor = -1", 2, &["monitor: -1: expected a positive number"]),
+    ("monitor = ['1e308', '1e308']", 2, &["monitor: 1e308 x 1e308: inf"]),
+    ("monitor = 1e-320", 2, &["monitor: 1e-320: expected a positive number"]),
+    ("mask-region = ['circle:1,2,nan']", 2, &["mask-region: entry 1: `circle:1,2,nan`: expected"]),
     ("monitor-reference = 'mean'", 2, &["monitor-reference: 1 given for 0 monitors"]),
     // What does not go with the frames.
     (
@@ -277,4 +281,31 @@ fn any_recipe_that_plan_split_takes_ai_integrate_takes() {
         }
     }
     assert!(counts.iter().all(|count| *count > 5), "{counts:?} taken and refused");
+}
+
+#[test]
+fn a_poni_file_that_looks_like_one_in_other_units_is_warned_of_once() {
+    let workspace = Workspace::new(&small_options());
+    let text = std::fs::read_to_string(&workspace.data.poni).unwrap();
+    let in_millimetres: Vec<String> = text
+        .lines()
+        .map(|line| match line.split_once(": ") {
+            Some((key @ ("Distance" | "Poni1" | "Poni2"), metres)) => {
+                format!("{key}: {}", metres.parse::<f64>().unwrap() * 1000.0)
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    let path = workspace.path("mm.poni");
+    std::fs::write(&path, in_millimetres.join("\n") + "\nTilt: 0.1\n").unwrap();
+    let out = workspace.path("out");
+    let flags = ["--poni", path.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let told = run("plan-split", &flags, &workspace.scans);
+    let lines: Vec<&str> = told.stderr.lines().filter(|line| line.contains("mm.poni: ")).collect();
+    for (key, remedy) in [("Distance: ", "in millimetres"), ("`tilt`", "has no effect")] {
+        let found = lines.iter().filter(|line| line.contains(key) && line.contains(remedy));
+        assert_eq!(found.count(), 1, "{key}: {}", told.stderr);
+    }
+    let good = ["--poni", workspace.data.poni.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    assert_eq!(run("plan-split", &good, &workspace.scans).assert_success().stderr, "");
 }

@@ -64,6 +64,21 @@ fn rings_of_the_right_calibrant_lie_on_the_peaks() {
     preview(&workspace, "plain.png", &[]).assert_success();
     preview(&workspace, "LaB6.png", &["--calibrant", "lab6"]).assert_success();
     preview(&workspace, "wrong.png", &["--calibrant", "4.4,3.2,2.7,2.25,1.78"]).assert_success();
+    let said = |name: &str, calibrant: &str| {
+        let drawn = preview(&workspace, name, &["--calibrant", calibrant]).assert_success();
+        assert!(workspace.path(name).exists());
+        drawn.stderr
+    };
+    assert_eq!(said("again.png", "LaB6"), "");
+    fs::write(workspace.path("tiny.D"), "0.0001\n").unwrap();
+    for calibrant in ["4.157e-10,2.939e-10", workspace.path("tiny.D").to_str().unwrap()] {
+        let said = said("no-ring.png", calibrant);
+        assert!(
+            said.contains("no ring lies in the frame")
+                && said.contains("d-spacings are in angstrom"),
+            "{said}"
+        );
+    }
     let plain = Picture::read(&workspace.path("plain.png"));
     assert!(plain.find(is_ring).is_empty());
     // Only the image, without the pattern below it and the texts above it.
@@ -170,7 +185,17 @@ fn a_file_of_somebody_elses_is_refused_and_raw_data_always() {
     );
     assert_eq!(fs::read(&path).unwrap(), b"the only copy");
     preview(&workspace, "mine.png", &["--overwrite"]).assert_success();
+    let drawn = fs::read(&path).unwrap();
     preview(&workspace, "mine.png", &[]).assert_success();
+    assert_eq!(fs::read(&path).unwrap(), drawn, "equal runs, equal files");
+    fs::write(&path, [&drawn[..], b"notes"].concat()).unwrap();
+    let refused = preview(&workspace, "mine.png", &[]);
+    assert!(
+        refused.status == 2 && refused.stderr.contains("or it was changed since"),
+        "{}",
+        refused.stderr
+    );
+    assert!(fs::read(&path).unwrap().ends_with(b"notes"));
     let raw = workspace.path("raw.png");
     let master = run("scan-find", &[&workspace.data.raw], "").records("scan")[0]["file"]
         .as_str()

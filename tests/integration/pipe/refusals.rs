@@ -34,9 +34,9 @@ fn recipes() {
     std::fs::write(&recipe, "npt = ").unwrap();
     assert_one_message(&plan(&workspace, &["--recipe", name]), 2, &["recipe.toml"]);
     assert_one_message(
-        &plan(&workspace, &["--recipe", "/nowhere/r.toml"]),
+        &plan(&workspace, &["--recipe", "/proc/nowhere/r.toml"]),
         2,
-        &["/nowhere/r.toml", "No such file"],
+        &["/proc/nowhere/r.toml", "No such file"],
     );
     assert_one_message(&plan(&workspace, &["--unit", "q_mm"]), 2, &["unit", "q_mm", "q_nm^-1"]);
     assert_one_message(
@@ -45,9 +45,9 @@ fn recipes() {
         &["radial-range", "3,1", "lower first"],
     );
     assert_one_message(
-        &plan(&workspace, &["--mask", "/nowhere/mask.edf"]),
+        &plan(&workspace, &["--mask", "/proc/nowhere/mask.edf"]),
         2,
-        &["/nowhere/mask.edf", "No such file"],
+        &["/proc/nowhere/mask.edf", "No such file"],
     );
     assert_one_message(
         &plan(&workspace, &["--valid-max", "-1"]),
@@ -215,9 +215,9 @@ fn what_is_no_dataset_is_told() {
     let wrong = run("scan-find", &[&text], "");
     assert_one_message(&wrong, 1, &["notes.h5"]);
     assert_eq!(wrong.records("fail").len(), 1);
-    let nowhere = run("scan-find", &["/nowhere/at/all"], "");
+    let nowhere = run("scan-find", &["/proc/nowhere/at/all"], "");
     assert!(
-        nowhere.status != 0 && nowhere.stderr.contains("/nowhere/at/all"),
+        nowhere.status != 0 && nowhere.stderr.contains("/proc/nowhere/at/all"),
         "{}",
         nowhere.stderr
     );

@@ -90,6 +90,8 @@ fn says_the_same(name: &str, tasks: &str, expected_status: i32) {
     assert_eq!(gathered.status, expected_status, "{name}: {gathered:?}");
     assert_eq!(gathered, gather(), "{name}: gather's rerun");
     assert_eq!(first, integrate().0, "{name}: the rerun over the final");
+    let counted = run("gather", &["--plan", "-", "--count-done"], tasks);
+    assert_eq!(counted.status, expected_status, "{name}, counted: {counted:?}");
 }
 
 #[test]
@@ -103,8 +105,14 @@ fn frames_without_a_monitor_are_told_by_a_rerun_that_skips_them() {
         (&result["skipped"], &result["done"]),
         (&true.into(), &json!([[0, 3], [4, 5], [6, 24]]))
     );
-    let told = json!([{"range": [[3, 6, 2]], "kind": "no_monitor", "reason": "monitor zero, not a number, or missing"}]);
+    let told = json!([{"range": [[3, 6, 2]], "kind": "no_monitor", "reason": "monitor zero, negative, out of range, or missing"}]);
     assert_eq!(result["missing"], told);
+    let counted = run("gather", &["--plan", "-", "--count-done"], &tasks).records("progress");
+    let count = |name: &str| counted[0][name].clone();
+    assert_eq!(
+        ["frames", "frames_done", "frames_lost", "lost", "finals_done"].map(count),
+        [json!(24), json!(22), json!(2), json!({"no_monitor": 2}), json!(1)]
+    );
     assert!(
         rerun.stderr.contains("entry 1.1: 2 frames without a pattern: monitor zero"),
         "{}",

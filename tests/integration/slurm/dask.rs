@@ -154,7 +154,7 @@ fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
     assert_eq!(runs.len(), 12);
     assert!(runs.iter().all(|run| run.arguments == "--engines 1 --threads 3"), "{runs:?}");
     assert!(runs.iter().all(|run| run.gpus.len() == 1), "each has one GPU: {runs:?}");
-    let status = jobs.call("status");
+    let status = jobs.status();
     assert!(status.contains("12 of 12 done, 0 to do") && status.contains("speed"), "{status}");
     jobs.wait();
     assert!(jobs.call("resubmit").contains("the driver"), "which finds nothing to do");

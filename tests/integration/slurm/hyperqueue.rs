@@ -47,7 +47,7 @@ fn without_a_server_the_driver_says_how_to_start_one() {
     let Some(python) = python_with("hyperqueue") else { return };
     let jobs = Jobs::new_without_slurm("no-server", "scan", 1);
     jobs.emit(&["--target", "hyperqueue", "--python", &python]);
-    let output = jobs.script("submit").env("HQ_SERVER_DIR", "/nowhere").output().unwrap();
+    let output = jobs.script("submit").env("HQ_SERVER_DIR", "/proc/nowhere").output().unwrap();
     let said = read_stderr(&output);
     assert!(
         output.status.code() == Some(2)

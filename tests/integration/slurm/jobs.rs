@@ -110,6 +110,18 @@ impl Jobs {
         output_of(&mut self.script(name))
     }
 
+    /// Runs `status`, whose exit status must agree with what it prints.
+    pub fn status(&self) -> String {
+        let output = self.script("status").output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let words: Vec<&str> = told.split_whitespace().take(5).collect();
+        let [_, complete, _, all, _] = words[..] else { panic!("{words:?}") };
+        let expected = i32::from(complete != all);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{told}{errors}");
+        told
+    }
+
     /// Runs `submit` with these variables in the environment of the jobs.
     pub fn submit(&self, environment: &[(&str, &str)]) -> String {
         output_of(self.script("submit").envs(environment.iter().copied()))

@@ -31,7 +31,7 @@ fn engines_on_two_nodes_give_the_bytes_of_the_pipe() {
         runs.len() == 12 && runs.iter().all(|run| run.gpus.len() == 1),
         "each has one GPU: {runs:?}"
     );
-    assert!(jobs.call("status").contains("12 of 12 done, 0 to do"));
+    assert!(jobs.status().contains("12 of 12 done, 0 to do"));
 
     jobs.wait();
     assert_nothing_is_left(&runs[0].job);

@@ -27,7 +27,7 @@ pub fn assert_runs_what_is_missing(target: &str, flags: &[&str]) {
     let output = jobs.script("submit").env("KILL", &tasks[4]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(jobs.summary().len(), 1, "the other scan is complete");
-    let status = jobs.call("status");
+    let status = jobs.status();
     assert!(status.contains("5 of 6 done, 1 to do"), "{status}");
     jobs.call("resubmit");
     jobs.assert_complete();
@@ -47,7 +47,7 @@ pub fn assert_runs_what_is_missing(target: &str, flags: &[&str]) {
     let lost =
         records(&summary).find_map(|record| record["final"].as_str().map(str::to_owned)).unwrap();
     fs::remove_file(lost).unwrap();
-    assert!(jobs.call("status").contains("3 of 6 done, 3 to do"));
+    assert!(jobs.status().contains("3 of 6 done, 3 to do"));
     jobs.call("submit");
     jobs.assert_complete();
     assert_eq!(jobs.runs().len() - before, 3);
@@ -192,4 +192,28 @@ pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
     assert!(jobs.call("cancel").contains("nothing to cancel"));
     jobs.call("submit");
     jobs.assert_complete();
+}
+
+/// The frames of a Lima file that is missing are lost: the work is done, and nothing is complete.
+#[test]
+fn lost_frames_are_told_and_no_file_with_any_is_called_complete() {
+    for (name, flags, status) in [("lost", &[][..], 1), ("allowed", &["--allow-missing"], 0)] {
+        let mut jobs = Jobs::new_without_slurm(name, "frames=8", 1);
+        let mut tasks: Vec<serde_json::Value> = records(&jobs.plan).collect();
+        let sources = tasks[0]["sources"].as_array_mut().unwrap();
+        let frames = sources.remove(0)["frames"].clone();
+        tasks[0]["absent"] =
+            serde_json::json!([{"range": frames, "kind": "missing", "reason": "file missing"}]);
+        jobs.plan = tasks.iter().map(|task| format!("{task}\n")).collect();
+        jobs.emit(&[&["--target", "local"], flags].concat());
+        assert_eq!(jobs.script("submit").output().unwrap().status.code(), Some(status));
+        let told = jobs.status();
+        for expected in [
+            &format!("files  {} of 1 complete, 17 of 24 frames", 1 - status),
+            "3 of 3 done, 0 to do",
+            "lost   7 frames without a pattern: missing 7; see summary.jsonl",
+        ] {
+            assert!(told.contains(expected), "{told}");
+        }
+    }
 }

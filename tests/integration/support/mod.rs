@@ -60,3 +60,13 @@ pub fn read_files_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     };
     files_below(directory).into_iter().map(read).collect()
 }
+
+/// Returns the seed of `AZPIPE_SEED`, or one from the clock.
+pub fn new_seed() -> u64 {
+    if let Ok(seed) = std::env::var("AZPIPE_SEED") {
+        return seed.parse().expect("AZPIPE_SEED is a number");
+    }
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    sample::Random::new(&[now.as_nanos() as u64]).below(1_000_000)
+}

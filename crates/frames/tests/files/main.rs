@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
+mod arrays;
 mod bliss;
 mod damaged;
 mod dectris;

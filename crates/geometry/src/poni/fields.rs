@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::value::{parse_number, value_error, value_text};
+use super::value::{number_error, parse_number, value_error, value_text};
 use super::{DetectorSpec, Poni, PoniError};
 
 /// Keys of all versions of the format, in lower case.
@@ -28,10 +28,12 @@ const KNOWN_KEYS: [&str; 15] = [
 
 const EXPECTED_NUMBER: &str = "a finite number";
 
-/// Largest plausible distance in metres; anything larger was written in another unit.
-const MAX_DISTANCE: f64 = 200.0;
+/// Plausible distances in metres; anything larger was written in another unit.
+const DISTANCE_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=200.0;
 /// Largest plausible coordinate of the point of normal incidence, in metres.
 const MAX_PONI: f64 = 1000.0;
+/// Largest plausible rotation in radians: a refinement may return an angle with some full turns.
+const MAX_ROTATION: f64 = 100.0;
 /// Plausible wavelengths of X-rays and neutrons, in metres.
 const WAVELENGTH_RANGE: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
 
@@ -56,29 +58,36 @@ impl PoniFields {
         if let Some(wavelength) =
             wavelength.filter(|wavelength| !WAVELENGTH_RANGE.contains(wavelength))
         {
-            return Err(value_error("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
+            return Err(number_error("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
         }
         let distance = match self.number("distance")? {
             Some(distance) => distance,
             None => self.number("dist")?.ok_or(PoniError::Missing("Distance"))?,
         };
-        if !(distance > 0.0 && distance <= MAX_DISTANCE) {
-            return Err(value_error("Distance", distance, "metres, above 0 and up to 200"));
+        if !DISTANCE_RANGE.contains(&distance) {
+            return Err(number_error("Distance", distance, "metres, from 1e-6 to 200"));
         }
         let poni = |key: &'static str| {
             let metres = self.number(&key.to_lowercase())?.ok_or(PoniError::Missing(key))?;
             if metres.abs() > MAX_PONI {
-                return Err(value_error(key, metres, "metres, from -1000 to 1000"));
+                return Err(number_error(key, metres, "metres, from -1000 to 1000"));
             }
             Ok(metres)
+        };
+        let rotation = |key: &'static str| {
+            let radians = self.number(&key.to_lowercase())?.unwrap_or(0.0);
+            if radians.abs() > MAX_ROTATION {
+                return Err(number_error(key, radians, "radians, from -100 to 100"));
+            }
+            Ok(radians)
         };
         Ok(Poni {
             dist: distance,
             poni1: poni("Poni1")?,
             poni2: poni("Poni2")?,
-            rot1: self.number("rot1")?.unwrap_or(0.0),
-            rot2: self.number("rot2")?.unwrap_or(0.0),
-            rot3: self.number("rot3")?.unwrap_or(0.0),
+            rot1: rotation("Rot1")?,
+            rot2: rotation("Rot2")?,
+            rot3: rotation("Rot3")?,
             wavelength,
             detector: if version < 2.0 { self.parse_version_1()? } else { self.parse_version_2()? },
             ignored: self.0.into_keys().filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect(),

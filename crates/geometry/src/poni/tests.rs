@@ -107,10 +107,16 @@ fn a_missing_key_or_a_wrong_value_is_named() {
 fn lengths_in_other_units_than_metres_are_refused() {
     let placement =
         |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
-    for bad in ["0", "-0.1", "201", "1e300"] {
-        assert!(
-            message(&placement(bad, "0")).contains("expected metres, above 0 and up to 200"),
-            "{bad}"
+    for bad in ["0", "-0.1", "201", "1e300", "1e-300"] {
+        assert_eq!(
+            message(&placement(bad, "0")),
+            format!("Distance: {bad}: expected metres, from 1e-6 to 200")
+        );
+    }
+    for bad in ["1e300", "-101"] {
+        assert_eq!(
+            message(&format!("{PLACEMENT}Rot2: {bad}\n")),
+            format!("Rot2: {bad}: expected radians, from -100 to 100")
         );
     }
     for bad in ["1001", "-1e9"] {
@@ -134,8 +140,23 @@ fn lengths_in_other_units_than_metres_are_refused() {
 }
 
 #[test]
-fn unknown_keys_are_kept_for_a_warning() {
-    assert_eq!(Poni::parse(&format!("{PLACEMENT}Rot_1: 0.1\n")).unwrap().ignored, ["rot_1"]);
+fn unknown_keys_and_values_of_other_units_are_remarked_on() {
+    let remarks = |text: &str| Poni::parse(text).unwrap().remarks();
+    assert!(remarks(&format!("{PLACEMENT}Rot1: -3.2\nRot2: 6.28\n")).is_empty());
+    assert_eq!(
+        remarks(&format!("{PLACEMENT}Rot_1: 0.1\n")),
+        ["`rot_1` is no key of a PONI file, and has no effect"]
+    );
+    assert_eq!(
+        remarks("Distance: 120\nPoni1: 77.5\nPoni2: -21\nRot1: 12.1\nRot3: -90\n"),
+        [
+            "Distance: 120: more than 50 metres; write 0.12 if that is in millimetres",
+            "Poni1: 77.5: more than 20 metres; write 0.0775 if that is in millimetres",
+            "Poni2: -21: more than 20 metres; write -0.021 if that is in millimetres",
+            "Rot1: 12.1: more than a full turn in radians; write 0.211185 if that is in degrees",
+            "Rot3: -90: more than a full turn in radians; write -1.570796 if that is in degrees",
+        ]
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use records::Task;
 use system::untrusted_file::FileVersion;
 
 use super::CoveredFrames;
+use super::input_state::InputState;
 use crate::output::{OutputError, OutputFile};
 use crate::source_fingerprint::SourceFingerprints;
 
@@ -27,7 +28,7 @@ struct OpenOutput {
 
 impl OutputCoverage {
     /// Returns the wanted frames that the final file at `path` covers. `wanted` is ascending and
-    /// not empty; `fingerprints` belong to the task's sources.
+    /// not empty; `state` is that of the task's inputs.
     ///
     /// # Errors
     /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
@@ -35,7 +36,7 @@ impl OutputCoverage {
         &mut self,
         path: &Path,
         task: &Task,
-        fingerprints: &SourceFingerprints,
+        state: &InputState<'_>,
         wanted: &[u64],
     ) -> Result<CoveredFrames, OutputError> {
         let metadata =
@@ -60,7 +61,14 @@ impl OutputCoverage {
         {
             return Ok(CoveredFrames::default());
         }
+        // Without the sums, patterns can't be divided by a new mean.
+        let earlier = output.file.task.monitor_readings;
+        let has_new_mean = state.monitors.is_some_and(|monitors| !monitors.confirms_mean(earlier));
+        if has_new_mean && !output.file.has_sums {
+            return Ok(CoveredFrames::default());
+        }
         output.verify(wanted)?;
+        let comparison = state.compare_with(&output.fingerprints, wanted);
         let covered = |&frame: &u64| {
             let status = output
                 .file
@@ -69,7 +77,8 @@ impl OutputCoverage {
                 .copied()
                 .filter(|status| status.is_settled())?;
             let is_same = output.file.is_intact_at(frame)
-                && output.fingerprints.is_same_data(fingerprints, frame);
+                && comparison.recognizes(frame, status)
+                && state.confirms(frame, status, output.file.monitor[frame as usize]);
             is_same.then_some((frame, status))
         };
         Ok(wanted.iter().filter_map(covered).collect())

@@ -1,98 +1,152 @@
-//! Digests of the exports that azpipe wrote, by which it recognizes them: most text formats have no
-//! place for a mark.
+//! Digests of the exports that azpipe wrote, by which it recognizes them: most formats have no place
+//! for a mark, and a mark would not show that somebody changed the file.
 //!
-//! `OUT/.azpipe/exports/<final>.json` lists each file with the digests of the last two contents
-//! that were written to it. It is updated before the exports are written, so that a killed run
-//! leaves no export that is not listed.
+//! `OUT/.azpipe/exports/<final>.json` lists each file with the digests of the last contents that
+//! were written to it. It is updated before the exports are written, so that a killed run leaves no
+//! export that is not listed, and under a lock, so that runs at the same time know each other's.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use records::RawPath;
-use system::ownership::{AZPIPE_DIR, OwnershipRule, ReplacePolicy, create_directories, has_mark};
+use system::ownership::{AZPIPE_DIR, OwnershipRule, ReplacePolicy, create_directories, open_lock};
 use system::{atomic, untrusted_file};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::ExportError;
 use crate::output::OutputFile;
 
-/// Number of digests that are kept per file: of the content that is being written, and of the
-/// previous one.
-const DIGESTS_KEPT: usize = 2;
+/// Number of digests that are kept per file. Each run that is killed between its digest and its
+/// file uses up one.
+const DIGESTS_KEPT: usize = 8;
+/// Time between two attempts to take the lock.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time after which a run goes on without the lock. Its export may then be refused as changed.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(30);
 
 /// Digests of one final file's exports.
 pub(super) struct ExportDigests {
     /// Path of the JSON file; `None` if the final file was moved, so that its output root is
     /// unknown.
     path: Option<PathBuf>,
-    files: Arc<BTreeMap<OsString, Vec<String>>>,
+    entries: Arc<Mutex<Entries>>,
 }
 
+/// Content of the JSON file.
+#[derive(Default)]
+struct Entries {
+    /// Digests of each file, the last one first.
+    files: BTreeMap<OsString, Vec<String>>,
+    /// True if the JSON file can't be parsed, so that files without a digest may have had one.
+    is_damaged: bool,
+}
+
+/// Returns the exports of a final file that azpipe wrote and that exist.
+///
+/// # Errors
+/// Fails if it can't be found out.
+pub fn existing_exports(output: &OutputFile) -> Result<Vec<PathBuf>, ExportError> {
+    let digests = ExportDigests::read(output)?;
+    let mut existing = Vec::new();
+    for name in digests.entries().files.keys() {
+        let path = output.path.with_file_name(name);
+        match path.symlink_metadata() {
+            Err(why) if why.kind() == ErrorKind::NotFound => (),
+            Err(why) => return Err(ExportError::Io { path, why }),
+            Ok(_) => existing.push(path),
+        }
+    }
+    Ok(existing)
+}
+
+/// The right to write exports of a final file, until it is dropped.
+pub(super) struct ExportLock(#[expect(dead_code, reason = "dropping it unlocks")] Option<File>);
+
 impl ExportDigests {
-    /// Reads the digests of a final file's exports; empty if there is no JSON file, or if it is
-    /// damaged.
+    /// Reads the digests of a final file's exports; empty if there is no JSON file.
     pub fn read(output: &OutputFile) -> Result<Self, ExportError> {
         let root = output.path.ancestors().nth(output.task.final_file.components().count());
         let is_in_place = output.path.ends_with(output.task.final_file.as_path());
         let Some(root) = root.filter(|_| is_in_place) else {
-            return Ok(Self { path: None, files: Arc::default() });
+            return Ok(Self { path: None, entries: Arc::default() });
         };
-        let mut path = root
-            .join(AZPIPE_DIR)
-            .join("exports")
-            .join(output.task.final_file.as_path())
-            .into_os_string();
-        path.push(".json");
-        let path = PathBuf::from(path);
+        let directory = root.join(AZPIPE_DIR).join("exports");
+        let path = with_suffix(&directory.join(output.task.final_file.as_path()), ".json");
         // Where the exports are as they were, nothing is written to that directory, which would
         // remove them.
         atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
-        let files: Vec<(RawPath, Vec<String>)> =
-            match untrusted_file::read(&path, untrusted_file::MAX_TEXT_BYTES) {
-                Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-                Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
-                Err(why) => return Err(ExportError::Io { path, why }),
-            };
-        let files = files
-            .into_iter()
-            .map(|(name, digests)| (name.as_os_str().to_owned(), digests))
-            .collect();
-        Ok(Self { path: Some(path), files: Arc::new(files) })
+        let entries = Entries::read(&path).map_err(io_error(&path))?;
+        Ok(Self { path: Some(path), entries: Arc::new(Mutex::new(entries)) })
     }
 
-    /// Claims the exports that were not changed since azpipe wrote them.
-    pub fn owned_exports(&self, policy: &ReplacePolicy) -> OwnershipRule {
-        let files = Arc::clone(&self.files);
+    /// Waits until no other run writes exports of this final file, and reads its digests again.
+    pub fn lock(&self) -> Result<ExportLock, ExportError> {
+        let Some(path) = &self.path else { return Ok(ExportLock(None)) };
+        let open = || {
+            create_directories(path.parent().unwrap_or(Path::new("")))?;
+            open_lock(&with_suffix(path, ".lock"))
+        };
+        let file = open().map_err(io_error(path))?;
+        let began = Instant::now();
+        // A file system without locks is safe, too: no changed file is replaced.
+        while matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+            && began.elapsed() < MAX_LOCK_WAIT
+        {
+            std::thread::sleep(LOCK_POLL_INTERVAL);
+        }
+        *self.entries() = Entries::read(path).map_err(io_error(path))?;
+        Ok(ExportLock(Some(file)))
+    }
+
+    /// Claims the exports that were not changed since azpipe wrote them. A file without a digest,
+    /// of a version that did not keep digests of its format, is claimed by `has_mark`.
+    pub fn owned_exports(
+        &self,
+        has_mark: impl Fn(&Path) -> io::Result<bool> + Send + Sync + 'static,
+        policy: &ReplacePolicy,
+    ) -> OwnershipRule {
+        let entries = Arc::clone(&self.entries);
         let is_own = move |path: &Path| {
-            if has_mark(path, b"# == ", b", azpipe ")? {
-                return Ok(true);
-            }
-            match path.file_name().and_then(|name| files.get(name)) {
-                Some(digests) => digest_file(path).map(|digest| digests.contains(&digest)),
-                None => Ok(false),
+            let digests = {
+                let entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+                let digests = path.file_name().and_then(|name| entries.files.get(name)).cloned();
+                if digests.is_none() && entries.is_damaged {
+                    return Ok(false);
+                }
+                digests
+            };
+            match digests {
+                Some(digests) => {
+                    file_mark::digest_file(path).map(|digest| digests.contains(&digest))
+                }
+                None => has_mark(path),
             }
         };
         OwnershipRule::new("an export, or it was changed since", is_own).with_policy(policy)
     }
 
-    /// Adds the digests of contents that are about to be written, and writes the JSON file.
+    /// Adds the digests of contents that are about to be written to files, and writes the JSON
+    /// file.
     pub fn add<'a>(
-        &mut self,
-        contents: impl Iterator<Item = (&'a OsStr, &'a str)>,
+        &self,
+        new: impl Iterator<Item = (&'a Path, String)>,
     ) -> Result<(), ExportError> {
-        let files = Arc::make_mut(&mut self.files);
-        for (name, content) in contents {
-            let digests = files.entry(name.to_owned()).or_default();
-            let new = digest(content.as_bytes());
+        let mut entries = self.entries();
+        for (path, new) in new {
+            let name = path.file_name().unwrap_or_default();
+            let digests = entries.files.entry(name.to_owned()).or_default();
             digests.retain(|digest| *digest != new);
             digests.insert(0, new);
             digests.truncate(DIGESTS_KEPT);
         }
+        entries.is_damaged = false;
         let Some(path) = &self.path else { return Ok(()) };
-        let files: Vec<(RawPath, &Vec<String>)> = files
+        let files: Vec<(RawPath, &Vec<String>)> = entries
+            .files
             .iter()
             .map(|(name, digests)| (RawPath::from(PathBuf::from(name)), digests))
             .collect();
@@ -100,14 +154,35 @@ impl ExportDigests {
             create_directories(path.parent().unwrap_or(Path::new("")))?;
             atomic::write(path, serde_json::to_vec(&files)?, &OwnershipRule::in_azpipe_dir())
         };
-        write().map_err(|why: io::Error| ExportError::Io { path: path.clone(), why })
+        write().map_err(io_error(path))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn digest_file(path: &Path) -> io::Result<String> {
-    Ok(digest(&untrusted_file::read(path, untrusted_file::MAX_TEXT_BYTES)?))
+impl Entries {
+    /// Reads a JSON file, which need not exist.
+    fn read(path: &Path) -> io::Result<Self> {
+        let bytes = match untrusted_file::read(path, untrusted_file::MAX_TEXT_BYTES) {
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            bytes => bytes?,
+        };
+        let Ok(files) = serde_json::from_slice::<Vec<(RawPath, Vec<String>)>>(&bytes) else {
+            return Ok(Self { is_damaged: true, ..Self::default() });
+        };
+        let files = files.into_iter().map(|(name, digests)| (name.as_os_str().to_owned(), digests));
+        Ok(Self { files: files.collect(), is_damaged: false })
+    }
 }
 
-fn digest(content: &[u8]) -> String {
-    format!("{:032x}", xxh3_128(content))
+fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
+    move |why| ExportError::Io { path: path.to_owned(), why }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }

@@ -4,9 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic::AtomicFile;
-use system::ownership::{OwnershipRule, ReplacePolicy};
+use system::ownership::ReplacePolicy;
 
 use super::ExportError;
+use super::export_digests::ExportDigests;
 use crate::h5::{self, Group, Hdf5Error, NewHdf5File};
 use crate::output::OutputFile;
 
@@ -14,10 +15,8 @@ use crate::output::OutputFile;
 pub(super) struct Hdf5Export {
     /// Extension of the file, which otherwise has the name of the final file.
     pub extension: &'static str,
-    /// Kind of the file in the message about a file of somebody else.
-    pub kind: &'static str,
     /// Text dataset below the group that the attribute `default` of the file names. It is [`MARK`]
-    /// in files of azpipe.
+    /// in files of azpipe, and tells them where no digest is known.
     pub mark: &'static str,
 }
 
@@ -51,8 +50,8 @@ impl From<Hdf5Error> for WriteError {
 }
 
 /// Writes an HDF5 file beside the final file, and returns its path. `write_content` fills the file,
-/// and must write the mark. A file that exists is replaced if it has the mark, or if `policy`
-/// allows it.
+/// and must write the mark. A file that exists is replaced if azpipe wrote it and nobody changed it,
+/// or if `policy` allows it.
 ///
 /// # Errors
 /// Fails if a file of somebody else has the path, and as `write_content` does.
@@ -68,9 +67,8 @@ pub(super) fn write_hdf5_file(
         Hdf5Error::Io(why) => ExportError::Io { path: path.clone(), why },
         why => ExportError::Hdf5 { path: path.clone(), why },
     };
-    let mark = export.mark;
-    let claim =
-        OwnershipRule::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
+    let (mark, digests) = (export.mark, ExportDigests::read(output)?);
+    let claim = digests.owned_exports(move |path| has_mark(path, mark), policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
     write_content(&file).map_err(|why| match why {
@@ -78,6 +76,9 @@ pub(super) fn write_hdf5_file(
         WriteError::Hdf5(why) => hdf5(why),
     })?;
     file.finish().and_then(h5::VerifiedFile::sync).map_err(hdf5)?;
+    let _lock = digests.lock()?;
+    let digest = file_mark::digest_file(temporary.temporary_path()).map_err(io)?;
+    digests.add([(path.as_path(), digest)].into_iter())?;
     temporary.commit().map_err(io)?;
     Ok(vec![path])
 }

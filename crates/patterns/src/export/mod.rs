@@ -20,6 +20,7 @@ mod text_files;
 mod xye;
 
 pub use error::ExportError;
+pub use export_digests::existing_exports;
 pub use format::{ExportContent, ExportFormat};
 
 /// Returns every format, in the order of help.

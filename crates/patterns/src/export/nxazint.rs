@@ -22,7 +22,7 @@ use super::{ExportContent, ExportError, ExportFormat};
 use crate::PatternAxis;
 use crate::h5::{self, Group};
 use crate::normalize::NAN32;
-use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, format_iso8601};
+use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, entry_name, format_iso8601};
 use crate::row_writer::RowWriter;
 
 /// Citation of the method and its formulas.
@@ -52,8 +52,7 @@ impl ExportFormat for NxAzint {
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
         let (radial, wavelength) = (self.radial_name(output)?, self.wavelength(output)?);
-        let export =
-            Hdf5Export { extension: "nxs", kind: "an NXazint export", mark: "reduction/program" };
+        let export = Hdf5Export { extension: "nxs", mark: "reduction/program" };
         write_hdf5_file(&export, output, policy, |file| {
             let entry = write_entry(file, output, wavelength)?;
             write_rows(NxDataWriter::create(&entry, output, radial)?, output)
@@ -108,8 +107,9 @@ fn write_rows(data: NxDataWriter, output: &OutputFile) -> Result<(), WriteError>
 fn write_entry(root: &Group, output: &OutputFile, wavelength: f64) -> h5::Result<Group> {
     let (scan, recipe) = (&output.task.acquisition, &output.recipe);
     root.set_text("NX_class", "NXroot")?;
-    root.set_text("default", &scan.entry)?;
-    let entry = create_nexus_group(root, &scan.entry, "NXentry")?;
+    let entry_name = entry_name(&scan.entry);
+    root.set_text("default", &entry_name)?;
+    let entry = create_nexus_group(root, &entry_name, "NXentry")?;
     entry.set_text("default", "data")?;
     let definition = if output.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
     entry.write_text("definition", definition)?;

@@ -54,11 +54,7 @@ impl ExportFormat for NxCanSas {
     ) -> Result<Vec<PathBuf>, ExportError> {
         let averages = Averages::new(output, self.name())?;
         let axis = self.q_axis(output)?;
-        let export = Hdf5Export {
-            extension: "nxcansas.h5",
-            kind: "an NXcanSAS export",
-            mark: "sasprocess01/name",
-        };
+        let export = Hdf5Export { extension: "nxcansas.h5", mark: "sasprocess01/name" };
         write_hdf5_file(&export, output, policy, |file| {
             file.set_text("NX_class", "NXroot")?;
             file.set_text("canSAS_class", "SASroot")?;

@@ -1,11 +1,10 @@
 //! Writes text files, one for each average pattern: `<final>.xye`, or `<final>_00000-00099.xye` for
-//! a range of frames. Most text formats have no place for a mark, so azpipe knows its files by
-//! their digests.
+//! a range of frames.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use system::ownership::ReplacePolicy;
+use system::ownership::{ReplacePolicy, has_mark};
 use system::{atomic, untrusted_file};
 
 use super::averages::{Averages, format_range};
@@ -28,11 +27,12 @@ pub(super) fn write_text_files(
     format_pattern: impl Fn(&AveragePattern) -> Result<String, ExportError>,
 ) -> Result<Vec<PathBuf>, ExportError> {
     let averages = Averages::new(output, format.name())?;
-    let mut digests = ExportDigests::read(output)?;
+    let digests = ExportDigests::read(output)?;
+    let _lock = digests.lock()?;
+    let claim = digests.owned_exports(has_dat_header, policy);
     let mut written = Vec::new();
     let indices: Vec<usize> = (0..averages.ranges.len()).collect();
     for batch in indices.chunks(FILES_AT_ONCE) {
-        let claim = digests.owned_exports(policy);
         let mut new = Vec::new();
         for &index in batch {
             let range = averages.are_of_ranges().then(|| format_range(&averages.ranges[index]));
@@ -50,13 +50,19 @@ pub(super) fn write_text_files(
         if new.is_empty() {
             continue;
         }
-        digests
-            .add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
+        digests.add(
+            new.iter().map(|(path, text)| (path.as_path(), file_mark::digest(text.as_bytes()))),
+        )?;
         for (path, text) in new {
             atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }
     }
     Ok(written)
+}
+
+/// Returns whether a file has the header of a `dat` file of azpipe. No other text format has a mark.
+fn has_dat_header(path: &Path) -> io::Result<bool> {
+    has_mark(path, b"# == ", b", azpipe ")
 }
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {

@@ -134,6 +134,11 @@ impl FileChecksums {
         }
         Ok(())
     }
+
+    /// Verifies all segments that were not verified before.
+    pub fn verify_all(&mut self, file: &File) -> Result<()> {
+        self.verify(file, ByteKind::RawData, 0, self.size as usize)
+    }
 }
 
 fn digest_table(table: &[u8], size: u64) -> u64 {

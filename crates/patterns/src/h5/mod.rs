@@ -14,8 +14,9 @@ mod group;
 mod recording_storage;
 mod verifying_storage;
 
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::ErrorKind;
 use std::ops::Deref;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -105,14 +106,36 @@ impl Deref for NewHdf5File {
 /// A file that is open for reading.
 pub(crate) struct Hdf5File {
     root: Group,
-    has_checksums: bool,
+    bytes: VerifiableBytes,
+}
+
+/// All bytes of a file that is open for reading, for as long as an object of it is open.
+#[derive(Clone)]
+pub(crate) struct VerifiableBytes(Arc<Mutex<VerifyingStorage>>);
+
+impl VerifiableBytes {
+    /// Returns whether each byte is verified by a checksum before it is used.
+    pub fn have_checksums(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).has_checksums()
+    }
+
+    /// Verifies all bytes that were not read yet, if they have checksums.
+    ///
+    /// # Errors
+    /// Fails with [`Hdf5Error::Damaged`] for the first bytes that were changed after writing, or if
+    /// the file can't be read.
+    pub fn verify_all(&self) -> Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).verify_all()
+    }
 }
 
 impl Hdf5File {
     /// Opens a file for reading, without an HDF5 file lock. A file without checksums is first read
     /// by the worker process, whose HDF5 library may crash or hang on it.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_objects(path, &["/"], &[])
+        let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
+        check_length(&file)?;
+        Self::from_unverified_file(path, file, &["/"], &[])
     }
 
     /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with
@@ -148,7 +171,6 @@ impl Hdf5File {
     }
 
     fn from_storage(path: &Path, storage: VerifyingStorage, health: ErrorLatch) -> Result<Self> {
-        let has_checksums = storage.has_checksums();
         // The sources of virtual datasets are relative to the file itself, not to a link to it.
         let found = path.symlink_metadata().map_err(Hdf5Error::Io)?;
         let real = if found.is_symlink() {
@@ -156,36 +178,47 @@ impl Hdf5File {
         } else {
             path.to_path_buf()
         };
-        let access = FileAccess::build().file_locking(false).finish()?;
-        let file = health
-            .call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
+        // Without a sieve buffer, only the rows that are asked for are read. With it, damage would
+        // be told of the row whose read fills the buffer, and the damaged row be taken from there.
+        let access = FileAccess::build().file_locking(false).sieve_buf_size(0).finish()?;
+        let bytes = VerifiableBytes(Arc::new(Mutex::new(storage)));
+        let file = health.call(|| frames::open_with_storage(bytes.0.clone(), &real, &access))?;
         let root = Group::new(health.call(|| file.group("/"))?, &health);
-        Ok(Self { root, has_checksums })
+        Ok(Self { root, bytes })
     }
 
-    /// Returns whether each byte is verified by a checksum before it is used.
-    pub fn has_checksums(&self) -> bool {
-        self.has_checksums
+    /// Returns all bytes of the file.
+    pub fn bytes(&self) -> &VerifiableBytes {
+        &self.bytes
     }
 }
 
-/// Returns whether a word is in the first MiB of a file, which has the texts of a final, or in its
-/// last KiB, which has the end of the checksums. For files that the library can't read.
-///
-/// # Errors
-/// The file can't be read.
-pub(crate) fn mentions(path: &Path, word: &str) -> std::io::Result<bool> {
-    const FIRST_BYTES: u64 = 1 << 20;
-    const LAST_BYTES: u64 = 1 << 10;
-    let mut file = untrusted_file::open(path)?;
-    let last = file.metadata()?.len().saturating_sub(LAST_BYTES);
-    let mut has_word = |start, count| -> std::io::Result<bool> {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(start))?;
-        (&file).take(count).read_to_end(&mut bytes)?;
-        Ok(bytes.windows(word.len()).any(|window| window == word.as_bytes()))
+/// Refuses a file that is shorter than its superblock says, as a copy that was interrupted. Such a
+/// file has lost its checksums, and the library's error would not tell it from another's file.
+fn check_length(file: &std::fs::File) -> Result<()> {
+    const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+    let mut superblock = [0; 52];
+    match file.read_exact_at(&mut superblock, 0) {
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+        read => read.map_err(Hdf5Error::Io)?,
+    }
+    // Where the address of the end is, by the superblock's version; azpipe writes version 0. Addresses
+    // of other sizes than 8 bytes are not azpipe's.
+    let (at, address_bytes) = match superblock[8] {
+        0 => (40, superblock[13]),
+        1 => (44, superblock[13]),
+        _ => (28, superblock[9]),
     };
-    Ok(has_word(0, FIRST_BYTES)? || has_word(last, LAST_BYTES)?)
+    let Some(end) = superblock[at..].first_chunk().map(|end| u64::from_le_bytes(*end)) else {
+        return Ok(());
+    };
+    let length = file.metadata().map_err(Hdf5Error::Io)?.len();
+    if superblock.starts_with(SIGNATURE) && address_bytes == 8 && end > length {
+        return Err(Hdf5Error::Damaged(format!(
+            "the file was cut off: it has {length} bytes of {end}"
+        )));
+    }
+    Ok(())
 }
 
 impl Deref for Hdf5File {

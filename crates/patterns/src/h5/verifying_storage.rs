@@ -42,6 +42,11 @@ impl VerifyingStorage {
         self.segments.is_some()
     }
 
+    /// Verifies all bytes that were not read yet. Files without checksums count as intact.
+    pub fn verify_all(&mut self) -> Result<()> {
+        self.segments.as_mut().map_or(Ok(()), |segments| segments.verify_all(&self.file))
+    }
+
     /// Records the error of a read, and returns the one for the library.
     fn refuse(&self, why: Hdf5Error) -> io::Error {
         self.health.record(why);

@@ -1,6 +1,6 @@
 //! Builds the final file of a scan and recipe, or finds that it is up to date.
 
-use records::ScanState;
+use records::{ScanState, format_frames};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
 
@@ -11,8 +11,8 @@ use super::policy::could_be_complete;
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, write_verified};
 use super::{
-    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy,
-    part_index,
+    BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec,
+    WritePolicy, part_index,
 };
 use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins};
@@ -20,6 +20,9 @@ use crate::{Normalizer, SharedBins};
 /// Maximum number of attempts if parts vanish while they are read, because another gather has
 /// merged them.
 const MAX_ATTEMPTS: usize = 5;
+
+/// Maximum number of ranges of frames in a warning.
+const MAX_RANGES_IN_MESSAGE: usize = 8;
 
 /// Builds the final file of a target from its parts and the existing final file. Writes nothing if
 /// the final file is up to date already. Parts that are no longer needed are removed once the new
@@ -61,7 +64,7 @@ pub fn build(
 impl OutputInputs<'_> {
     fn build_output(mut self) -> Result<BuildOutcome, OutputError> {
         let Some((recipe, shared)) = self.recipe_and_bins()? else {
-            let nothing = RowSources::new(&self.target, &[], None, &Normalizer::default())?;
+            let nothing = RowSources::new(&self.target, &[], None, &Normalizer::default(), None)?;
             let mut outcome = BuildOutcome {
                 warnings: self.warnings,
                 ..BuildOutcome::new(&self.target, &nothing)
@@ -70,10 +73,13 @@ impl OutputInputs<'_> {
             return Ok(outcome);
         };
         let normalizer = Normalizer::new(&recipe);
-        let row_sources =
-            RowSources::new(&self.target, &self.parts, self.existing.as_ref(), &normalizer)?;
+        let row_sources = self.choose_rows(&normalizer)?;
+        self.warn_of_outdated_monitor(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);
+        if !self.options.replaces_with_fewer {
+            outcome.only_in_replaced = self.replaced_patterns.difference(&outcome.integrated);
+        }
         if let Some(existing) = self.existing.as_ref()
             && self.is_current(existing, &row_sources)?
         {
@@ -86,11 +92,21 @@ impl OutputInputs<'_> {
                 "{}: the earlier result is kept until all frames are integrated",
                 path.display()
             ));
+        } else if !outcome.only_in_replaced.is_empty() {
+            self.warnings.push(format!(
+                "{}: the earlier result, of another recipe, is kept, because only it has {}: bring the data back, or pass \
+                 --allow-missing to replace it all the same",
+                self.target.path().display(),
+                format_frames(&outcome.only_in_replaced, MAX_RANGES_IN_MESSAGE)
+            ));
         } else if outcome.is_final_state() || self.options.policy == WritePolicy::Always {
             let layout = self.choose_layout(&row_sources);
             self.check_sums(&row_sources, self.sums_needed_for(&row_sources, &normalizer))?;
             outcome.data_digest = self.write(&recipe, &shared, normalizer, &row_sources, layout)?;
             outcome.layout = Some(layout);
+            let is_same = |existing: &OutputFile| existing.data_digest == outcome.data_digest;
+            outcome.replaced_data =
+                self.existing_version.is_some() && !self.existing.as_ref().is_some_and(is_same);
         }
         // The parts are no longer needed once the final file covers all frames and the mean of the
         // monitor can't change.
@@ -107,6 +123,26 @@ impl OutputInputs<'_> {
         outcome.warnings = self.warnings;
         outcome.warnings.append(self.write_warnings.get_mut());
         Ok(outcome)
+    }
+
+    /// Warns of rows whose monitor was corrected since, and of a monitor that can't be read while
+    /// parts differ in it.
+    fn warn_of_outdated_monitor(&mut self, row_sources: &RowSources) {
+        let path = self.target.path();
+        let frames = &row_sources.outdated_monitor;
+        if !frames.is_empty() {
+            self.warnings.push(format!(
+                "{}: {}: the monitor was corrected since they were integrated; run the whole pipe again",
+                path.display(),
+                format_frames(frames, MAX_RANGES_IN_MESSAGE)
+            ));
+        }
+        if let (Err(why), true) = (&self.monitors, row_sources.has_other_readings) {
+            self.warnings.push(format!(
+                "{}: parts differ in the monitor of some frames, and the one that was written last is used: {why}",
+                path.display()
+            ));
+        }
     }
 
     fn write(

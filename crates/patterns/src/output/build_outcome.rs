@@ -27,8 +27,12 @@ pub struct BuildOutcome {
     pub retryable_frames: Spans,
     /// Frames with a pattern.
     pub integrated: Spans,
+    /// Frames of which only the final of another recipe has patterns, which is kept for that.
+    pub only_in_replaced: Spans,
     /// Frames without a pattern, with the reasons.
     pub missing: Vec<Absent>,
+    /// True if a file with other data was replaced.
+    pub replaced_data: bool,
     /// Digest of the data; empty if there is no final file.
     pub data_digest: String,
     /// True if a part can't be read. The frames may be in the final file all the same, as they were
@@ -85,11 +89,13 @@ impl BuildOutcome {
     }
 
     /// Returns the frames of `range` whose absence makes gather end with status 1: frames that may
-    /// get a pattern when they are integrated again, and frames that are lost for good, unless
-    /// `allows_missing` accepts them.
+    /// get a pattern when they are integrated again, frames that are lost for good, unless
+    /// `allows_missing` accepts them, and those for which an earlier result is kept.
     pub fn failed_frames(&self, range: &Spans, allows_missing: bool) -> Spans {
         let failures = self.missing.iter().filter(|absent| absent.kind.is_failure(allows_missing));
-        let lost = failures.map(|absent| &absent.range).chain([&self.retryable_frames]);
+        let lost = failures
+            .map(|absent| &absent.range)
+            .chain([&self.retryable_frames, &self.only_in_replaced]);
         lost.flat_map(|lost| lost.as_slice().iter().copied()).collect::<Spans>().intersection(range)
     }
 }

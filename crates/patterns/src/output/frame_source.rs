@@ -65,7 +65,8 @@ impl FrameSource for ScanFrames<'_> {
             },
             RowSource::Output => {
                 let rows = self.existing.as_mut().expect("a final that gives rows is open");
-                (Some(rows.pattern(frame)?), rows.sums(frame)?)
+                let sums = if self.needs_sums { rows.sums(frame)? } else { None };
+                (Some(rows.pattern(frame)?), sums)
             }
         };
         let sums = sums.filter(FrameRow::has_sums);
@@ -91,7 +92,8 @@ impl FrameSource for ScanFrames<'_> {
 }
 
 impl<'a> ScanFrames<'a> {
-    /// Creates a reader. Without `needs_sums`, frames have no sums if their patterns are stored.
+    /// Creates a reader. Without `needs_sums`, frames have no sums if their patterns are stored and
+    /// don't depend on the mean of the monitor.
     pub fn new(
         row_sources: &'a RowSources,
         parts: &'a [Part],
@@ -105,6 +107,7 @@ impl<'a> ScanFrames<'a> {
         } else {
             None
         };
+        let needs_sums = needs_sums || !normalizer.needs_only_own_frame();
         Ok(Self { row_sources, parts, shared, normalizer, existing, needs_sums, open: Vec::new() })
     }
 

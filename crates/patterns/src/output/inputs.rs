@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use output_owners::FileRelation;
-use records::{Absent, Task};
+use records::{Absent, Spans, Task};
 use system::untrusted_file::FileVersion;
 
 use super::options::check_cancelled;
+use super::row_sources::RowSources;
 use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
-use crate::SharedBins;
 use crate::part::{self, Part, PartError, list_parts, parts_dir};
+use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
 
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {
@@ -25,6 +26,8 @@ pub(super) struct OutputInputs<'a> {
     /// file has all frames.
     pub files: Vec<(PathBuf, FileVersion)>,
     pub parts: Vec<Part>,
+    /// Monitor as it is now; `None` if the recipe has none, or why it can't be read.
+    pub monitors: Result<Option<MonitorValues>, MonitorError>,
     pub existing: Option<OutputFile>,
     /// True if a final file exists that can't be used.
     pub is_damaged: bool,
@@ -37,6 +40,9 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
+    /// Frames with a pattern in a final of the same scan and another recipe, which is to be
+    /// replaced.
+    pub replaced_patterns: Spans,
     pub warnings: Vec<String>,
     /// Warnings that arise while the final file is written.
     pub write_warnings: RefCell<Vec<String>>,
@@ -87,7 +93,7 @@ impl<'a> OutputInputs<'a> {
             }
         }
         let existing_was = file_version(&path)?;
-        let mut is_damaged = false;
+        let (mut is_damaged, mut replaced_patterns) = (false, Spans::default());
         let existing = match open_verified(&path, needs_sums) {
             Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => {
                 check_same_file(&path, target.task(), &existing.task)?;
@@ -96,6 +102,11 @@ impl<'a> OutputInputs<'a> {
             Ok(existing) => {
                 part_index::check_replaceable(&target, &existing.task, is_noted)?;
                 replaces = true;
+                if existing.task.scan == scan {
+                    let rows = existing.status.iter().zip(0..);
+                    let with_pattern = rows.filter(|(status, _)| **status == Status::Ok);
+                    replaced_patterns = with_pattern.map(|(_, frame)| frame).collect();
+                }
                 None
             }
             Err(error) if error.is_not_found() => None,
@@ -116,7 +127,22 @@ impl<'a> OutputInputs<'a> {
                 existing.path.display()
             ));
         }
+        if let Some(existing) = &existing
+            && let Some(why) = &existing.damaged_bytes
+        {
+            warnings.push(format!(
+                "{}: damaged: {why}; the frames that are intact are kept",
+                existing.path.display()
+            ));
+        }
         target.add_known(&parts, existing.as_ref())?;
+        let recipe = parts.first().map(|part| &part.metadata.recipe);
+        let monitors = match recipe.or(existing.as_ref().map(|existing| &existing.recipe)) {
+            Some(recipe) if !recipe.monitor.is_empty() => {
+                MonitorValues::read(target.task(), recipe).map(Some)
+            }
+            _ => Ok(None),
+        };
         let notes = RefCell::default();
         Ok(Self {
             target,
@@ -124,12 +150,14 @@ impl<'a> OutputInputs<'a> {
             observer,
             files,
             parts,
+            monitors,
             existing,
             existing_version: existing_was,
             is_damaged,
             unread,
             has_unread_parts,
             replaces_other: replaces,
+            replaced_patterns,
             warnings,
             write_warnings: notes,
         })
@@ -153,6 +181,15 @@ impl<'a> OutputInputs<'a> {
             });
         }
         Ok(of_parts.or(of_final))
+    }
+
+    /// Chooses a row for each frame.
+    ///
+    /// # Errors
+    /// Fails as [`RowSources::new`] does.
+    pub fn choose_rows(&self, normalizer: &Normalizer) -> Result<RowSources, OutputError> {
+        let monitors = self.monitors.as_ref().ok().and_then(Option::as_ref);
+        RowSources::new(&self.target, &self.parts, self.existing.as_ref(), normalizer, monitors)
     }
 
     /// Returns the checksums of all parts whose frames are in the final file, including parts of

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
 use records::{Acquisition, IdHasher, ScanState, Spans, Task};
-use system::ownership;
+use system::{atomic, ownership};
 
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
@@ -30,15 +30,15 @@ use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{file_version, open_verified, write_verified};
 use super::{
-    BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy,
-    part_index,
+    BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec,
+    WritePolicy, part_index,
 };
 use crate::h5::Group;
 use crate::normalize::NAN64;
 use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins, Status};
 use frames::{MergedFrames, sum_weights};
-use member::{MergeMember, use_common_monitor_mean, write_members};
+use member::{MergeMember, merged_finals, use_common_monitor_mean, write_members};
 
 /// Relation between the members of a merged final file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,8 @@ pub fn merge(
         members.iter().map(MergeMember::solid_angle).collect::<Result<Vec<_>, _>>()?;
     let plan = MergePlan::new(&members, &solid_angles, observer)?;
     let target = plan.output_spec(name, scope)?;
+    // Processes that ended may have left temporary files there.
+    target.path().parent().into_iter().for_each(atomic::remove_stale_files_once);
     let mut outcome = BuildOutcome::new(&target, &plan.row_sources);
     for member in &members {
         outcome.explain(&member.inputs.unread, member.inputs.has_unread_parts);
@@ -109,7 +111,7 @@ pub fn merge(
         Ok(there)
             if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>
         {
-            if there.is_intact() && there.satisfies(options)? {
+            if there.is_intact() && there.damaged_bytes.is_none() && there.satisfies(options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
                 return Ok((target, outcome));
@@ -120,8 +122,9 @@ pub fn merge(
             let why = "exists, and is not a merged final; pass another name to --merge";
             return Err(OutputError::content(&target.path(), why));
         }
-        // A file that was merged from earlier states of the members is written again.
-        Ok(_) => (),
+        // A file that was merged from earlier states of the members, or from some of them, is
+        // written again.
+        Ok(there) => check_same_members(&there, &members)?,
         Err(error) if error.is_not_found() => (),
         Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => return Err(error),
         Err(error) => {
@@ -158,8 +161,28 @@ pub fn merge(
         write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))
     };
     outcome.data_digest = write_verified(&content, &mut plan.frames()?, observer, was, note)?;
+    outcome.replaced_data = was.is_some();
     outcome.warnings.append(&mut warnings.borrow_mut());
     Ok((target, outcome))
+}
+
+/// Checks that all members of an existing merged final file are merged again. If not, it is the
+/// result of something else.
+fn check_same_members(there: &OutputFile, members: &[MergeMember]) -> Result<(), OutputError> {
+    let earlier = merged_finals(&there.process).map_err(OutputError::hdf5(&there.path))?;
+    let is_member = |earlier: &String| {
+        let mut now = members.iter().map(|member| &member.inputs.target.task().final_file);
+        now.any(|path| path.to_string_lossy() == *earlier)
+    };
+    match earlier.iter().find(|path| !is_member(path)) {
+        Some(other) => Err(OutputError::content(
+            &there.path,
+            format!(
+                "exists, and was merged from other patterns, among them {other}; pass another name to --merge or                  --merge-all, or remove it"
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Content of the merged final file.

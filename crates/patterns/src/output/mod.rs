@@ -107,7 +107,7 @@ pub use output_spec::OutputSpec;
 pub use part_index::find_outputs;
 pub use reader::OutputFile;
 pub use rows::OutputRows;
-pub(crate) use schema::create_nexus_group;
+pub(crate) use schema::{create_nexus_group, entry_name};
 pub(crate) use timestamp::format_iso8601;
 
 /// Storage of the patterns in a final file.

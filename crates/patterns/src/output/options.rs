@@ -27,6 +27,10 @@ pub struct OutputOptions {
     pub keep_parts: bool,
     /// Adds average patterns.
     pub average: Option<Average>,
+    /// True if the user asked for an export, which needs the average, and not for the average.
+    pub averages_for_export: bool,
+    /// Replaces a final of another recipe even if it has patterns of frames that are lost by now.
+    pub replaces_with_fewer: bool,
 }
 
 /// Receives the progress of a build, and can cancel it.

@@ -95,6 +95,16 @@ impl OutputSpec {
         }
     }
 
+    /// Returns whether a task record of the scan was added.
+    pub(super) fn has_record(&self) -> bool {
+        self.has_record
+    }
+
+    /// Returns whether a task record names the source of a frame.
+    pub(super) fn has_record_of(&self, frame: u64) -> bool {
+        self.has_record && self.stamps.get(frame).is_some()
+    }
+
     /// Adds what the tasks of parts and the final file say about the scan, and about frames that no
     /// record mentions. Tasks whose files were written again since are ignored. If a file and a
     /// record of equally many frames contradict each other, the record is right: a frame that was

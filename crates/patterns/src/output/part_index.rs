@@ -12,6 +12,7 @@ use output_owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
 use system::atomic::{self, WorkMark};
 use system::ownership::{self, OwnershipRule};
+use system::untrusted_file::{self, MAX_TEXT_BYTES};
 
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputSpec};
@@ -78,7 +79,7 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         }
     }
     let register = directory.join(OUTPUT_NAME_FILE);
-    let name = match fs::read(&register) {
+    let name = match untrusted_file::read(&register, MAX_TEXT_BYTES) {
         Err(why) if why.kind() == ErrorKind::NotFound => None,
         name => Some(RawPath::from(OsString::from_vec(name.map_err(OutputError::io(&register))?))),
     };
@@ -195,7 +196,7 @@ pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
         return Ok(());
     };
     let (path, name) = (directory.join(OUTPUT_NAME_FILE), task.final_file.as_os_str().as_bytes());
-    if fs::read(&path).is_ok_and(|there| there == name) {
+    if untrusted_file::read(&path, MAX_TEXT_BYTES).is_ok_and(|there| there == name) {
         Ok(())
     } else {
         atomic::write(&path, name, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(&path))

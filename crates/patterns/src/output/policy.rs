@@ -79,7 +79,11 @@ impl OutputInputs<'_> {
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.choose_layout(row_sources);
         let rows = existing.layout == OutputLayout::Virtual || existing.is_intact();
-        let is_same = absorbed && layout && rows && existing.status == row_sources.status;
+        let rows = rows && existing.damaged_bytes.is_none();
+        let is_same_mean = existing.task.monitor_readings.is_none()
+            || existing.reference.to_bits() == row_sources.reference.to_bits();
+        let is_same =
+            absorbed && layout && rows && is_same_mean && existing.status == row_sources.status;
         Ok(is_same && existing.satisfies(self.options)?)
     }
 
@@ -102,6 +106,9 @@ impl OutputInputs<'_> {
         match (self.existing.as_ref().is_some_and(has_new_mean), self.options.keep_sums, average) {
             (true, _, _) => Some("the new mean of the monitor"),
             (_, true, _) => Some("--keep-sums"),
+            (_, _, Some(_)) if self.options.averages_for_export => {
+                Some("the mean of all frames, which --export writes,")
+            }
             (_, _, Some(_)) => Some("--average"),
             (false, false, None) => None,
         }

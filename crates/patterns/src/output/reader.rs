@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use recipe::Recipe;
 use records::{Record, Task};
+use system::ownership;
 
 use super::schema::{PROGRAM, entry_name, name};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
-use crate::h5::{self, Group};
+use crate::h5::{self, Group, VerifiableBytes};
 use crate::weight_overrides::WeightOverrides;
 use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
@@ -46,10 +47,13 @@ pub struct OutputFile {
     /// True for each row that was verified and is not damaged. Rows of virtual final files can't be
     /// verified here, because they are rows of the parts.
     pub(super) intact: Vec<bool>,
-    /// True if all bytes are verified before use. Final files of early versions have no checksums.
-    pub(super) has_checksums: bool,
+    /// All bytes of the file. Final files of early versions have no checksums.
+    pub(super) bytes: VerifiableBytes,
     /// Frames whose sums are damaged.
     pub(super) damaged_sums: BTreeSet<u64>,
+    /// First bytes that were changed after writing, whatever they hold, once
+    /// [`verify_bytes`](Self::verify_bytes) has found them.
+    pub(super) damaged_bytes: Option<String>,
     row_digest: Vec<u64>,
     pub(super) integrated: Group,
     pub(super) process: Group,
@@ -84,7 +88,7 @@ impl OutputFile {
             Ok(creator) => Ok(creator == PROGRAM),
             Err(h5::Hdf5Error::Io(why)) => Err(why),
             // Its checksums exist and don't match, or the library hangs on it.
-            Err(h5::Hdf5Error::Damaged(_)) => h5::mentions(path, PROGRAM),
+            Err(h5::Hdf5Error::Damaged(_)) => ownership::mentions(path, PROGRAM),
             Err(_) => Ok(false),
         }
     }
@@ -120,19 +124,38 @@ impl OutputFile {
     /// # Errors
     /// Fails if the file can't be read.
     pub fn verify_sums(&mut self, range: Range<usize>) -> Result<(), OutputError> {
-        if self.layout == OutputLayout::Virtual || !self.has_sums || !self.has_checksums {
+        if self.layout == OutputLayout::Virtual || !self.has_sums || !self.bytes.have_checksums() {
             return Ok(());
         }
         let mut damaged = Vec::new();
         let mut rows = self.rows()?;
         for row in range {
             match rows.sums(row) {
-                Err(OutputError::Hdf5 { .. }) => damaged.push(row),
+                Err(OutputError::Hdf5 { .. }) => {
+                    damaged.push(row);
+                    // The library would take damaged values of further rows from its caches, and
+                    // not read them again.
+                    drop(rows);
+                    rows = self.rows()?;
+                }
                 sums => drop(sums?),
             }
         }
         drop(rows);
         self.damaged_sums.extend(damaged.into_iter().map(|row| row as u64));
+        Ok(())
+    }
+
+    /// Verifies all bytes that were not read yet, such as those of counters and of the instrument,
+    /// which nothing is made from but which other programs read.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(super) fn verify_bytes(&mut self) -> Result<(), OutputError> {
+        self.damaged_bytes = match self.bytes.verify_all() {
+            Err(h5::Hdf5Error::Damaged(why)) => Some(why),
+            verified => verified.map(|()| None).map_err(OutputError::hdf5(&self.path))?,
+        };
         Ok(())
     }
 
@@ -164,7 +187,7 @@ impl OutputFile {
 
     /// Returns whether the file has sums without checksums.
     pub(super) fn has_unverified_sums(&self) -> bool {
-        self.has_sums && !self.has_checksums && self.layout != OutputLayout::Virtual
+        self.has_sums && !self.bytes.have_checksums() && self.layout != OutputLayout::Virtual
     }
 
     /// Returns whether a pattern has the checksum of a frame.
@@ -269,8 +292,8 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let digests = |name| coverage.read_array::<u64>(name, &[frames]);
     let shared = read_shared(&integrated)?;
     let has_sums = integrated.contains(name::SIGNAL)?;
-    let has_checksums = file.has_checksums();
-    if coverage.has_attribute(name::CHECKSUMS)? && !has_checksums {
+    let bytes = file.bytes().clone();
+    if coverage.has_attribute(name::CHECKSUMS)? && !bytes.have_checksums() {
         return Err(
             "its checksums are missing: it was truncated, or changed by another program".into()
         );
@@ -289,8 +312,9 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
-        has_checksums,
+        bytes,
         damaged_sums: BTreeSet::new(),
+        damaged_bytes: None,
         intact: vec![false; frames],
         row_digest: digests(name::ROW_DIGEST)?,
         monitor,

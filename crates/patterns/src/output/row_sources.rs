@@ -1,13 +1,14 @@
 //! [`RowSources`]: for each frame of the scan, the file with the best row.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use records::{MonitorReadings, Spans};
 
 use super::{OutputError, OutputFile, OutputSpec};
 use crate::part::Part;
 use crate::source_fingerprint::SourceFingerprints;
-use crate::{Normalizer, Status};
+use crate::{MonitorValues, Normalizer, Status};
 
 /// File that a frame's row is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +37,26 @@ pub(super) struct RowSources {
     pub readings: MonitorReadings,
     /// Reference that the monitors are divided by.
     pub reference: f64,
+    /// Frames whose row was made with a reading of the monitor that was corrected since, and that
+    /// have no other row.
+    pub outdated_monitor: Spans,
+    /// True if parts differ in the monitor of a frame.
+    pub has_other_readings: bool,
+    /// Rank of each frame's row; see [`rank`].
+    pub ranks: Vec<u8>,
+    /// Time of last change of the part that each frame's row is in.
+    pub modified: Vec<Option<SystemTime>>,
 }
 
 impl RowSources {
     /// Chooses a row for each frame of the target. A row is valid if its source fingerprint is the
     /// one in the records or, for frames that no record mentions, the newest one in any file. A row
     /// with a pattern takes precedence over a loss, and a part over the final file.
+    ///
+    /// `monitors` is the monitor as it is now; `None` if the recipe has none, or if it can't be
+    /// read. A row with another reading is stale. If a record mentions its frame, the row is not
+    /// used, because ai-integrate makes a new one; otherwise it is the last resort. Of parts that
+    /// differ in a reading that can't be compared, the one that was written last counts.
     ///
     /// # Errors
     /// Fails if a raw file is known in two states and can't be examined.
@@ -50,6 +65,7 @@ impl RowSources {
         parts: &[Part],
         existing: Option<&OutputFile>,
         normalizer: &Normalizer,
+        monitors: Option<&MonitorValues>,
     ) -> Result<Self, OutputError> {
         let total = target.frames();
         let mut known = SourceFingerprints::default();
@@ -70,13 +86,22 @@ impl RowSources {
             stamps,
             readings: MonitorReadings::default(),
             reference: 1.0,
+            outdated_monitor: Spans::default(),
+            has_other_readings: false,
+            ranks: vec![rank(Status::NotIntegrated, true); frames],
+            modified: vec![None; frames],
         };
+        let is_recorded = |frame| target.has_record_of(frame);
         for (index, part) in parts.iter().enumerate() {
-            row_sources.add_part(index, part);
+            row_sources.add_part(index, part, monitors, &is_recorded);
         }
         if let Some(existing) = existing {
-            row_sources.add_final(existing);
+            row_sources.add_final(existing, monitors, &is_recorded);
         }
+        let outdated = rank(Status::Ok, false)..=rank(Status::Monitor, false);
+        let ranks = row_sources.ranks.iter().zip(0..);
+        row_sources.outdated_monitor =
+            ranks.filter(|(rank, _)| outdated.contains(*rank)).map(|(_, frame)| frame).collect();
         for absent in target.absent() {
             for frame in absent.range.iter() {
                 if let Some(status @ Status::NotIntegrated) =
@@ -93,38 +118,70 @@ impl RowSources {
         let readings = tasks.filter_map(|task| task.monitor_readings);
         let known = readings
             .max_by(|one, two| (one.count.cmp(&two.count)).then(one.sum.total_cmp(&two.sum)));
+        // What ai-integrate makes anew, it makes by the mean of now.
+        let now = monitors.filter(|_| target.has_record()).and_then(MonitorValues::readings);
+        let known = known.and(now).or(known);
         row_sources.set_monitor_reference(normalizer, known);
         Ok(row_sources)
     }
 
-    fn add_part(&mut self, index: usize, part: &Part) {
+    fn add_part(
+        &mut self,
+        index: usize,
+        part: &Part,
+        monitors: Option<&MonitorValues>,
+        is_recorded: &dyn Fn(u64) -> bool,
+    ) {
         let stamps = SourceFingerprints::new(&part.metadata.task.acquisition);
         for (row, (&frame, &status)) in part.frames.iter().zip(&part.status).enumerate() {
             let at = frame as usize;
             if at >= self.sources.len() || stamps.get(frame) != self.stamps.get(frame) {
                 continue;
             }
-            if preference(status) < preference(self.status[at]) {
+            let monitor = part.monitor[row];
+            let is_confirmed = monitors.is_none_or(|now| now.confirms(frame, status, monitor));
+            if !is_confirmed && is_recorded(frame) {
+                continue;
+            }
+            let rank = rank(status, is_confirmed);
+            let has_other_reading = rank == self.ranks[at]
+                && matches!(status, Status::Ok | Status::Monitor)
+                && !is_same_reading(monitor, self.monitor[at]);
+            self.has_other_readings |= has_other_reading;
+            let is_later = || self.modified[at].is_none_or(|other| other < part.modified);
+            if rank < self.ranks[at] || (has_other_reading && is_later()) {
                 self.sources[at] = RowSource::Part { part: index, row };
                 self.status[at] = status;
-                self.monitor[at] = part.monitor[row];
+                self.monitor[at] = monitor;
                 self.stored_digest[at] = part.stored_digest[row];
-            } else if status == Status::Ok {
+                self.ranks[at] = rank;
+                self.modified[at] = Some(part.modified);
+                self.duplicates.remove(&frame);
+            } else if rank == self.ranks[at] && status == Status::Ok && !has_other_reading {
                 self.duplicates.entry(frame).or_default().push((index, row));
             }
         }
     }
 
-    fn add_final(&mut self, existing: &OutputFile) {
+    fn add_final(
+        &mut self,
+        existing: &OutputFile,
+        monitors: Option<&MonitorValues>,
+        is_recorded: &dyn Fn(u64) -> bool,
+    ) {
         let stamps = SourceFingerprints::new(&existing.task.acquisition);
         for (at, &status) in existing.status.iter().enumerate().take(self.sources.len()) {
             let frame = at as u64;
             let usable = existing.intact[at] && stamps.get(frame) == self.stamps.get(frame);
-            if usable && preference(status) < preference(self.status[at]) {
+            let monitor = existing.monitor[at];
+            let is_confirmed = monitors.is_none_or(|now| now.confirms(frame, status, monitor));
+            let rank = rank(status, is_confirmed);
+            if usable && (is_confirmed || !is_recorded(frame)) && rank < self.ranks[at] {
                 self.sources[at] = RowSource::Output;
                 self.status[at] = status;
-                self.monitor[at] = existing.monitor[at];
+                self.monitor[at] = monitor;
                 self.stored_digest[at] = existing.stored_digest[at];
+                self.ranks[at] = rank;
             }
         }
     }
@@ -159,19 +216,26 @@ impl RowSources {
     }
 }
 
-/// Returns the rank of a status; the row with the lowest rank is chosen, whatever the tasks and
-/// their order.
-fn preference(status: Status) -> u8 {
-    match status {
-        Status::Ok => 0,
-        Status::Monitor => 1,
-        Status::MonitorPending => 2,
-        Status::Absent => 3,
-        Status::SourceChanged => 4,
-        Status::Corrupt => 5,
-        Status::FileMissing => 6,
-        Status::Unreadable => 7,
-        Status::NeverTaken => 8,
-        Status::NotIntegrated => 9,
+/// Returns the rank of a row; the row with the lowest rank is chosen, whatever the tasks and their
+/// order. `is_confirmed` says that its monitor is as it was.
+fn rank(status: Status, is_confirmed: bool) -> u8 {
+    match (status, is_confirmed) {
+        (Status::Ok, true) => 0,
+        (Status::Monitor, true) => 1,
+        (Status::MonitorPending, _) => 2,
+        (Status::Ok, false) => 3,
+        (Status::Monitor, false) => 4,
+        (Status::Absent, _) => 5,
+        (Status::SourceChanged, _) => 6,
+        (Status::Corrupt, _) => 7,
+        (Status::FileMissing, _) => 8,
+        (Status::Unreadable, _) => 9,
+        (Status::NeverTaken, _) => 10,
+        (Status::NotIntegrated, _) => 11,
     }
+}
+
+/// Returns whether two monitors are equal; any NaN equals any other.
+fn is_same_reading(one: f64, other: f64) -> bool {
+    one == other || (one.is_nan() && other.is_nan())
 }

@@ -47,7 +47,7 @@ pub(super) mod name {
 pub(super) const PROGRAM: &str = "azpipe";
 
 /// Returns the name of the NXentry; `1.1` if the scan has no entry.
-pub(super) fn entry_name(entry: &str) -> String {
+pub(crate) fn entry_name(entry: &str) -> String {
     if entry.is_empty() { "1.1".to_owned() } else { escape_name(entry) }
 }
 

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use recipe::Recipe;
 use records::{Record, Task};
+use system::untrusted_file;
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group, Hdf5Error};
@@ -31,6 +33,8 @@ pub struct Part {
     pub stored_digest: Vec<u64>,
     /// Monitor value of each frame.
     pub monitor: Vec<f64>,
+    /// Time of the file's last change.
+    pub(crate) modified: SystemTime,
     pub(super) has_variance: bool,
 }
 
@@ -73,7 +77,7 @@ impl PartPayload {
 /// # Errors
 /// Fails as [`read_user_block`] does.
 pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), PartError> {
-    let mut file = File::open(path).map_err(PartError::io(path))?;
+    let mut file = untrusted_file::open(path).map_err(PartError::io(path))?;
     let head = PartUserBlock::read(&mut file)
         .map_err(|why| PartError::Head { path: path.to_path_buf(), why })?;
     let unread = PartPayload { path: path.to_path_buf(), file, expected: head.xxh3.clone() };
@@ -97,6 +101,8 @@ pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
 pub fn read_part(path: &Path) -> Result<Part, PartError> {
     let (head, mut bytes) = open_part(path)?;
     bytes.verify()?;
+    let modified =
+        bytes.file.metadata().and_then(|found| found.modified()).map_err(PartError::io(path))?;
     // The open file is passed on, because the path may lead to another part by now.
     let file = h5::Hdf5File::from_verified_file(path, bytes.file).map_err(PartError::hdf5(path))?;
     let part = Part {
@@ -108,6 +114,7 @@ pub fn read_part(path: &Path) -> Result<Part, PartError> {
         status: read_status(path, &file)?,
         stored_digest: file.read_list(name::STORED_DIGEST).map_err(PartError::hdf5(path))?,
         monitor: file.read_list(name::MONITOR).map_err(PartError::hdf5(path))?,
+        modified,
         has_variance: file.contains(row_dataset::VARIANCE).map_err(PartError::hdf5(path))?,
     };
     part.check(&head, &file)?;
@@ -134,7 +141,10 @@ impl Part {
             return wrong("its frames are not in ascending order".to_owned());
         }
         let (task, bins) = (&self.metadata.task, self.shared.axes.bins());
-        let sources = || SourceFingerprints::new(&task.acquisition).digest(&self.frames);
+        let sources = |has_monitor: bool| {
+            let monitors = has_monitor.then_some(&self.monitor[..]);
+            SourceFingerprints::new(&task.acquisition).digest(&self.frames, monitors)
+        };
         if !head.describes(&task.scan, &task.recipe_digest, &self.frames, sources) {
             return wrong("its first line contradicts its content".to_owned());
         }

@@ -8,7 +8,8 @@
 //! A line feed and spaces follow, and byte 511 is a line feed again. `xxh3` is XXH3-128 over all
 //! bytes after the user block. `sources` is XXH3-64 over the frames and their source fingerprints,
 //! with which a rerun finds the covered frames without opening the part as HDF5. Parts of version 3
-//! have it if every frame has a pattern; parts of version 2 had it, too, if frames can't have one,
+//! and 4 have it if every frame has a pattern; in version 4 it is also over the frames' monitors, by
+//! which the recipe divides; parts of version 2 had it, too, if frames can't have one,
 //! such as frames without a monitor, which a rerun has to report again. All other parts are of
 //! version 1. The block is reproduced from the line when it is read, so that a flipped bit anywhere
 //! in it is noticed.
@@ -39,8 +40,8 @@ pub struct PartUserBlock {
     pub count: u64,
     /// XXH3-128 of all bytes after the block, in 32 hexadecimal digits.
     pub xxh3: String,
-    /// XXH3-64 over the frames and their source fingerprints, if each frame has a pattern (version
-    /// 3), or a final status (version 2).
+    /// XXH3-64 over the frames and their source fingerprints, if each frame has a pattern (versions
+    /// 3 and 4, the latter with their monitors), or a final status (version 2).
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
     sources: Option<u64>,
 }
@@ -75,7 +76,7 @@ pub enum UserBlockError {
     #[error("not a part; expected a first line of JSON with \"azpipe\":\"part\"")]
     NotPart,
     /// The part was written by a newer azpipe.
-    #[error("a part of version {0}, which a newer azpipe wrote; this azpipe reads versions 1 to 3")]
+    #[error("a part of version {0}, which a newer azpipe wrote; this azpipe reads versions 1 to 4")]
     UnsupportedVersion(u64),
     /// The line describes a part, and some bytes were changed.
     #[error(
@@ -98,37 +99,51 @@ pub enum UserBlockError {
 
 impl PartUserBlock {
     /// Returns the user block of a part with these frames, which are in ascending order.
+    /// `has_monitor` says that the digest `sources` is also over their monitors.
     pub(super) fn new(
         scan: &str,
         recipe: &str,
         frames: &[u64],
         xxh3: String,
         sources: Option<u64>,
+        has_monitor: bool,
     ) -> Self {
         let (first, last) =
             (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
         let (scan, recipe, count) = (scan.to_owned(), recipe.to_owned(), frames.len() as u64);
-        let v = if sources.is_some() { 3 } else { 1 };
+        let v = match (sources, has_monitor) {
+            (None, _) => 1,
+            (Some(_), false) => 3,
+            (Some(_), true) => 4,
+        };
         Self { azpipe: "part".to_owned(), v, scan, recipe, first, last, count, xxh3, sources }
     }
 
-    /// Returns the digest of the frames and their source fingerprints, if every frame is known to
-    /// have a pattern.
-    pub(crate) fn sources_of_patterns(&self) -> Option<u64> {
-        self.sources.filter(|_| self.v >= 3)
+    /// Returns the digest of the frames and their source fingerprints, and their monitors if there
+    /// is one, if every frame is known to have a pattern.
+    pub(crate) fn sources_of_patterns(&self, has_monitor: bool) -> Option<u64> {
+        self.sources.filter(|_| self.v == if has_monitor { 4 } else { 3 })
+    }
+
+    /// Returns whether every frame is known to have a pattern.
+    pub(crate) fn has_all_patterns(&self) -> bool {
+        self.sources.is_some() && self.v >= 3
     }
 
     /// Returns whether this is the block of a part with these frames. `sources` computes the digest
-    /// of their source fingerprints, which is needed if the block has one.
+    /// of their source fingerprints, with their monitors or without, which is needed if the block
+    /// has one.
     pub(super) fn describes(
         &self,
         scan: &str,
         recipe: &str,
         frames: &[u64],
-        sources: impl FnOnce() -> u64,
+        sources: impl FnOnce(bool) -> u64,
     ) -> bool {
-        let sources = self.sources.is_some().then(sources);
-        *self == Self { v: self.v, ..Self::new(scan, recipe, frames, self.xxh3.clone(), sources) }
+        let has_monitor = self.v == 4;
+        let sources = self.sources.is_some().then(|| sources(has_monitor));
+        let block = Self::new(scan, recipe, frames, self.xxh3.clone(), sources, has_monitor);
+        *self == Self { v: self.v, ..block }
     }
 
     /// Reads the user block of a file that was just opened.
@@ -138,14 +153,14 @@ impl PartUserBlock {
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head: Self = serde_json::from_slice(line).map_err(|_| UserBlockError::NotPart)?;
         match (head.azpipe.as_str(), head.v) {
-            ("part", 1..=3) if head.to_block().as_ref() != Some(&block) => {
+            ("part", 1..=4) if head.to_block().as_ref() != Some(&block) => {
                 Err(UserBlockError::Damaged)
             }
-            ("part", 1..=3) if !head.has_possible_frames() => {
+            ("part", 1..=4) if !head.has_possible_frames() => {
                 let Self { first, last, count, .. } = head;
                 Err(UserBlockError::ImpossibleFrames { first, last, count })
             }
-            ("part", 1..=3) => Ok(head),
+            ("part", 1..=4) => Ok(head),
             ("part", newer) => Err(UserBlockError::UnsupportedVersion(newer)),
             _ => Err(UserBlockError::NotPart),
         }

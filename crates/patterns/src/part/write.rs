@@ -170,13 +170,23 @@ impl PartWriter {
             rows,
             per_frame,
             weight_overrides,
+            normalizer,
             ..
         } = self;
         drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
-        let sources = per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames));
-        let head = PartUserBlock::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
+        let monitors = normalizer.has_monitor().then_some(&per_frame.monitor[..]);
+        let sources =
+            per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames, monitors));
+        let head = PartUserBlock::new(
+            &scan,
+            &recipe,
+            &per_frame.frames,
+            digest.clone(),
+            sources,
+            monitors.is_some(),
+        );
         let block = head.to_block().ok_or_else(|| {
             PartError::content(
                 &target,

@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic;
-use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
+use system::ownership::{OwnershipRule, ReplacePolicy};
 
 use crate::output::{self, OutputFile};
 use render::Picture;
@@ -135,30 +135,26 @@ pub fn illustrate(output: &OutputFile) -> Result<Illustration, PlotError> {
     })
 }
 
-/// Claims the plots of a format that azpipe drew.
+/// Claims the plots of a format that azpipe drew and nobody changed.
 fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnershipRule {
-    let claim = match kind {
-        PlotFormat::Png => {
-            OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", render::PNG_MARK))
-        }
-        PlotFormat::Svg => OwnershipRule::new("a picture", |path| {
-            has_mark(path, b"<svg", render::SVG_MARK.as_bytes())
-        }),
-        PlotFormat::Pdf => {
-            OwnershipRule::new("a picture", |path| has_mark(path, b"%PDF", pdf::MARK))
-        }
+    let format = match kind {
+        PlotFormat::Png => file_mark::PNG,
+        PlotFormat::Svg => render::SVG,
+        PlotFormat::Pdf => pdf::FORMAT,
     };
-    claim.with_policy(policy)
+    format.ownership("a picture, or it was changed since", policy)
 }
 
-/// Checks that a plot can be written to a path: its extension is known, and an existing file may be
-/// replaced.
+/// Checks that a plot can be written to a path: its extension is known, its directory can be written
+/// to, and an existing file may be replaced.
 ///
 /// # Errors
-/// Fails if the extension is unknown, or if the file is somebody else's.
+/// Fails if the extension is unknown, if the directory does not exist or can't be written to, or if
+/// the file is somebody else's.
 pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
-    let why = owned_plots(PlotFormat::from_path(path)?, policy).check(path);
-    why.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
+    let rule = owned_plots(PlotFormat::from_path(path)?, policy);
+    file_mark::check_target(path, &rule)
+        .map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }
 
 /// Draws a final file into a plot, which appears complete and replaces an earlier plot.

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use ab_glyph::{OutlineCurve, Point};
+use file_mark::MarkedFormat;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use pdf_writer::types::{LineCapStyle, LineJoinStyle};
@@ -15,8 +16,9 @@ use super::vector_backend::{Color, SCALE, Surface};
 /// inches wide.
 const POINTS: f32 = 0.42 / SCALE as f32;
 
-/// Text near the start of each PDF file of azpipe.
-pub(super) const MARK: &[u8] = b"/Creator (azpipe ";
+/// PDF files of azpipe: the mark is the entry `Creator` of the document information.
+pub(super) const FORMAT: MarkedFormat =
+    MarkedFormat { start: b"%PDF", mark: b"/Creator (azpipe ", is_png: false };
 
 /// A page that is being drawn.
 pub(super) struct PdfPage {
@@ -99,7 +101,7 @@ impl PdfPage {
             content.restore_state();
         }
         let mut pdf = Pdf::new();
-        let creator = format!("azpipe {}", env!("CARGO_PKG_VERSION"));
+        let creator = file_mark::unsealed_mark();
         pdf.document_info(info).creator(TextStr(&creator));
         pdf.catalog(catalog).pages(pages);
         pdf.pages(pages).kids([page_id]).count(1);

@@ -4,11 +4,12 @@ use std::error::Error;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use file_mark::MarkedFormat;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::canvas::{Canvas, DrawResult};
-use super::pdf::PdfPage;
+use super::pdf::{self, PdfPage};
 use super::pixels::Pixels;
 use super::plot_data::PlotData;
 use super::scan_curves::ScanCurves;
@@ -16,10 +17,9 @@ use super::vector_backend::{SCALE, VectorBackend};
 
 /// Width and height of a plot in its units, which are pixels of a PNG file.
 const PLOT_SIZE: (u32, u32) = (1200, 900);
-/// Bytes near the start of each PNG file of azpipe.
-pub(super) const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
-/// Text near the start of each SVG file of azpipe.
-pub(super) const SVG_MARK: &str = "<!-- azpipe ";
+/// SVG files of azpipe: the mark is a comment after the opening tag.
+pub(super) const SVG: MarkedFormat =
+    MarkedFormat { start: b"<svg", mark: b"<!-- azpipe ", is_png: false };
 
 type Bytes = Result<Vec<u8>, Box<dyn Error>>;
 
@@ -63,11 +63,9 @@ impl Picture<'_> {
         let mut encoder = png::Encoder::new(&mut bytes, PLOT_SIZE.0, PLOT_SIZE.1);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
-        encoder.add_text_chunk(
-            "Software".to_owned(),
-            format!("azpipe {}", env!("CARGO_PKG_VERSION")),
-        )?;
+        encoder.add_text_chunk("Software".to_owned(), file_mark::unsealed_mark())?;
         encoder.write_header()?.write_image_data(&pixels.rgb)?;
+        file_mark::PNG.seal(&mut bytes);
         Ok(bytes)
     }
 
@@ -89,7 +87,7 @@ impl Picture<'_> {
         let body =
             rest.trim_end().strip_suffix("</svg>").ok_or("the picture has no closing tag")?;
         // The mark follows the opening tag, which is the first line.
-        let mut text = format!("{tag}\n{SVG_MARK}{} -->\n{body}", env!("CARGO_PKG_VERSION"));
+        let mut text = format!("{tag}\n<!-- {} -->\n{body}", file_mark::unsealed_mark());
         for ([x, y, width, height], image) in &canvas.images {
             let pixels = STANDARD.encode(image.to_png()?);
             text += &format!(
@@ -98,7 +96,9 @@ impl Picture<'_> {
             );
         }
         text += "</svg>\n";
-        Ok(text.into_bytes())
+        let mut bytes = replace_non_xml(text).into_bytes();
+        SVG.seal(&mut bytes);
+        Ok(bytes)
     }
 
     /// Returns the bytes of a PDF file.
@@ -109,7 +109,22 @@ impl Picture<'_> {
             &mut canvas,
             &VectorBackend::new(&mut page, size_in_parts())?.into_drawing_area(),
         )?;
-        Ok(page.into_file(&canvas.images)?)
+        let mut bytes = page.into_file(&canvas.images)?;
+        pdf::FORMAT.seal(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// Replaces the characters that XML 1.0 forbids, escaped or not. Titles may have any.
+fn replace_non_xml(text: String) -> String {
+    let is_forbidden = |char: char| match char {
+        '\t' | '\n' | '\r' => false,
+        '\u{fffe}' | '\u{ffff}' => true,
+        char => char < ' ',
+    };
+    match text.contains(is_forbidden) {
+        true => text.replace(is_forbidden, "\u{fffd}"),
+        false => text,
     }
 }
 

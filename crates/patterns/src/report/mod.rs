@@ -12,6 +12,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use file_mark::MarkedFormat;
 use records::{Absent, ScanState, Summary, TaskResult, format_ranges};
 use system::atomic;
 use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
@@ -34,15 +35,22 @@ canvas{width:100%;height:320px;background:#fff;cursor:crosshair;touch-action:non
 tr.lost td{color:#c0392b;font-weight:600}.frames{display:block;width:100%;height:12px}\
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
-/// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized
-/// by their title.
+/// Reports: the mark is their generator.
+const FORMAT: MarkedFormat = MarkedFormat {
+    start: b"<!DOCTYPE html>",
+    mark: b"<meta name=\"generator\" content=\"azpipe ",
+    is_png: false,
+};
+
+/// Claims reports that azpipe wrote and nobody changed. Reports of early versions have no generator
+/// and are recognized by their title.
 fn owned_reports(policy: &ReplacePolicy) -> OwnershipRule {
-    let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
+    let has = |path: &Path, mark: &[u8]| has_mark(path, FORMAT.start, mark);
     let is_own = move |path: &Path| {
-        Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")?
-            || has(path, b"<title>azpipe: ")?)
+        Ok(FORMAT.is_own(path)?
+            || (has(path, b"<title>azpipe: ")? && !has(path, b"<meta name=\"generator\"")?))
     };
-    OwnershipRule::new("a report", is_own).with_policy(policy)
+    OwnershipRule::new("a report, or it was changed since", is_own).with_policy(policy)
 }
 
 /// A report that is being written.
@@ -133,12 +141,14 @@ impl Report {
         );
     }
 
-    /// Checks that a report can be written to a path: an existing file may be replaced.
+    /// Checks that a report can be written to a path: its directory can be written to, and an
+    /// existing file may be replaced.
     ///
     /// # Errors
-    /// Fails if the file is somebody else's.
+    /// Fails if the directory does not exist or can't be written to, or if the file is somebody
+    /// else's.
     pub fn check(path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
-        owned_reports(policy).check(path)
+        file_mark::check_target(path, &owned_reports(policy))
     }
 
     /// Writes the report. The file appears complete and replaces an earlier report.
@@ -146,7 +156,9 @@ impl Report {
     /// # Errors
     /// Fails if the file can't be written, or is somebody else's.
     pub fn write(&self, path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
-        atomic::write(path, self.render(), &owned_reports(policy))
+        let mut page = self.render().into_bytes();
+        FORMAT.seal(&mut page);
+        atomic::write(path, page, &owned_reports(policy))
     }
 
     fn render(&self) -> String {
@@ -172,13 +184,13 @@ impl Report {
         };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"generator\" content=\"azpipe {}\">\n\
+             <meta name=\"generator\" content=\"{}\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {finals}</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<h1>Azimuthal integration</h1>\n\
              <p>{finals}, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
              <table class=sortable>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
              <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}{}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-            env!("CARGO_PKG_VERSION"),
+            file_mark::unsealed_mark(),
             env!("CARGO_PKG_VERSION"),
             self.rows,
             self.hosts.to_html(),
@@ -346,6 +358,8 @@ fn escape_html(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            // No characters, in HTML neither.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             char if char.is_control() => out.push(' '),
             char => out.push(char),
         }
@@ -385,6 +399,11 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
+    }
+
+    #[test]
+    fn what_is_no_character_is_shown_as_one_that_is_unknown() {
+        assert_eq!(escape_html("a\u{1b}b\u{fffe}\u{ffff}<"), "a b\u{fffd}\u{fffd}&lt;");
     }
 
     #[test]

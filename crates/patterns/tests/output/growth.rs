@@ -58,7 +58,7 @@ fn a_touched_source_is_integrated_again_and_nothing_else() {
 
     let now = acquisition(30, |file| if file == 1 { 8 } else { 7 });
     let whole = task(&now, &recipe, &Spans::first_n(30));
-    let done = coverage::find_coverage(out.path(), &whole).covered_frames();
+    let done = coverage::find_coverage(out.path(), &whole, None).covered_frames();
     assert_eq!(whole.range.difference(&done), Span::new(10, 20).into());
     let stale = build(out.path(), &now, &recipe, OutputOptions::default());
     assert_eq!(stale.missing[0].range, Span::new(10, 20).into());
@@ -91,7 +91,7 @@ fn a_damaged_row_is_done_again() {
     flip(&path, at);
     let whole = task(&scan, &recipe, &Spans::first_n(20));
     let left =
-        whole.range.difference(&coverage::find_coverage(out.path(), &whole).covered_frames());
+        whole.range.difference(&coverage::find_coverage(out.path(), &whole, None).covered_frames());
     assert_eq!(left, Span::new(9, 10).into());
     write_range(out.path(), &scan, &recipe, 9, 10);
     let mended = build(out.path(), &scan, &recipe, OutputOptions::default());

@@ -49,7 +49,7 @@ fn a_complete_final_takes_the_place_of_its_parts() {
     assert!(again.was_unchanged && again.complete);
     assert_eq!(again.data_digest, built.data_digest);
     let asked =
-        coverage::find_coverage(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()));
+        coverage::find_coverage(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()), None);
     assert_eq!(asked.covered_frames(), Span::new(5, 20).into());
 }
 
@@ -107,7 +107,10 @@ fn a_missing_frame_is_nan_with_a_reason() {
     assert_eq!(reason("not written"), Span::new(28, 30).into());
     assert_eq!(reason("not integrated"), Span::new(20, 28).into());
     assert_eq!(reason("can't be decoded: scan0001/p3_0000.h5"), Span::new(4, 5).into());
-    assert_eq!(reason("monitor zero, not a number, or missing"), Span::strided(3, 2, 2).into());
+    assert_eq!(
+        reason("monitor zero, negative, out of range, or missing"),
+        Span::strided(3, 2, 2).into()
+    );
 
     let there = open(out.path());
     assert_eq!(there.status[2..6], [Status::Ok, Status::Monitor, Status::Corrupt, Status::Monitor]);

@@ -10,6 +10,8 @@ pub type IniSection = (String, Vec<(String, String)>);
 /// A line is invalid, or a section or key occurs twice. The message names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<IniSection>, String> {
     let mut sections: Vec<IniSection> = Vec::new();
+    // Editors of Windows write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, raw) in (1..).zip(text.lines()) {
         let line = without_comment(raw).trim_end();
         let trimmed = line.trim();
@@ -78,6 +80,7 @@ mod tests {
             ("dataset".to_owned(), vec![pair("location", "one.h5,\ntwo.h5")]),
         ];
         assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse(&format!("\u{feff}{text}")).unwrap(), expected);
     }
 
     #[test]

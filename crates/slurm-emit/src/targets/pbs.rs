@@ -9,7 +9,8 @@ use crate::batches::Batch;
 use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
+    SETTINGS, Script, assign, assign_count, assign_list, assign_programs, change_directory, concat,
+    fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
@@ -55,7 +56,7 @@ impl JobTarget for Pbs {
             concat(&[&change_directory(job), &setup, &assign_programs(job, GatherRun::Closing)]);
         let jobs = concat(&[
             &change_directory(job),
-            &assign("bin", &job.bin),
+            &assign_count(job),
             &assign("workers", job.size.workers.to_string()),
             &assign("most", job.max_array_size.unwrap_or(MAX_SUBJOBS).to_string()),
             &assign_list("array_options", &array_options(job)),

@@ -1,8 +1,10 @@
 # Shows how much of the plan is done, how fast the work goes, and how long the rest will take. Arguments: a line about the
-# jobs, or nothing; and the number of processes that write a file of results at the same time.
+# jobs, or nothing; and the number of processes that write a file of results at the same time. Fails with 2 if gather can't
+# tell, and with 1 unless each output file is complete.
 progress() {
-    local record recent
-    record=$("$bin/gather" --plan plan.jsonl --count-done) || return
+    local record recent status=0
+    record=$("$bin/gather" "${count_arguments[@]}" --plan plan.jsonl --count-done) || status=$?
+    ((status <= 1)) || return 2
 
     # The speed is that of the latest results alone: all of them may be gigabytes. A file of results is named
     # batch.job_element.start.jsonl, where start is in seconds since 1970.
@@ -29,8 +31,14 @@ progress() {
             close(file)
         }
         END {
-            printf "files  %d of %d complete, %d of %d frames\n", count("finals_done"), count("finals"),
+            printf "files  %d of %d complete, %d of %d frames\n", count("finals_complete"), count("finals"),
                 count("frames_done"), count("frames")
+            if (count("frames_lost")) {
+                match(record, /"lost":{[^}]*}/)
+                kinds = substr(record, RSTART + 8, RLENGTH - 9)
+                gsub(/"/, "", kinds); gsub(/:/, " ", kinds); gsub(/,/, ", ", kinds)
+                printf "lost   %d frames without a pattern: %s; see summary.jsonl\n", count("frames_lost"), kinds
+            }
             printf "tasks  %d of %d done, %d to do", count("tasks_done"), count("tasks"), count("tasks") - count("tasks_done")
             print failures ? sprintf(" (%d failed lately)", failures) : ""
             if (jobs != "") printf "jobs   %s\n", jobs
@@ -40,4 +48,5 @@ progress() {
                     speed * count("frames") / (count("bytes") + 1), count("bytes_left") / speed / 60 + 0.999
             }
         }' <<< "$recent"
+    return "$status"
 }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory,
-    concat, fill_template,
+    SETTINGS, Script, assign, assign_count, assign_list, assign_programs, assign_size_request,
+    change_directory, concat, fill_template,
 };
 
 /// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the
@@ -19,7 +19,7 @@ pub fn with_control_scripts(
 ) -> Vec<Script> {
     let status = concat(&[
         &change_directory(job),
-        &assign("bin", &job.bin),
+        &assign_count(job),
         &assign_size_request(job),
         "# Processes that write a file of results at the same time, as an expression of these sizes.\n".as_ref(),
         &assign("processes", processes),

@@ -1,11 +1,6 @@
-# Prints a number of a record of gather --count-done: progress_of RECORD NAME
-progress_of() { grep --only-matching --perl-regexp "\"$2\":\\K[0-9]+" <<< "$1"; }
-
 # Succeeds if each output file of the plan is complete and of the recipe of the plan.
 all_files_are_complete() {
-    local record
-    record=$("$bin/gather" --plan plan.jsonl --count-done) || return
-    (($(progress_of "$record" finals) == $(progress_of "$record" finals_done)))
+    "$bin/gather" "${count_arguments[@]}" --plan plan.jsonl --count-done > /dev/null
 }
 
 # With --wait: waits until the jobs have ended, and succeeds if each output file is complete.

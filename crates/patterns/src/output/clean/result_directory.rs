@@ -13,6 +13,7 @@ use records::RawPath;
 use system::atomic;
 use system::mapped_file::is_without_locks;
 use system::ownership::OwnershipRule;
+use system::untrusted_file::{self, MAX_TEXT_BYTES};
 
 use super::{Leftover, Leftovers, short};
 use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
@@ -97,7 +98,8 @@ impl ResultDirectory {
             let is_ours = if !metadata.is_file() {
                 false
             } else if name == OUTPUT_NAME_FILE {
-                let text = fs::read(&file).map_err(OutputError::io(&file))?;
+                let text =
+                    untrusted_file::read(&file, MAX_TEXT_BYTES).map_err(OutputError::io(&file))?;
                 let name = RawPath::from(OsString::from_vec(text));
                 let stays = name.is_contained();
                 directory.finals.extend(Some(name).filter(|_| stays));
@@ -187,7 +189,7 @@ impl ResultDirectory {
 /// # Errors
 /// Fails if a gather holds the lock, or if the lock can't be opened.
 fn lock(path: &Path) -> Result<Option<File>, OutputError> {
-    let file = match File::open(path) {
+    let file = match untrusted_file::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(OutputError::io(path))?,
     };

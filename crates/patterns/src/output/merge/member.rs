@@ -41,8 +41,7 @@ impl<'a> MergeMember<'a> {
         };
         let (recipe, shared) = inputs.recipe_and_bins()?.ok_or_else(nothing)?;
         let normalizer = Normalizer::new(&recipe);
-        let row_sources =
-            RowSources::new(&inputs.target, &inputs.parts, inputs.existing.as_ref(), &normalizer)?;
+        let row_sources = inputs.choose_rows(&normalizer)?;
         Ok(Self { inputs, recipe, shared, normalizer, row_sources })
     }
 
@@ -191,4 +190,10 @@ pub(super) fn write_members(
         dataset.set_text("units", "sr")?;
     }
     Ok(())
+}
+
+/// Returns the paths below the output root of the finals that [`write_members`] named.
+pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<String>> {
+    let all = process.group("members")?;
+    all.member_names()?.iter().map(|name| all.group(name)?.text("final")).collect()
 }

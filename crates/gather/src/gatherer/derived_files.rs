@@ -1,0 +1,175 @@
+//! Writes what is made from final files: exports, plots and the report.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use filter::Stop;
+use patterns::output::{self, OutputFile};
+use patterns::{export, plot};
+use records::{Fail, RawPath, Summary};
+use serde_json::Value;
+use system::ownership::ProtectedFiles;
+
+use super::Gatherer;
+use crate::messages;
+use crate::plots::plot_path;
+use crate::scan_group::ScanGroup;
+
+impl Gatherer<'_> {
+    /// Writes the report of `--report`.
+    ///
+    /// # Errors
+    /// Fails if the report can't be written.
+    pub fn write_report(&mut self) -> Result<(), Stop> {
+        let Some(path) = &self.args.output.report else { return Ok(()) };
+        for summary in &self.summaries {
+            let final_file = match OutputFile::open(&summary.final_file) {
+                Ok(final_file) => Some(final_file),
+                // None was written.
+                Err(output::OutputError::Io { why, .. })
+                    if why.kind() == ErrorKind::NotFound
+                        && !summary.extra.contains_key("layout") =>
+                {
+                    None
+                }
+                Err(why) => {
+                    self.warn_of_missing_plot(path, &why);
+                    None
+                }
+            };
+            if let Some(final_file) = &final_file {
+                protect_inputs(&self.policy.protected, final_file);
+            }
+            if let Err(why) = self.report.add(summary, final_file.as_ref()) {
+                self.warn_of_missing_plot(path, &why);
+            }
+        }
+        self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
+    }
+
+    fn warn_of_missing_plot(&self, report: &Path, why: &dyn std::error::Error) {
+        self.filter.warn(&messages::no_plot_in_report(report, why));
+        self.filter.mark_failed();
+    }
+
+    /// Writes the exports and the plot of a final file, and adds their paths to the fields of its
+    /// summary. If it took the place of other data, warns of exports that are still of these.
+    pub(super) fn write_exports_and_plot(
+        &mut self,
+        group: &mut ScanGroup,
+        summary: &mut Summary,
+        replaced_data: bool,
+    ) -> Result<(), Stop> {
+        let output = &self.args.output;
+        self.finals.insert(group.target.path());
+        if output.export.is_empty() && output.plot.is_none() && !replaced_data {
+            return Ok(());
+        }
+        let path = group.target.path();
+        let final_file = match OutputFile::open(&path) {
+            Ok(final_file) => final_file,
+            Err(error) => return self.report_output_error(group, &error),
+        };
+        protect_inputs(&self.policy.protected, &final_file);
+        let mut exports = Vec::new();
+        for format in &output.export {
+            match format.write(&final_file, &self.policy) {
+                Ok(written) => exports.extend(written),
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
+        }
+        if replaced_data {
+            match export::existing_exports(&final_file) {
+                Ok(mut outdated) => {
+                    outdated.retain(|path| !exports.contains(path));
+                    if !outdated.is_empty() {
+                        self.filter.warn(&messages::outdated_exports(&path, &outdated));
+                    }
+                }
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
+        }
+        if !exports.is_empty() {
+            let exports: Vec<Value> = exports.into_iter().map(to_json).collect();
+            summary.extra.insert("export".to_owned(), exports.into());
+        }
+        let Some(flag) = output.plot.as_deref() else { return Ok(()) };
+        let plot = plot_path(flag, &path);
+        if let Err(why) = self.plot_names.reserve(&plot, &path) {
+            return self.report_failure(group, &plot, &why, None);
+        }
+        if let Err(why) = plot::draw(&final_file, &plot, &self.policy) {
+            return self.report_failure(group, &plot, &why, why.io_error());
+        }
+        summary.extra.insert("plot".to_owned(), to_json(plot));
+        Ok(())
+    }
+
+    /// Draws the plot of a run with a single final file once more, under the name that `--plot`
+    /// has.
+    ///
+    /// # Errors
+    /// Fails if the final file can't be read, or the plot not be written.
+    pub fn plot_single_scan(&self) -> Result<(), Stop> {
+        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else {
+            return Ok(());
+        };
+        let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
+        protect_inputs(&self.policy.protected, &final_file);
+        plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
+    }
+
+    /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.
+    ///
+    /// # Errors
+    /// Fails if the plot can't be written, and as [`Filter::emit`] does.
+    pub fn plot_scans(&self) -> Result<(), Stop> {
+        let Some(path) = &self.args.output.plot_scans else { return Ok(()) };
+        let arrangement = if self.args.output.stack {
+            plot::ScanArrangement::Stacked
+        } else {
+            plot::ScanArrangement::Overlaid
+        };
+        let mut curves = plot::ScanCurves::new(arrangement);
+        for final_file in &self.finals {
+            self.filter.check_stopped()?;
+            let added = OutputFile::open(final_file).and_then(|output| {
+                protect_inputs(&self.policy.protected, &output);
+                curves.add(&output)
+            });
+            match added {
+                Ok(true) => (),
+                Ok(false) => self.filter.warn(&messages::scan_not_in_plot(path, final_file)),
+                Err(why) => {
+                    let (about, retryable) = (path.display().to_string(), why.io_error().is_some());
+                    self.filter.fail(Fail {
+                        about,
+                        error: why.to_string(),
+                        retryable,
+                        ..Fail::default()
+                    })?;
+                }
+            }
+        }
+        if curves.is_empty() {
+            return Ok(());
+        }
+        plot::draw_scans(&curves, path, &self.policy)
+            .map_err(|why| Stop::fatal("--plot-scans", why))
+    }
+}
+
+/// Protects a final file, its raw data and the files of its recipe from being replaced by exports,
+/// plots and the report.
+fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
+    let scan = &final_file.task.acquisition;
+    protected.add(&final_file.path);
+    protected.add(&scan.file);
+    scan.sources.iter().for_each(|source| protected.add(&source.file));
+    final_file.recipe.file_paths().for_each(|path| protected.add(path));
+}
+
+fn to_json(path: PathBuf) -> Value {
+    let path = std::path::absolute(&path).unwrap_or(path);
+    serde_json::to_value(RawPath::from(path)).expect("a path serializes")
+}

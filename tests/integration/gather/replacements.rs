@@ -1,0 +1,90 @@
+//! `plan-split --replace` while raw data is away: an earlier result is not exchanged for less.
+
+use std::fs;
+
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+
+/// Plans the scan as it is now with other bins, integrates it, and gathers it.
+fn replace(workspace: &mut Workspace, gather: &[&str]) -> Outcome {
+    workspace.scans = run("scan-find", &[&workspace.data.raw], "").stdout;
+    let tasks = workspace.plan("out", &["--replace", "--radial-range", "5,30"]);
+    run("gather", gather, &run("ai-integrate", NO_ARGUMENTS, &tasks).stdout)
+}
+
+#[test]
+fn a_result_is_not_replaced_by_one_with_fewer_patterns() {
+    let mut workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &[]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let first = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let final_file = first["final"].as_str().unwrap();
+    let before = fs::read(final_file).unwrap();
+    let task: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+    let raw = task["sources"][1]["file"].as_str().unwrap().to_owned();
+    let away = workspace.path("away.h5");
+    fs::rename(&raw, &away).unwrap();
+
+    for _ in 0..2 {
+        let kept = replace(&mut workspace, &[]);
+        assert_eq!(kept.status, 1);
+        assert!(
+            kept.stderr.contains("is kept, because only it has frames 7 to 13"),
+            "{}",
+            kept.stderr
+        );
+        assert_eq!(fs::read(final_file).unwrap(), before);
+    }
+    fs::rename(&away, &raw).unwrap();
+    let whole = replace(&mut workspace, &[]).assert_success().records("summary").remove(0);
+    assert_eq!(whole["integrated"], 24);
+    assert_ne!(fs::read(final_file).unwrap(), before);
+}
+
+#[test]
+fn a_result_is_replaced_by_one_with_fewer_patterns_if_the_user_allows_it() {
+    let mut workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &[]);
+    run("gather", NO_ARGUMENTS, &run("ai-integrate", NO_ARGUMENTS, &tasks).stdout).assert_success();
+    let task: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+    fs::remove_file(task["sources"][1]["file"].as_str().unwrap()).unwrap();
+    let replaced = replace(&mut workspace, &["--allow-missing"]).assert_success();
+    assert_eq!(replaced.records("summary")[0]["integrated"], 17);
+    assert_eq!(replaced.records("summary")[0]["layout"], "copy");
+}
+
+#[test]
+fn frames_that_are_done_are_not_lost_when_their_file_is_removed() {
+    for keeps_parts in [false, true] {
+        let mut workspace = Workspace::new(&small_options());
+        let tasks = workspace.plan("out", &[]);
+        let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        if !keeps_parts {
+            run("gather", NO_ARGUMENTS, &results).assert_success();
+        }
+        let task: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+        let raw = task["sources"][1]["file"].as_str().unwrap().to_owned();
+        let away = workspace.path("away.h5");
+        fs::rename(&raw, &away).unwrap();
+
+        workspace.scans = run("scan-find", &[&workspace.data.raw], "").stdout;
+        let tasks = workspace.plan("out", &[]);
+        let again = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+        assert!(again.records("result").iter().all(|result| result["missing"].is_null()));
+        let summary = run("gather", NO_ARGUMENTS, &again.stdout)
+            .assert_success()
+            .records("summary")
+            .remove(0);
+        assert_eq!((&summary["integrated"], &summary["complete"]), (&24.into(), &true.into()));
+
+        // Whoever asks for them anew can't have them.
+        let forced = run("ai-integrate", &["--force"], &tasks);
+        assert_eq!(forced.status, 1, "{}", forced.stderr);
+        // Another file in its place is other data, and has fewer frames.
+        fs::copy(task["sources"][3]["file"].as_str().unwrap(), &raw).unwrap();
+        workspace.scans = run("scan-find", &[&workspace.data.raw], "").stdout;
+        let again = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[]));
+        let missing = &again.records("result")[0]["missing"];
+        assert_eq!(again.status, 1, "{}", again.stderr);
+        assert!(!missing.is_null(), "{}", again.stdout);
+    }
+}
