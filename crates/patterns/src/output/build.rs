@@ -1,5 +1,7 @@
 //! Builds the final file of a scan and recipe, or finds that it is up to date.
 
+use std::cell::Cell;
+
 use records::{ScanState, format_frames};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
@@ -11,8 +13,8 @@ use super::policy::could_be_complete;
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, write_verified};
 use super::{
-    BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec,
-    WritePolicy, part_index,
+    AveragedPatterns, BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout,
+    OutputOptions, OutputSpec, WritePolicy, part_index,
 };
 use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins};
@@ -101,8 +103,11 @@ impl OutputInputs<'_> {
             ));
         } else if outcome.is_final_state() || self.options.policy == WritePolicy::Always {
             let layout = self.choose_layout(&row_sources);
-            self.check_sums(&row_sources, self.sums_needed_for(&row_sources, &normalizer))?;
-            outcome.data_digest = self.write(&recipe, &shared, normalizer, &row_sources, layout)?;
+            let averages = self.averages_to_copy(&row_sources)?;
+            let needed_for = self.sums_needed_for(&row_sources, &normalizer, averages.is_some());
+            self.check_sums(&row_sources, needed_for)?;
+            outcome.data_digest =
+                self.write(&recipe, &shared, normalizer, &row_sources, layout, averages)?;
             outcome.layout = Some(layout);
             let is_same = |existing: &OutputFile| existing.data_digest == outcome.data_digest;
             outcome.replaced_data =
@@ -152,6 +157,7 @@ impl OutputInputs<'_> {
         normalizer: Normalizer,
         row_sources: &RowSources,
         layout: OutputLayout,
+        averages_to_copy: Option<&AveragedPatterns>,
     ) -> Result<String, OutputError> {
         let content = OutputContent {
             target: &self.target,
@@ -167,10 +173,13 @@ impl OutputInputs<'_> {
             layout,
             keep_sums: self.options.keep_sums,
             average: self.options.average,
+            averages_to_copy,
+            raw_file_denied: Cell::new(false),
             warnings: &self.write_warnings,
             renames_damaged: self.is_damaged,
         };
-        let needs_sums = content.has_sums() || content.average.is_some();
+        let computes_averages = content.average.is_some() && content.averages_to_copy.is_none();
+        let needs_sums = content.has_sums() || computes_averages;
         let mut merge = ScanFrames::new(
             row_sources,
             &self.parts,

@@ -1,13 +1,13 @@
 //! [`OutputContent`]: everything that a final file is written from.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 
 use recipe::{Monitor, Recipe};
 
 use super::row_sources::RowSources;
 use super::schema::entry_name;
-use super::{Average, OutputFile, OutputLayout, OutputSpec};
+use super::{Average, AveragedPatterns, OutputFile, OutputLayout, OutputSpec};
 use crate::h5;
 use crate::part::Part;
 use crate::{Normalizer, SharedBins};
@@ -34,6 +34,11 @@ pub(super) struct OutputContent<'a> {
     pub layout: OutputLayout,
     pub keep_sums: bool,
     pub average: Option<Average>,
+    /// Average patterns of the final file that is replaced, if they are those of the new one.
+    pub averages_to_copy: Option<&'a AveragedPatterns>,
+    /// True once the raw file, or a file that it links to, could not be opened for want of
+    /// permission. The final file then lacks what another user, or a later run, can copy from there.
+    pub raw_file_denied: Cell<bool>,
     /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
     /// True if a damaged file has the path, which is then kept under another name.
@@ -87,9 +92,13 @@ impl OutputContent<'_> {
                 let message = format!("counters and positions can't be read from {path}: {why}");
                 return Err(h5::Hdf5Error::Io(std::io::Error::new(why.kind(), message)));
             }
-            why => self.warn(format!(
-                "{path}: can't be read, so its counters and positions are not copied: {why}"
-            )),
+            why => {
+                let is_denied = matches!(&why, h5::Hdf5Error::Io(why) if why.kind() == ErrorKind::PermissionDenied);
+                self.raw_file_denied.set(self.raw_file_denied.get() || is_denied);
+                self.warn(format!(
+                    "{path}: can't be read, so its counters and positions are not copied: {why}"
+                ));
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@
 mod frames;
 mod member;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
@@ -111,7 +111,8 @@ pub fn merge(
         Ok(there)
             if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>
         {
-            if there.is_intact() && there.damaged_bytes.is_none() && there.satisfies(options)? {
+            let is_whole = there.is_intact() && there.damaged_bytes.is_none();
+            if is_whole && !there.raw_file_denied && there.satisfies(options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
                 return Ok((target, outcome));
@@ -154,6 +155,8 @@ pub fn merge(
         layout: outcome.layout.unwrap_or_default(),
         keep_sums: options.keep_sums,
         average: options.average,
+        averages_to_copy: None,
+        raw_file_denied: Cell::new(false),
         warnings: &warnings,
         renames_damaged: sets_aside,
     };
@@ -178,7 +181,8 @@ fn check_same_members(there: &OutputFile, members: &[MergeMember]) -> Result<(),
         Some(other) => Err(OutputError::content(
             &there.path,
             format!(
-                "exists, and was merged from other patterns, among them {other}; pass another name to --merge or                  --merge-all, or remove it"
+                "exists, and was merged from other patterns, among them {other}; pass another name to --merge or \
+                 --merge-all, or remove it"
             ),
         )),
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::RowSources;
-use super::{AverageMethod, OutputError, OutputFile, OutputLayout, OutputSpec};
+use super::{AverageMethod, AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::Normalizer;
 use crate::part::{self, list_parts};
 
@@ -79,12 +79,38 @@ impl OutputInputs<'_> {
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.choose_layout(row_sources);
         let rows = existing.layout == OutputLayout::Virtual || existing.is_intact();
-        let rows = rows && existing.damaged_bytes.is_none();
+        let rows = rows && existing.damaged_bytes.is_none() && !existing.raw_file_denied;
         let is_same_mean = existing.task.monitor_readings.is_none()
             || existing.reference.to_bits() == row_sources.reference.to_bits();
         let is_same =
             absorbed && layout && rows && is_same_mean && existing.status == row_sources.status;
         Ok(is_same && existing.satisfies(self.options)?)
+    }
+
+    /// Returns the average patterns of the existing final file if it has no sums to compute them
+    /// from, and they are those that the new one would have: of the same method, and of the same
+    /// rows.
+    ///
+    /// # Errors
+    /// Fails if the average patterns can't be read.
+    pub(super) fn averages_to_copy(
+        &self,
+        row_sources: &RowSources,
+    ) -> Result<Option<&AveragedPatterns>, OutputError> {
+        let Some(existing) = self.existing.as_ref().filter(|existing| !existing.has_sums) else {
+            return Ok(None);
+        };
+        let (Some(asked), Some(averages)) = (self.options.average, &existing.averaged) else {
+            return Ok(None);
+        };
+        let is_of_same_rows = !row_sources.has_rows_of_parts()
+            && existing.status == row_sources.status
+            && existing.reference.to_bits() == row_sources.reference.to_bits();
+        if averages.average != asked || !is_of_same_rows {
+            return Ok(None);
+        }
+        let is_intact = averages.is_intact().map_err(OutputError::hdf5(&existing.path))?;
+        Ok(is_intact.then_some(averages))
     }
 
     /// Returns what needs the sums of frames whose patterns only the existing final file holds: a
@@ -93,6 +119,7 @@ impl OutputInputs<'_> {
         &self,
         row_sources: &RowSources,
         normalizer: &Normalizer,
+        copies_averages: bool,
     ) -> Option<&'static str> {
         let has_new_mean = |existing: &OutputFile| {
             !normalizer.needs_only_own_frame()
@@ -101,7 +128,8 @@ impl OutputInputs<'_> {
         // The median needs only patterns, unless empty bins are 0, which can't be told from
         // measured zeros.
         let average = self.options.average.filter(|average| {
-            average.method != AverageMethod::Median || normalizer.empty_value() == 0.0
+            !copies_averages
+                && (average.method != AverageMethod::Median || normalizer.empty_value() == 0.0)
         });
         match (self.existing.as_ref().is_some_and(has_new_mean), self.options.keep_sums, average) {
             (true, _, _) => Some("the new mean of the monitor"),

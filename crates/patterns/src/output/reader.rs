@@ -42,6 +42,9 @@ pub struct OutputFile {
     pub parts: Vec<String>,
     /// True if the file has the frames' sums.
     pub has_sums: bool,
+    /// True if the raw file could not be opened for want of permission when the file was written,
+    /// so that counters and positions may be missing.
+    pub(super) raw_file_denied: bool,
     /// Average patterns, if the file has any.
     pub averaged: Option<AveragedPatterns>,
     /// True for each row that was verified and is not damaged. Rows of virtual final files can't be
@@ -312,6 +315,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
+        raw_file_denied: coverage.has_attribute(name::RAW_FILE_DENIED)?,
         bytes,
         damaged_sums: BTreeSet::new(),
         damaged_bytes: None,

@@ -207,6 +207,11 @@ impl RowSources {
         frames.map(|(frame, _)| frame as u64).collect()
     }
 
+    /// Returns whether a row comes from a part.
+    pub fn has_rows_of_parts(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, RowSource::Part { .. }))
+    }
+
     /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
         let rows = self.sources.iter().zip(&self.status).enumerate();

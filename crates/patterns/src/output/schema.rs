@@ -41,6 +41,7 @@ pub(super) mod name {
     pub const INSTRUMENT: &str = "instrument";
     pub const SAMPLE: &str = "sample";
     pub const RAW_FILE: &str = "raw_file";
+    pub const RAW_FILE_DENIED: &str = "raw_file_denied";
 }
 
 /// Value of `creator` and `program`.

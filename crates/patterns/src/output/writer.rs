@@ -208,6 +208,9 @@ fn write_coverage(
     group.set_text(name::LAYOUT, content.layout.name())?;
     group.set_text(name::DATA_DIGEST, &data_digest)?;
     group.set_text(name::COVERAGE_DIGEST, &coverage_digest)?;
+    if content.raw_file_denied.get() {
+        group.set_text(name::RAW_FILE_DENIED, "permission denied")?;
+    }
     group.set_text(name::CHECKSUMS, "of all bytes, behind the end of the file")?;
     Ok(data_digest)
 }

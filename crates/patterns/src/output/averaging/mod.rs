@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::vec::IntoIter;
 
 use super::average::{Average, AverageMethod, AveragePattern};
+use super::averaged_patterns::AveragedPatterns;
 use super::content::OutputContent;
 use super::frame_source::{FrameSource, OutputFrame};
 use super::pattern_labels::describe_patterns;
@@ -73,6 +74,7 @@ impl<'a> AverageWriter<'a> {
         let (method, normalizer) = (self.average.method, &self.content.normalizer);
         if let (Some(row), Some(_)) = (&output_frame.sums, &output_frame.pattern)
             && method != AverageMethod::Median
+            && self.content.averages_to_copy.is_none()
         {
             self.sums.add(output_frame, row, frames.shared_weights(), normalizer);
         }
@@ -80,13 +82,26 @@ impl<'a> AverageWriter<'a> {
         else {
             return Ok(());
         };
-        let pattern = match method {
-            AverageMethod::Mean | AverageMethod::Sum => self.sums.take(method, normalizer),
-            AverageMethod::Median => {
+        let pattern = match (self.content.averages_to_copy, method) {
+            (Some(averages), _) => self.copy(averages)?,
+            (None, AverageMethod::Mean | AverageMethod::Sum) => self.sums.take(method, normalizer),
+            (None, AverageMethod::Median) => {
                 median(range, frames, self.content.shared.axes.bins(), normalizer)?
             }
         };
         self.write(pattern).map_err(OutputError::hdf5(&self.content.target.path()))
+    }
+
+    /// Returns the next pattern of the final file that is replaced.
+    fn copy(
+        &self,
+        averages: &AveragedPatterns,
+    ) -> std::result::Result<AveragePattern, OutputError> {
+        let path = self.content.target.path();
+        let pattern = averages.pattern(self.frames.len()).map_err(OutputError::hdf5(&path))?;
+        pattern.ok_or_else(|| {
+            OutputError::content(&path, "an average pattern was changed after writing")
+        })
     }
 
     fn write(&mut self, pattern: AveragePattern) -> Result<()> {

@@ -5,6 +5,7 @@ Written by slurm-emit, and started by ./submit. It may be run again at any time:
 
 import queue
 import sys
+import time
 
 from dask.distributed import Client
 
@@ -12,13 +13,14 @@ import plan
 import workers
 
 
-def take(ended):
-    """Takes all that is in a queue, after at most a second of waiting."""
+def take(ended, is_last):
+    """Takes all that is in a queue, after at most a second of waiting; the last time, all that comes within a second."""
     taken = []
+    end = time.monotonic() + 1
     try:
-        taken.append(ended.get(timeout=1))
         while True:
-            taken.append(ended.get_nowait())
+            waits = is_last or not taken
+            taken.append(ended.get(timeout=max(0, end - time.monotonic()) if waits else 0))
     except queue.Empty:
         return taken
 
@@ -48,11 +50,13 @@ def main():
                 task.add_done_callback(ended.put)
             left = len(tasks)
             while left:
-                # What has ended when TERM comes is kept.
-                for task in take(ended):
+                # What has ended when TERM comes is kept: it is waited for once more, because the client may still have to read
+                # it if this process had no CPU, or was stopped.
+                is_last = results.is_stopped
+                for task in take(ended, is_last):
                     keep(task, results)
                     left -= 1
-                if results.is_stopped:
+                if is_last:
                     return results.status()
         # TERM may have come since.
         if results.is_stopped:

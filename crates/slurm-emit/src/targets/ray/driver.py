@@ -58,8 +58,10 @@ def main():
             # As many tasks as run at a time, and as many that wait.
             running = [integrate.remote(lines.pop(0)) for _ in range(min(len(lines), 2 * ENGINES))]
             while running:
-                ray.wait(running, timeout=1)
-                # All that have ended: these are kept when TERM comes.
+                # What has ended when TERM comes is kept: it is waited for once more, because Ray may still have to read it if
+                # this process had no CPU, or was stopped.
+                is_last = results.is_stopped
+                ray.wait(running, num_returns=len(running) if is_last else 1, timeout=1)
                 done, running = ray.wait(running, num_returns=len(running), timeout=0)
                 for ended in done:
                     if lines and not results.is_stopped:
@@ -68,7 +70,7 @@ def main():
                         results.add(ray.get(ended))
                     except ray.exceptions.RayError as error:
                         results.fail(error)
-                if results.is_stopped:
+                if is_last:
                     return results.status()
         # TERM may have come since.
         if results.is_stopped:
