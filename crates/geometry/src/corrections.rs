@@ -37,7 +37,9 @@ impl Geometry {
                 (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
             // Rotations preserve the length of the ray, so it may be taken in the laboratory frame.
-            _ => self.map_centers(|point| value(placement.dist / point.distance())),
+            _ => self.map_points(|p1, p2, p3| {
+                value(placement.dist / placement.to_lab_uncorrected(p1, p2, p3).distance())
+            }),
         }
     }
 

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::detector::PixelPositions;
+use crate::parallax::ParallaxCorrection;
 use crate::quantity::Experiment;
 use crate::rotation::{LabPoint, Rotation};
 use crate::{Detector, DetectorError, Poni, SampleFrame, Unit};
@@ -33,6 +34,12 @@ pub enum GeometryError {
         units = list_units_without_wavelength()
     )]
     NoWavelength(Unit),
+    /// Parallax is corrected for flat detectors only.
+    #[error(
+        "Parallax: True: only flat detectors are corrected for parallax, and the pixels of {0} have positions of their own; \
+         expected False"
+    )]
+    ParallaxNotFlat(String),
 }
 
 /// Returns the units that a PONI file without wavelength allows, such as "r_mm, 2th_deg or
@@ -50,6 +57,7 @@ pub(crate) struct DetectorPlacement {
     pub(crate) poni1: f64,
     pub(crate) poni2: f64,
     rotation: Rotation,
+    parallax: Option<ParallaxCorrection>,
 }
 
 impl DetectorPlacement {
@@ -57,6 +65,20 @@ impl DetectorPlacement {
     /// the detector's corner, `p3` metres behind its plane, away from the sample.
     #[inline]
     pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
+        let (p1, p2, p3) = (p1 - self.poni1, p2 - self.poni2, self.dist + p3);
+        match &self.parallax {
+            None => self.rotation.rotate(p1, p2, p3),
+            Some(parallax) => {
+                let [p1, p2] = parallax.correct(p1, p2, p3);
+                self.rotation.rotate(p1, p2, p3)
+            }
+        }
+    }
+
+    /// Transforms a point as [`Self::to_lab`] does, but without the correction of parallax: to where
+    /// the pixel is, not to where its photons came from.
+    #[inline]
+    pub(crate) fn to_lab_uncorrected(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
     }
 }
@@ -66,13 +88,17 @@ impl Geometry {
     /// file places.
     ///
     /// # Errors
-    /// Frames of this shape can't come from the detector.
+    /// Frames of this shape can't come from the detector, or parallax can't be corrected for it.
     pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, GeometryError> {
         let pixels = detector
             .for_frames(shape)?
             .pixel_positions()
             .expect("a detector for frames has their shape");
+        if let (Some(_), PixelPositions::Corners(_)) = (&poni.parallax, &pixels) {
+            return Err(GeometryError::ParallaxNotFlat(detector.name.clone()));
+        }
         let placement = DetectorPlacement {
+            parallax: poni.parallax.map(|sensor| ParallaxCorrection::new(&sensor, poni.dist)),
             dist: poni.dist,
             poni1: poni.poni1,
             poni2: poni.poni2,
@@ -181,21 +207,26 @@ impl Geometry {
 
     /// Applies `value` to the centre of each pixel.
     pub(crate) fn map_centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
+        self.map_points(|p1, p2, p3| value(self.placement.to_lab(p1, p2, p3)))
+    }
+
+    /// Applies `value` to the centre of each pixel in the detector's frame: metres along the slow
+    /// and fast axes from the detector's corner, and metres behind its plane.
+    pub(crate) fn map_points(&self, value: impl Fn(f64, f64, f64) -> f64 + Sync) -> Vec<f64> {
         let columns = self.shape[1];
         let mut values = vec![0.0; self.shape[0] * columns];
-        let placement = &self.placement;
         match &self.pixels {
             PixelPositions::Grid([slow, fast]) => {
                 values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
                     for (out, &p2) in row.iter_mut().zip(&fast.centers) {
-                        *out = value(placement.to_lab(p1, p2, 0.0));
+                        *out = value(p1, p2, 0.0);
                     }
                 });
             }
             PixelPositions::Corners(corners) => {
                 values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
                     let [z, y, x] = corners.center(pixel);
-                    *out = value(placement.to_lab(y, x, z));
+                    *out = value(y, x, z);
                 })
             }
         }
@@ -222,6 +253,8 @@ impl Geometry {
                 return values;
             }
         };
+        // pyFAI corrects parallax of corners in single precision.
+        let rounds_corners = rounds_corners || placement.parallax.is_some();
         let edges = |axis: &crate::pixel_grid::PixelAxis| match rounds_corners {
             true => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
             false => axis.edges.clone(),

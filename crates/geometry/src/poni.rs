@@ -11,6 +11,8 @@ use serde_json::Value;
 pub use config::{DetectorConfig, DetectorSpec};
 use fields::PoniFields;
 
+use crate::ParallaxSensor;
+
 /// Longest usual distance in metres: the longest instruments for small angles have 40.
 const USUAL_DISTANCE: f64 = 50.0;
 /// Longest usual coordinate of the point of normal incidence, in metres: a detector of half a metre
@@ -36,6 +38,8 @@ pub struct Poni {
     pub wavelength: Option<f64>,
     /// Name and settings of the detector.
     pub detector: DetectorSpec,
+    /// Sensor by which parallax is corrected; `None` if it is not to be corrected.
+    pub parallax: Option<ParallaxSensor>,
     /// Keys that no version of the format has; [`Poni::remarks`] names them.
     pub ignored: Vec<String>,
 }
@@ -66,9 +70,9 @@ pub enum PoniError {
         /// Description of valid values.
         expected: &'static str,
     },
-    /// The correction of parallax (finite thickness of the sensor) is switched on.
-    #[error("Parallax: True: parallax correction is not supported; expected False")]
-    Parallax,
+    /// The correction of parallax is switched on, and something that it needs is missing.
+    #[error("Parallax: True: {0}")]
+    Parallax(String),
     /// The distortion of the detector is given by a spline file.
     #[error(
         "splineFile: {0}: distortion by a spline is not supported; \

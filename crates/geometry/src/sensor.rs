@@ -1,9 +1,10 @@
 //! Sensor materials and their attenuation coefficients.
 //!
 //! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient
-//! μ/ρ (cm²/g) from 1 keV to 1 MeV, on both sides of each absorption edge. The values are those of
-//! J. H. Hubbell and S. M. Seltzer, Tables of X-Ray Mass Attenuation Coefficients, NIST Standard
-//! Reference Database 126. Between them, log μ is interpolated linearly in log E, because
+//! μ/ρ (cm²/g) from 1 keV to 1 MeV (BaFBr0.85I0.15: 100 keV), on both sides of each absorption edge.
+//! The values are those of J. H. Hubbell and S. M. Seltzer, Tables of X-Ray Mass Attenuation
+//! Coefficients, NIST Standard Reference Database 126; those of CZT and BaFBr0.85I0.15, and their
+//! densities, are pyFAI's. Between them, log μ is interpolated linearly in log E, because
 //! photoabsorption is nearly a power law.
 
 use std::str::FromStr;
@@ -27,6 +28,12 @@ pub enum SensorMaterial {
     CdTe,
     /// Gadolinium oxysulfide, a scintillator.
     Gd2O2S,
+    /// Selenium, amorphous.
+    Se,
+    /// Cadmium zinc telluride.
+    Czt,
+    /// Barium fluorobromide iodide, of image plates.
+    BaFBrI,
 }
 
 /// Explains that a name is not a known sensor material.
@@ -36,12 +43,26 @@ pub struct UnknownMaterial(pub String);
 
 /// A photon energy (keV) lies outside the table.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[error("attenuation at {0:.4} keV is not tabulated: expected 1 to 1000 keV")]
-pub struct EnergyNotTabulated(pub f64);
+#[error("attenuation at {energy:.4} keV is not tabulated: expected 1 to {largest} keV")]
+pub struct EnergyNotTabulated {
+    /// Photon energy in keV.
+    pub energy: f64,
+    /// Largest energy in the table, in keV.
+    pub largest: f64,
+}
 
 impl SensorMaterial {
     /// All materials.
-    pub const ALL: [Self; 5] = [Self::Si, Self::Ge, Self::GaAs, Self::CdTe, Self::Gd2O2S];
+    pub const ALL: [Self; 8] = [
+        Self::Si,
+        Self::Ge,
+        Self::GaAs,
+        Self::CdTe,
+        Self::Gd2O2S,
+        Self::Se,
+        Self::Czt,
+        Self::BaFBrI,
+    ];
 
     /// Returns the chemical formula, the material's name in recipes.
     pub fn name(self) -> &'static str {
@@ -51,6 +72,9 @@ impl SensorMaterial {
             Self::GaAs => "GaAs",
             Self::CdTe => "CdTe",
             Self::Gd2O2S => "Gd2O2S",
+            Self::Se => "Se",
+            Self::Czt => "CZT",
+            Self::BaFBrI => "BaFBr0.85I0.15",
         }
     }
 
@@ -62,6 +86,9 @@ impl SensorMaterial {
             Self::GaAs => 5.3176,
             Self::CdTe => 5.85,
             Self::Gd2O2S => 7.32,
+            Self::Se => 4.26,
+            Self::Czt => 5.75,
+            Self::BaFBrI => 3.18,
         }
     }
 
@@ -69,22 +96,46 @@ impl SensorMaterial {
     /// metres.
     ///
     /// # Errors
-    /// The photon energy is outside 1 to 1000 keV.
+    /// The photon energy is outside the table, which ends at 1000 keV or before.
     pub fn attenuation_coefficient(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
-        let energy = KEV_METRE / wavelength;
-        let rows = attenuation_rows();
-        let rows: Vec<&AttenuationRow> = rows.iter().filter(|row| row.material == self).collect();
-        // An absorption edge has two rows of the same energy; the later one applies from there on.
-        let above = rows
-            .iter()
-            .position(|row| row.energy > energy)
-            .filter(|&at| at > 0)
-            .ok_or(EnergyNotTabulated(energy))?;
-        let (low, high) = (rows[above - 1], rows[above]);
+        let (energy, [low, high]) = self.neighbours(wavelength)?;
         let fraction = (energy / low.energy).ln() / (high.energy / low.energy).ln();
         let mass_attenuation =
             low.mass_attenuation * (high.mass_attenuation / low.mass_attenuation).powf(fraction);
         Ok(mass_attenuation * self.density() * 100.0)
+    }
+
+    /// Returns the linear attenuation coefficient μ in 1/m as pyFAI computes it, by linear
+    /// interpolation. Between energies that are far apart it is too large by up to a tenth, but
+    /// geometries that pyFAI has refined with parallax belong to it.
+    ///
+    /// # Errors
+    /// As for [`SensorMaterial::attenuation_coefficient`].
+    pub fn pyfai_attenuation_coefficient(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
+        let (energy, [low, high]) = self.neighbours(wavelength)?;
+        let fraction = (energy - low.energy) / (high.energy - low.energy);
+        let mass_attenuation =
+            low.mass_attenuation + (high.mass_attenuation - low.mass_attenuation) * fraction;
+        Ok(mass_attenuation * self.density() * 100.0)
+    }
+
+    /// Returns the photon energy in keV, and the rows of the table below and above it.
+    fn neighbours(
+        self,
+        wavelength: f64,
+    ) -> Result<(f64, [&'static AttenuationRow; 2]), EnergyNotTabulated> {
+        let energy = KEV_METRE / wavelength;
+        let rows = attenuation_rows().iter().filter(|row| row.material == self);
+        let rows: Vec<&AttenuationRow> = rows.collect();
+        // An absorption edge has two rows of the same energy; the later one applies from there on.
+        let above = rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0);
+        match above {
+            Some(above) => Ok((energy, [rows[above - 1], rows[above]])),
+            None => {
+                let largest = rows.last().map_or(0.0, |row| row.energy);
+                Err(EnergyNotTabulated { energy, largest })
+            }
+        }
     }
 }
 
@@ -133,7 +184,10 @@ mod tests {
 
     #[test]
     fn tabulated_values_come_back() {
-        for row in attenuation_rows().iter().filter(|row| row.energy < 999.0) {
+        let last_energy = |material| {
+            attenuation_rows().iter().rfind(|row| row.material == material).unwrap().energy
+        };
+        for row in attenuation_rows().iter().filter(|row| row.energy < last_energy(row.material)) {
             let last = attenuation_rows()
                 .iter()
                 .rfind(|other| other.material == row.material && other.energy == row.energy)
@@ -154,6 +208,12 @@ mod tests {
             (mass_attenuation(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs()
                 < 1e-9
         );
+    }
+
+    #[test]
+    fn values_are_interpolated_linearly_as_in_pyfai() {
+        let found = SensorMaterial::Si.pyfai_attenuation_coefficient(KEV_METRE / 17.0).unwrap();
+        assert!((found / 232.9 - (10.34 * 0.6 + 4.464 * 0.4)).abs() < 1e-9);
     }
 
     #[test]

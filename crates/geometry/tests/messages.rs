@@ -63,7 +63,7 @@ fn poni_errors() {
             value: "0.7".to_owned(),
             expected: "metres",
         },
-        PoniError::Parallax,
+        PoniError::Parallax("needs a wavelength".to_owned()),
         PoniError::Spline("a.spline".to_owned()),
         PoniError::NotAnObject,
     ];
@@ -73,7 +73,7 @@ fn poni_errors() {
          expected the geometry that pyFAI-calib2 saves after a calibration",
         "the PONI file has no Distance; save the geometry again with pyFAI",
         "Wavelength: 0.7: expected metres",
-        "Parallax: True: parallax correction is not supported; expected False",
+        "Parallax: True: needs a wavelength",
         "splineFile: a.spline: distortion by a spline is not supported; \
          save the detector with pyFAI as a NeXus detector file and name that file as the detector",
         "geometry: expected a JSON object with dist, poni1, poni2",
@@ -109,11 +109,16 @@ fn unit_and_material_errors() {
          add `Wavelength: METRES` to it, or choose the unit r_mm, r_m, 2th_deg or 2th_rad"
     );
     assert_eq!(
-        "Pb".parse::<SensorMaterial>().unwrap_err().to_string(),
-        "unknown sensor material \"Pb\": expected one of Si, Ge, GaAs, CdTe, Gd2O2S"
+        GeometryError::ParallaxNotFlat("bent".to_owned()).to_string(),
+        "Parallax: True: only flat detectors are corrected for parallax, and the pixels of bent have positions of their own; \
+         expected False"
     );
     assert_eq!(
-        EnergyNotTabulated(0.5).to_string(),
+        "Pb".parse::<SensorMaterial>().unwrap_err().to_string(),
+        "unknown sensor material \"Pb\": expected one of Si, Ge, GaAs, CdTe, Gd2O2S, Se, CZT, BaFBr0.85I0.15"
+    );
+    assert_eq!(
+        EnergyNotTabulated { energy: 0.5, largest: 1000.0 }.to_string(),
         "attenuation at 0.5000 keV is not tabulated: expected 1 to 1000 keV"
     );
 }

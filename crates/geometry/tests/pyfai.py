@@ -15,10 +15,15 @@ import numpy
 logging.disable(logging.CRITICAL)
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.geometry import Geometry  # noqa: E402
+from pyFAI.parallax import Parallax  # noqa: E402
 from pyFAI.units import to_unit  # noqa: E402
+
+# Between the 1024 angles of its table, pyFAI is wrong by up to 1e-7.
+Parallax.SIZE = 1 << 14
 
 NAMES = ["Pilatus100k", "pilatus_300kw", "Maxipix 5x1", "Mythen 1280", "Lambda 60k", "Jungfrau 500k", "Imxpad S70"]
 SAMPLE = 60
+MATERIALS = ["Si", "CdTe", "GaAs", "Gd2O2S", "Se", "CZT", "BaFBr0.85I0.15"]
 
 
 def random_detector(rng, number):
@@ -54,6 +59,22 @@ def random_text(rng, number):
             "Parallax: False\n",
         ]
     )
+
+
+def with_parallax(text, rng):
+    """The same PONI file with a sensor, by which parallax is corrected: at energies at which it matters.
+
+    In the usual orientation: where it corrects parallax, pyFAI reverses the indices of corners in others twice.
+    """
+    sensor = {"material": rng.choice(MATERIALS)} | ({"thickness": 10 ** rng.uniform(-5, -2)} if rng.random() < 0.8 else {})
+    lines = []
+    for line in text.splitlines():
+        key, _, value = line.partition(": ")
+        if key == "Detector_config":
+            value = json.dumps(json.loads(value) | {"sensor": sensor, "orientation": 3})
+        lines.append(f"{key}: {value}")
+    more = [f"Wavelength: {10 ** rng.uniform(-10.8, -10)}", "Parallax: True", "poni_version: 3\n"]
+    return "\n".join(lines + more)
 
 
 def bent_corners(shape, pixel, depth):
@@ -93,7 +114,13 @@ def answers(geometry, shape, unit, rng):
     else:
         found["solid_angle"] = pick(geometry.solidAngleArray(shape))
     found["absorbed"] = pick(geometry.calc_transmission(math.exp(-0.8), shape))
-    found["chi_deltas"] = pick(geometry.delta_array(shape, unit="chi_rad", scale=False))
+    if geometry.parallax is None:
+        found["chi_deltas"] = pick(geometry.delta_array(shape, unit="chi_rad", scale=False))
+    else:
+        # pyFAI fails here with parallax.
+        azimuths = geometry.corner_array(shape, unit="2th_rad", scale=False)[..., 1]
+        distance = abs(azimuths.astype(float) - chi[..., None])
+        found["chi_deltas"] = pick(numpy.minimum(distance, 2 * math.pi - distance).max(axis=-1))
     geometry.reset()
     found["deltas"] = pick(geometry.delta_array(shape, unit=unit, scale=True))
     found["corners"] = pick(geometry.corner_array(shape, unit=unit, scale=False))
@@ -103,14 +130,16 @@ def answers(geometry, shape, unit, rng):
 def main():
     seed, count, folder, units = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:]
     rng = random.Random(seed)
-    for number in range(count):
+    for number in range(count + count // 2):
         text = random_text(rng, number)
+        if number >= count:
+            text = with_parallax(text, rng)
         path = folder / f"{number}.poni"
         path.write_text(text)
         geometry = Geometry.sload(path)
         geometry.auto_gc = False
         case = {"poni": text}
-        if number % 10 == 9:
+        if number % 10 == 9 and number < count:
             shape, pixel = (20, 30), 1e-4
             case["depth"] = rng.choice([0.0, 1e-6])
             detector = NexusDetector()

@@ -370,6 +370,12 @@ fn with_canonical_detector(recipe: Recipe, poni: &Poni, detector: &Detector) -> 
     if let Some(shape) = config.max_shape.filter(|_| config.max_shape != default_shape) {
         config_json["max_shape"] = shape.to_vec().into();
     }
+    if let Some(sensor) = &poni.parallax {
+        config_json["sensor"] = serde_json::json!({ "material": sensor.material.name() });
+        if let Some(thickness) = sensor.thickness {
+            config_json["sensor"]["thickness"] = thickness.into();
+        }
+    }
     recipe.with_canonical_detector(&detector.name, &config_json)
 }
 

@@ -200,9 +200,10 @@ pub struct RecipeFlags {
 
     /// Correct for absorption in the sensor: MATERIAL,THICKNESS
     ///
-    /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe and Gd2O2S. Corrects for the fraction
-    /// of photons that the sensor absorbs at each pixel's angle of incidence, relative to normal
-    /// incidence. Default: no correction.
+    /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe, CZT, Se, Gd2O2S and BaFBr0.85I0.15.
+    /// Corrects for the fraction of photons that the sensor absorbs at each pixel's angle of
+    /// incidence, relative to normal incidence. Default: no correction. It does not correct for
+    /// parallax, which is the PONI file's matter: `Parallax: True`.
     #[arg(long, value_name = "SENSOR", help_heading = CORRECTIONS, hide_short_help = true)]
     sensor: Option<Sensor>,
 

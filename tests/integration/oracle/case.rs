@@ -27,6 +27,9 @@ pub struct Case {
     pub mask: bool,
     pub dark: bool,
     pub flat: bool,
+    /// True if parallax is corrected.
+    #[serde(default)]
+    pub parallax: bool,
     /// Where the beam meets the detector, row and column.
     pub centre: Option<[f64; 2]>,
     pub axis: Vec<f64>,

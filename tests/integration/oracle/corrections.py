@@ -7,7 +7,7 @@ import numpy
 from pyFAI.containers import PolarizationDescription
 
 TABLE = pathlib.Path(__file__).parents[3] / "crates/geometry/src/sensor/attenuation.tsv"
-DENSITIES = {"Si": 2.329, "Ge": 5.323, "GaAs": 5.3176, "CdTe": 5.85, "Gd2O2S": 7.32}
+DENSITIES = {"Si": 2.329, "Ge": 5.323, "GaAs": 5.3176, "CdTe": 5.85, "Gd2O2S": 7.32, "Se": 4.26, "CZT": 5.75}
 
 
 def settings(number, case, folder):

@@ -190,6 +190,23 @@ def an_unweighted_case(number):
     return case | {"number": number, "flat": True, "split": SPLITS[number // 4 % 2], "more": {"mean": "unweighted"}}
 
 
+def a_parallax_case(number):
+    """A case with a sensor by which parallax is corrected, at energies at which it matters. The detector has its usual
+    orientation: in others, pyFAI reverses the indices of corners twice where it corrects parallax."""
+    rng = random.Random(f"parallax {number}")
+    sensor = {"material": rng.choice(["Si", "CdTe", "GaAs", "CZT"]), "thickness": 10 ** rng.uniform(-4, -2.7)}
+    case = a_case(4 * number + 2) | {"number": number, "split": SPLITS[number % 3], "parallax": True}
+    lines = []
+    for line in case["poni"].splitlines():
+        key, _, value = line.partition(": ")
+        if key == "Detector_config":
+            value = json.dumps(json.loads(value) | {"sensor": sensor})
+        elif key == "Wavelength":
+            value = 10 ** rng.uniform(-10.8, -10)
+        lines.append(f"{key}: {value}")
+    return case | {"poni": "\n".join([*lines, "poni_version: 3", "Parallax: True\n"])}
+
+
 def a_corrected_case(number, folder):
     """One with corrections and masks of every kind; where the beam misses the detector, in spacings. These grow towards
     the beam, so the sense of a pixel's outline, by which pyFAI knows those that its seam cuts, is the other one: fully

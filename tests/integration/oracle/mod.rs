@@ -31,6 +31,8 @@ const CORRECTED: usize = 60;
 const IN_EACH_UNIT: usize = 4;
 /// How many for pyFAI's `FiberIntegrator`.
 const FIBER: usize = 40;
+/// How many with a correction of parallax.
+const PARALLAX: usize = 30;
 /// How many with an unweighted mean.
 const UNWEIGHTED: usize = 40;
 /// How many large detectors.
@@ -180,6 +182,17 @@ fn patterns_in_each_unit_equal_those_of_pyfai() {
 fn patterns_in_the_frame_of_a_sample_equal_those_of_fiber_integrator() {
     let Some(cases) = peers::cases("fiber", FIBER) else { return };
     print_coverage("fiber", &check(cases));
+}
+
+#[test]
+fn patterns_with_parallax_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("parallax", PARALLAX) else { return };
+    // Some go through the programs, which write the geometry into recipes.
+    let integrate = |case: &Case| match case.number % 5 {
+        0 => pipe::integrate(case),
+        _ => azpipe::integrate(case),
+    };
+    print_coverage("parallax", &check_with(integrate, cases));
 }
 
 #[test]

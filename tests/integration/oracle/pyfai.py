@@ -1,6 +1,6 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|robust|units|fiber|unweighted|corrections|large|nexus|golden FIRST STOP DIR [UNIT...]
+Usage: pyfai.py random|robust|units|fiber|parallax|unweighted|corrections|large|nexus|golden FIRST STOP DIR [UNIT...]
 Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR. Cases of `units` have each
 of the units in turn.
 
@@ -23,11 +23,17 @@ from drawn_cases import (  # noqa: E402
     a_corrected_case,
     a_detector_file,
     a_fiber_case,
+    a_parallax_case,
     a_robust_case,
     a_unit_case,
     an_unweighted_case,
 )
 from integration import integrate, integrate_fiber  # noqa: E402
+from pyFAI.parallax import Parallax  # noqa: E402
+
+# Between the 1024 angles of its table, pyFAI is wrong by up to 1e-7 of the radial range, which is enough to put pixels
+# into neighbouring bins.
+Parallax.SIZE = 1 << 14
 
 
 def cases(kind, first, stop, folder):
@@ -49,6 +55,8 @@ def cases(kind, first, stop, folder):
         yield from (a_unit_case(number, sys.argv[5:]) for number in range(first, stop))
     elif kind == "fiber":
         yield from map(a_fiber_case, range(first, stop))
+    elif kind == "parallax":
+        yield from map(a_parallax_case, range(first, stop))
     elif kind == "unweighted":
         yield from map(an_unweighted_case, range(first, stop))
     elif kind == "golden":

@@ -37,6 +37,8 @@ pub struct DetectorConfig {
     pub orientation: Option<Orientation>,
     /// Path of the detector file of a `NexusDetector`.
     pub filename: Option<String>,
+    /// Sensor, which has an effect only if parallax is corrected.
+    pub(crate) sensor: Option<Value>,
     /// Keys of unknown settings. They may affect positions, so a detector with any of them is
     /// refused.
     pub unknown: Vec<String>,
@@ -95,8 +97,7 @@ impl DetectorConfig {
                 "max_shape" | "shape" => config.max_shape = Some(shape(key, value)?),
                 "orientation" => config.orientation = orientation(key, value)?,
                 "filename" => config.filename = Some(value_text(value)),
-                // The sensor only affects parallax, and a file with parallax correction is refused.
-                "sensor" => {}
+                "sensor" => config.sensor = Some(value.clone()),
                 "splinefile" => return Err(PoniError::Spline(value_text(value))),
                 _ => config.unknown.push(key.clone()),
             }

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::value::{number_error, parse_number, value_error, value_text};
 use super::{DetectorSpec, Poni, PoniError};
+use crate::sensor::UnknownMaterial;
+use crate::{ParallaxSensor, SensorMaterial};
 
 /// Keys of all versions of the format, in lower case.
 const KNOWN_KEYS: [&str; 15] = [
@@ -25,6 +27,10 @@ const KNOWN_KEYS: [&str; 15] = [
     "wavelength",
     "parallax",
 ];
+
+const EXPECTED_SENSOR: &str = "\"sensor\": {\"material\": \"Si\", \"thickness\": 0.00032}";
+/// Plausible thicknesses of a sensor in metres.
+const THICKNESS_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
 
 const EXPECTED_NUMBER: &str = "a finite number";
 
@@ -53,7 +59,6 @@ impl PoniFields {
 
     pub(super) fn into_poni(self) -> Result<Poni, PoniError> {
         let version = self.version()?;
-        self.refuse_parallax()?;
         let wavelength = self.number("wavelength")?;
         if let Some(wavelength) =
             wavelength.filter(|wavelength| !WAVELENGTH_RANGE.contains(wavelength))
@@ -81,7 +86,10 @@ impl PoniFields {
             }
             Ok(radians)
         };
+        let detector =
+            if version < 2.0 { self.parse_version_1()? } else { self.parse_version_2()? };
         Ok(Poni {
+            parallax: self.parallax(version, wavelength, detector.config.sensor.as_ref())?,
             dist: distance,
             poni1: poni("Poni1")?,
             poni2: poni("Poni2")?,
@@ -89,7 +97,7 @@ impl PoniFields {
             rot2: rotation("Rot2")?,
             rot3: rotation("Rot3")?,
             wavelength,
-            detector: if version < 2.0 { self.parse_version_1()? } else { self.parse_version_2()? },
+            detector,
             ignored: self.0.into_keys().filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect(),
         })
     }
@@ -109,12 +117,53 @@ impl PoniFields {
         Ok(claimed.max(implied))
     }
 
-    fn refuse_parallax(&self) -> Result<(), PoniError> {
+    /// Returns the sensor by which parallax is to be corrected. `sensor` is that of
+    /// `Detector_config`.
+    fn parallax(
+        &self,
+        version: f64,
+        wavelength: Option<f64>,
+        sensor: Option<&Value>,
+    ) -> Result<Option<ParallaxSensor>, PoniError> {
+        let refuse = |why: String| Err(PoniError::Parallax(why));
         match self.0.get("parallax") {
-            None | Some(Value::Bool(false)) => Ok(()),
-            Some(Value::String(text)) if !text.eq_ignore_ascii_case("true") => Ok(()),
-            Some(_) => Err(PoniError::Parallax),
+            None | Some(Value::Bool(false)) => return Ok(None),
+            Some(Value::String(text)) if !text.eq_ignore_ascii_case("true") => return Ok(None),
+            Some(_) => (),
         }
+        if version < 3.0 {
+            return refuse(
+                "has no effect before `poni_version: 3`; expected that version, or False"
+                    .to_owned(),
+            );
+        }
+        let Some(wavelength) = wavelength else {
+            return refuse(
+                "needs a wavelength; add `Wavelength: METRES`, or write False".to_owned(),
+            );
+        };
+        let Some(sensor) = sensor else {
+            return refuse(format!(
+                "needs the sensor; add it to Detector_config, as in {EXPECTED_SENSOR}, or write False"
+            ));
+        };
+        let entry = |key| sensor.get(key).filter(|value| !value.is_null());
+        let Some(material) = entry("material").and_then(Value::as_str) else {
+            return refuse(format!("sensor {sensor}: expected {EXPECTED_SENSOR}"));
+        };
+        let material: SensorMaterial = material
+            .parse()
+            .map_err(|why: UnknownMaterial| PoniError::Parallax(why.to_string()))?;
+        let thickness = entry("thickness").map(|value| {
+            parse_number(value).filter(|metres| THICKNESS_RANGE.contains(metres)).ok_or_else(|| {
+                let why = format!("sensor {sensor}: thickness: expected metres, from 1e-9 to 1");
+                PoniError::Parallax(why)
+            })
+        });
+        let attenuation = material
+            .pyfai_attenuation_coefficient(wavelength)
+            .map_err(|why| PoniError::Parallax(format!("{}: {why}", material.name())))?;
+        Ok(Some(ParallaxSensor { material, thickness: thickness.transpose()?, attenuation }))
     }
 
     /// Reads the detector of a file of version 1, whose keys `Detector`, `PixelSize1` and

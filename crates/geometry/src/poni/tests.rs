@@ -1,7 +1,7 @@
 //! Parses valid and broken PONI files.
 
 use super::*;
-use crate::Orientation;
+use crate::{Orientation, SensorMaterial};
 
 const PLACEMENT: &str = "Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\n";
 
@@ -49,18 +49,62 @@ fn a_later_line_overrides_an_earlier_one() {
     assert_eq!([poni.dist, poni.poni1, poni.poni2], [0.5, 0.02, 0.03]);
 }
 
+fn parallax_text(version: &str, sensor: &str, word: &str) -> String {
+    format!(
+        "poni_version: {version}\nDetector: Eiger4M\nDetector_config: {{{sensor}}}\n{PLACEMENT}Wavelength: 1e-10\nParallax: {word}\n"
+    )
+}
+
 #[test]
-fn parallax_is_refused_where_it_is_on() {
-    let text = |word| {
-        format!(
-            "poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}Parallax: {word}\n"
-        )
-    };
-    assert!(Poni::parse(&text("False")).is_ok());
+fn parallax_has_the_sensor_of_the_detector() {
+    let sensor = r#""sensor": {"material": "CZT", "thickness": 7.5e-4}"#;
+    let parallax = |text: &str| Poni::parse(text).unwrap().parallax;
+    let found = parallax(&parallax_text("3", sensor, "True")).unwrap();
+    assert_eq!((found.material, found.thickness), (SensorMaterial::Czt, Some(7.5e-4)));
     assert_eq!(
-        message(&text("True")),
-        "Parallax: True: parallax correction is not supported; expected False"
+        found.attenuation,
+        SensorMaterial::Czt.pyfai_attenuation_coefficient(1e-10).unwrap()
     );
+    let thick = parallax(&parallax_text("3", r#""sensor": {"material": "Se"}"#, "true")).unwrap();
+    assert_eq!((thick.material, thick.thickness), (SensorMaterial::Se, None));
+    // Whatever the sensor is, it has no effect without parallax.
+    for (version, sensor, word) in
+        [("3", sensor, "False"), ("2.1", sensor, "False"), ("3", r#""sensor": "?""#, "False")]
+    {
+        assert_eq!(parallax(&parallax_text(version, sensor, word)), None);
+    }
+}
+
+#[test]
+fn parallax_without_what_it_needs_is_refused() {
+    let silicon = r#""sensor": {"material": "Si", "thickness": 3.2e-4}"#;
+    let without_wavelength = parallax_text("3", silicon, "True").replace("Wavelength", "# ");
+    for (text, expected) in [
+        (parallax_text("2.1", silicon, "True"), "has no effect before `poni_version: 3`"),
+        (without_wavelength, "needs a wavelength; add `Wavelength: METRES`"),
+        (parallax_text("3", "", "True"), "needs the sensor; add it to Detector_config"),
+        (
+            parallax_text("3", r#""sensor": {"thickness": 1e-3}"#, "True"),
+            "expected \"sensor\": {\"material\"",
+        ),
+        (parallax_text("3", r#""sensor": "Si""#, "True"), "expected \"sensor\": {\"material\""),
+        (
+            parallax_text("3", r#""sensor": {"material": "Pb"}"#, "True"),
+            "unknown sensor material \"Pb\"",
+        ),
+        (
+            parallax_text("3", r#""sensor": {"material": "Si", "thickness": 320}"#, "True"),
+            "expected metres, from 1e-9 to 1",
+        ),
+        (
+            parallax_text("3", r#""sensor": {"material": "BaFBr0.85I0.15"}"#, "True")
+                .replace("1e-10", "1e-11"),
+            "attenuation at 123.9842 keV is not tabulated: expected 1 to 100 keV",
+        ),
+    ] {
+        let message = message(&text);
+        assert!(message.starts_with("Parallax: True: ") && message.contains(expected), "{message}");
+    }
 }
 
 #[test]

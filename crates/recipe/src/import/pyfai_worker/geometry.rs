@@ -87,7 +87,10 @@ impl WorkerConfig<'_> {
 
     /// Converts the keys of a geometry to the text of a PONI file.
     fn poni_text(&self, keys: &Map<String, Value>) -> Result<String, RecipeError> {
-        let mut text = "poni_version: 2.1\n".to_owned();
+        // The version decides whether parallax is corrected; all else is as in 2.1.
+        let version = keys.get("poni_version").and_then(Value::as_f64);
+        let has_parallax = version.is_some_and(|version| version >= 3.0);
+        let mut text = format!("poni_version: {}\n", if has_parallax { "3" } else { "2.1" });
         let is_known =
             |key: &String| PONI_KEYS.iter().any(|(known, _)| known == key) || key == "poni_version";
         if let Some(key) = keys.keys().find(|key| !is_known(key)) {

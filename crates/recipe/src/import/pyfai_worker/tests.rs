@@ -71,6 +71,24 @@ fn a_description_without_a_factor_is_no_correction() {
 }
 
 #[test]
+fn a_geometry_of_version_3_keeps_its_parallax() {
+    let text = |version: &str, parallax: bool| {
+        format!(
+            r#"{{"version": 5, "nbpt_rad": 5, "poni": {{"poni_version": {version}, "dist": 0.1, "poni1": 0, "poni2": 0,
+                "detector": "Eiger4M", "detector_config": {{"sensor": {{"material": "Si"}}}}, "parallax": {parallax}}}}}"#
+        )
+    };
+    let geometry = |version, parallax| read(&text(version, parallax)).unwrap().0.geometry.unwrap();
+    let found = geometry("3", true);
+    assert!(
+        found.starts_with("poni_version: 3\n") && found.contains("Parallax: True\n"),
+        "{found}"
+    );
+    assert!(found.contains(r#"Detector_config: {"sensor":{"material":"Si"}}"#), "{found}");
+    assert!(geometry("2.1", false).starts_with("poni_version: 2.1\n"));
+}
+
+#[test]
 fn version_1_has_its_geometry_at_the_top_level_and_switches() {
     let (settings, remarks) = read(
         r#"{"dist": 0.2, "poni1": 0.01, "poni2": 0.02, "rot1": 0, "rot2": 0, "rot3": 0, "wavelength": 1e-10, "pixel1": 1e-4,
