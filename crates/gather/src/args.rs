@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
-use patterns::export::{self, ExportContent, ExportFormat};
+use patterns::export::{self, ExportContent, ExportFormat, MapRequest};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
 
 use crate::messages;
@@ -43,7 +43,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -53,7 +53,7 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
@@ -71,7 +71,7 @@ pub struct Args {
     /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
     /// kept, too. Each file or directory that is removed is printed with its size. If another run
     /// is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
@@ -123,6 +123,22 @@ pub struct OutputArgs {
     /// --average the mean of all frames. Separate several formats by commas.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = export_format_parser())]
     pub export: Vec<&'static dyn ExportFormat>,
+
+    /// Write maps over the positions of two motors or counters, as in sampy,sampz
+    ///
+    /// FAST is the motor that moves from frame to frame, SLOW the other one: of sinograms the
+    /// translation and the rotation. The map lies beside the final file, as NAME.map.h5, and opens
+    /// in silx. Frames that lie on a grid, in whatever order, are put into its cells; cells without
+    /// a frame are NaN. Frames on no grid are a list with their positions. The final file itself
+    /// does not change.
+    #[arg(long, value_name = "FAST,SLOW", value_parser = parse_map_axes)]
+    pub map: Option<MapAxes>,
+
+    /// With --map: map the mean over this radial range, in the unit of the patterns; repeatable
+    ///
+    /// Bins are weighted by their pixels. Default: the map has whole patterns.
+    #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "map", allow_hyphen_values = true, value_parser = parse_map_range)]
+    pub map_range: Vec<[f64; 2]>,
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
@@ -177,7 +193,7 @@ pub struct OutputArgs {
     #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
-    /// Let --report, --plot, --plot-scans and --export replace any file
+    /// Let --report, --plot, --plot-scans, --export and --map replace any file
     ///
     /// By default, they replace only files that azpipe wrote and nobody changed since. Raw data,
     /// records, recipes and final files of this run are never replaced.
@@ -212,6 +228,34 @@ fn parse_file_name(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
+/// A value of `--map`.
+#[derive(Clone, Debug)]
+pub struct MapAxes {
+    /// Motor or counter along which neighbouring frames lie.
+    pub fast: String,
+    /// Motor or counter of the other direction.
+    pub slow: String,
+}
+
+fn parse_map_axes(text: &str) -> Result<MapAxes, &'static str> {
+    match text.split_once(',').map(|(fast, slow)| (fast.trim(), slow.trim())) {
+        Some((fast, slow))
+            if !fast.is_empty() && !slow.is_empty() && fast != slow && !slow.contains(',') =>
+        {
+            Ok(MapAxes { fast: fast.to_owned(), slow: slow.to_owned() })
+        }
+        _ => Err(messages::map_axes()),
+    }
+}
+
+fn parse_map_range(text: &str) -> Result<[f64; 2], &'static str> {
+    let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+    text.split_once(',')
+        .and_then(|(low, high)| Some([number(low)?, number(high)?]))
+        .filter(|[low, high]| low < high)
+        .ok_or(messages::map_range())
+}
+
 /// Parses the name of an export format, and lists all formats in help.
 fn export_format_parser() -> impl TypedValueParser<Value = &'static dyn ExportFormat> {
     let names = export::formats()
@@ -244,6 +288,12 @@ impl Args {
             average: self.output.average.or(mean),
             averages_for_export: self.output.average.is_none(),
         }
+    }
+
+    /// Returns the map to be written of each final file; `None` without `--map`.
+    pub fn map_request(&self) -> Option<MapRequest> {
+        let MapAxes { fast, slow } = self.output.map.clone()?;
+        Some(MapRequest { fast, slow, ranges: self.output.map_range.clone() })
     }
 
     /// Returns whether final files are to be merged.

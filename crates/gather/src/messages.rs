@@ -4,9 +4,10 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use patterns::export::MapRequest;
 use patterns::output::{BuildOutcome, Leftover};
 use records::format_count;
-use records::{Absent, format_ranges};
+use records::{Absent, Spans, format_ranges};
 
 /// The largest number of frame ranges that a message lists.
 const MAX_RANGES: usize = 8;
@@ -53,11 +54,38 @@ pub fn scan_not_in_plot(plot: &Path, final_file: &Path) -> String {
     )
 }
 
+/// Explains what `--map` expects.
+pub fn map_axes() -> &'static str {
+    "expected two motors or counters, the fast one first, as in sampy,sampz"
+}
+
+/// Explains what `--map-range` expects.
+pub fn map_range() -> &'static str {
+    "expected two numbers, the lower one first, as in 10.5,12"
+}
+
+/// Warns that frames lie on no grid.
+pub fn no_grid(map: &Path, request: &MapRequest) -> String {
+    format!(
+        "{}: the positions of {} and {} are on no grid with one frame in each cell; the map is a list of frames",
+        map.display(),
+        request.fast,
+        request.slow
+    )
+}
+
+/// Warns that frames are not in a map.
+pub fn frames_without_position(map: &Path, frames: &Spans) -> String {
+    let count = format_count(frames.count(), "frame");
+    let frames = format_ranges(frames, MAX_RANGES);
+    format!("{}: {count} ({frames}) without a position are not in the map", map.display())
+}
+
 /// Warns of exports that were made from what the final file held before.
 pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; run gather --export again, or remove them",
+        "{}: its data changed; exports of the earlier data: {}; write them again with --export or --map, or remove them",
         final_file.display(),
         names.join(", ")
     )
@@ -132,6 +160,7 @@ mod tests {
             was_unchanged,
             ..BuildOutcome::default()
         };
+        let request = MapRequest { fast: "y".to_owned(), slow: "z".to_owned(), ranges: Vec::new() };
         let messages = [
             frames_without_pattern(path, &absent(Span::new(8, 16))),
             frames_without_pattern(path, &absent(Span::new(3, 4))),
@@ -141,6 +170,10 @@ mod tests {
             scan_skipped(path),
             outdated_exports(path, &["/out/s_scan0001_p3.xye".into()]),
             unchanged(path),
+            map_axes().to_owned(),
+            map_range().to_owned(),
+            no_grid(Path::new("/out/s.map.h5"), &request),
+            frames_without_position(Path::new("/out/s.map.h5"), &Spans::first_n(2)),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
             scan_not_in_plot(Path::new("all.png"), path),
             no_output_root().to_owned(),
@@ -160,8 +193,12 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; run gather --export again, or remove them",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export or --map, or remove them",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
+            "expected two motors or counters, the fast one first, as in sampy,sampz",
+            "expected two numbers, the lower one first, as in 10.5,12",
+            "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
+            "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
             "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
             "no such directory: expected the directory that plan-split --out named",

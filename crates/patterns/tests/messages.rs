@@ -169,6 +169,7 @@ fn export_errors() {
                 format: "fxye",
                 why: "the PONI file has none".to_owned(),
             },
+            ExportError::Map { path: path(), why: "no motor".to_owned() },
             ExportError::Hdf5 { path: path(), why: Hdf5Error::NotFound("entry".to_owned()) },
             ExportError::Io { path: path(), why: io_error() },
         ],
@@ -180,6 +181,7 @@ fn export_errors() {
             "/out/a.h5: the axis is r (mm); --export fxye expects 2th or q: run plan-split with another --unit",
             "/out/a.h5: --export fxye needs the wavelength: the PONI file has none; \
              add it to the PONI file, or run plan-split with --unit 2th_deg",
+            "/out/a.h5: no motor",
             "/out/a.h5: no object \"entry\" in the file",
             "/out/a.h5: Permission denied (os error 13)",
         ],

@@ -190,7 +190,15 @@ impl Pipe {
             }
             "gather-from" => command.arg("--from").arg(state.join("out")),
             "gather-exports" => command
-                .args(["--export", "xye,dat,csv,fxye,nxazint", "--average", "mean,5", "--plot"])
+                .args([
+                    "--export",
+                    "xye,dat,csv,fxye,nxazint",
+                    "--average",
+                    "mean,5",
+                    "--map",
+                    "rot,elapsed_time",
+                    "--plot",
+                ])
                 .arg(state.join("plot.svg"))
                 .arg("--report")
                 .arg(state.join("report.html")),

@@ -11,6 +11,7 @@ mod flipped_bits;
 mod follow;
 mod h5web;
 mod hangs;
+mod maps;
 mod merges;
 mod monitors;
 mod node_locks;

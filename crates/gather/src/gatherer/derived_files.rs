@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use filter::Stop;
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
-use records::{Fail, RawPath, Summary};
+use records::{Fail, RawPath, ScanState, Summary};
 use serde_json::Value;
 use system::ownership::ProtectedFiles;
 
@@ -62,7 +62,9 @@ impl Gatherer<'_> {
     ) -> Result<(), Stop> {
         let output = &self.args.output;
         self.finals.insert(group.target.path());
-        if output.export.is_empty() && output.plot.is_none() && !replaced_data {
+        let map = self.args.map_request();
+        let wants_none = output.export.is_empty() && map.is_none() && output.plot.is_none();
+        if wants_none && !replaced_data {
             return Ok(());
         }
         let path = group.target.path();
@@ -71,17 +73,35 @@ impl Gatherer<'_> {
             Err(error) => return self.report_output_error(group, &error),
         };
         protect_inputs(&self.policy.protected, &final_file);
-        let mut exports = Vec::new();
+        let (mut exports, mut written) = (Vec::new(), Vec::new());
         for format in &output.export {
             match format.write(&final_file, &self.policy) {
                 Ok(written) => exports.extend(written),
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
+        if let Some(request) = &map {
+            match export::write_map(&final_file, request, &self.policy) {
+                Ok(map) => {
+                    if !map.is_grid {
+                        self.filter.warn(&messages::no_grid(&map.path, request));
+                    }
+                    let has_ended = final_file.task.acquisition.scan_state() != ScanState::Running;
+                    if !map.without_position.is_empty() && has_ended {
+                        let frames = &map.without_position;
+                        self.filter.warn(&messages::frames_without_position(&map.path, frames));
+                        self.filter.mark_failed();
+                    }
+                    summary.extra.insert("map".to_owned(), to_json(map.path.clone()));
+                    written.push(map.path);
+                }
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
+        }
         if replaced_data {
             match export::existing_exports(&final_file) {
                 Ok(mut outdated) => {
-                    outdated.retain(|path| !exports.contains(path));
+                    outdated.retain(|path| !exports.contains(path) && !written.contains(path));
                     if !outdated.is_empty() {
                         self.filter.warn(&messages::outdated_exports(&path, &outdated));
                     }

@@ -61,6 +61,14 @@ pub enum ExportError {
         /// Reason why there is no wavelength.
         why: String,
     },
+    /// The frames can't be put on a map.
+    #[error("{}: {why}", path.display())]
+    Map {
+        /// Path of the final file.
+        path: PathBuf,
+        /// Reason, and what was expected.
+        why: String,
+    },
     /// The HDF5 library failed.
     #[error("{}: {why}", path.display())]
     Hdf5 {

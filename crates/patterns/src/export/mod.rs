@@ -14,6 +14,7 @@ mod export_digests;
 mod format;
 mod fxye;
 mod hdf5_file;
+mod map;
 mod nxazint;
 mod nxcansas;
 mod text_files;
@@ -22,6 +23,7 @@ mod xye;
 pub use error::ExportError;
 pub use export_digests::existing_exports;
 pub use format::{ExportContent, ExportFormat};
+pub use map::{MapRequest, WrittenMap, write_map};
 
 /// Returns every format, in the order of help.
 pub fn formats() -> &'static [&'static dyn ExportFormat] {

@@ -1,12 +1,15 @@
 //! Copies the scan's counters and motor positions, so that a final file is complete without the raw
 //! file.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use frames::hdf5_array::{self, Hdf5ArrayError};
+use records::ScanState;
 
 use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
+use super::{OutputError, OutputFile};
 use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
 
 /// Maximum length of a list. No counter of a scan has more values.
@@ -65,6 +68,55 @@ impl ScanNumbers {
     pub fn write(&self, process: &Group) -> Result<()> {
         write_all(process, name::COUNTERS, &self.counters)?;
         write_all(process, name::POSITIONERS, &self.positioners)
+    }
+}
+
+/// Values of a counter or motor of an open final file, one per frame.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FrameNumbers {
+    /// Name in the final file.
+    pub name: String,
+    /// Value at each frame; while the scan runs, only at the first ones.
+    pub values: Vec<f64>,
+    /// Units, if the raw file has them.
+    pub units: Option<String>,
+}
+
+impl OutputFile {
+    /// Returns the copy of a counter or motor, which has to have a value per frame. Of both, the
+    /// counter counts: the position of a motor may be the one from before the scan.
+    ///
+    /// # Errors
+    /// Fails if there is none of this name, or if the file can't be read.
+    pub(crate) fn frame_numbers(
+        &self,
+        name: &str,
+    ) -> std::result::Result<FrameNumbers, OutputError> {
+        let hdf5 = OutputError::hdf5(&self.path);
+        let (mut known, wanted) = (Vec::new(), escape_name(name));
+        let is_running = self.task.acquisition.scan_state() == ScanState::Running;
+        for copies in [name::COUNTERS, name::POSITIONERS] {
+            for copy in read_copies(&self.process, copies).map_err(&hdf5)? {
+                let is_per_frame = |count: usize| match count.cmp(&self.status.len()) {
+                    Ordering::Less => is_running,
+                    order => order == Ordering::Equal,
+                };
+                let values = copy.list().filter(|values| is_per_frame(values.len()));
+                let Some(values) = values else { continue };
+                if copy.name == wanted {
+                    return Ok(FrameNumbers { name: copy.name, values, units: copy.units });
+                }
+                known.push(copy.name);
+            }
+        }
+        known.sort_unstable();
+        known.dedup();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let why = format!(
+            "no counter or motor `{name}` with a value for each of the {} frames; there are: {known}",
+            self.status.len()
+        );
+        Err(OutputError::content(&self.path, why))
     }
 }
 
@@ -129,11 +181,15 @@ fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
 
 /// Reads the lists of a group of the existing final file.
 fn read_existing_lists(content: &OutputContent, copies: &str) -> Result<Vec<CopiedValues>> {
-    let Some(existing) = content.existing else { return Ok(Vec::new()) };
-    if !existing.process.contains(copies)? {
+    content.existing.map_or_else(|| Ok(Vec::new()), |there| read_copies(&there.process, copies))
+}
+
+/// Reads the lists of a group of a final file, below its NXprocess group.
+fn read_copies(process: &Group, copies: &str) -> Result<Vec<CopiedValues>> {
+    if !process.contains(copies)? {
         return Ok(Vec::new());
     }
-    let group = existing.process.group(copies)?;
+    let group = process.group(copies)?;
     let mut all = Vec::new();
     for name in ignore_unusable(group.member_names())?.unwrap_or_default() {
         all.extend(ignore_unusable(read_list(&group, &name, &name, None))?.flatten());

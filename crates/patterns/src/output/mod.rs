@@ -99,6 +99,7 @@ pub use averaged_patterns::AveragedPatterns;
 pub use build::build;
 pub use build_outcome::BuildOutcome;
 pub use clean::{Leftover, Leftovers, leftovers};
+pub(crate) use counters::FrameNumbers;
 pub use error::OutputError;
 pub(crate) use instrument::KEV_ANGSTROM;
 pub use merge::{MergeScope, merge};
@@ -107,6 +108,7 @@ pub use output_spec::OutputSpec;
 pub use part_index::find_outputs;
 pub use reader::OutputFile;
 pub use rows::OutputRows;
+pub(crate) use scanned_motor::axis_dataset_name;
 pub(crate) use schema::{create_nexus_group, entry_name};
 pub(crate) use timestamp::format_iso8601;
 

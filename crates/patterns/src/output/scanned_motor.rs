@@ -54,7 +54,7 @@ pub(super) fn find_scanned_motor(
     };
     let positions = motor.list().filter(|positions| is_monotonic(positions))?;
     Some(ScannedMotor {
-        name: dataset_name(&motor.name, axes),
+        name: axis_dataset_name(&motor.name, axes),
         positions,
         units: motor.units.clone(),
     })
@@ -72,7 +72,8 @@ fn is_monotonic(positions: &[f64]) -> bool {
         || positions.windows(2).all(|pair| pair[0] > pair[1])
 }
 
-fn dataset_name(motor: &str, axes: &PatternAxes) -> String {
+/// Returns the name of the dataset with a motor's positions beside patterns over these axes.
+pub(crate) fn axis_dataset_name(motor: &str, axes: &PatternAxes) -> String {
     if OTHER_DATASETS.contains(&motor) || axes.iter().any(|axis| axis.name == motor) {
         format!("motor_{motor}")
     } else {

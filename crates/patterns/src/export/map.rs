@@ -1,0 +1,366 @@
+//! Maps: the patterns of a scan over the positions of two motors, as a NeXus file.
+//!
+//! ```text
+//! /entry                  NXentry    title, start_time, end_time; process (program, version, date, final_file)
+//!   map                   NXdata     on a grid, [slow, fast] or [slow, fast, bins]:
+//!                                    intensity, intensity_errors, the axes, frame, frame_status, positions of each frame
+//!                                    otherwise a list of frames with their positions
+//! ```
+//!
+//! Of a radial range, the intensity is the mean over its bins, each weighted by its norm W: Σ W I / Σ W,
+//! with the error √(Σ (W σ)²) / Σ W. Bins without a pixel take no part. A cell without a frame is NaN,
+//! and its `frame` is -1.
+
+mod grid;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use records::Spans;
+use system::ownership::ReplacePolicy;
+
+use super::ExportError;
+use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
+use crate::Status;
+use crate::h5::{self, Dataset, Group};
+use crate::normalize::{NAN32, NAN64};
+use crate::output::{
+    FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group, format_iso8601,
+};
+use crate::row_writer::RowWriter;
+use grid::MapGrid;
+
+/// Status of a cell in which no frame was measured; no frame has it.
+const NO_FRAME: u8 = 255;
+
+/// A map that is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapRequest {
+    /// Motor or counter along which neighbouring frames lie.
+    pub fast: String,
+    /// Motor or counter of the other direction.
+    pub slow: String,
+    /// Radial ranges in the unit of the patterns, each a map of its own; whole patterns if empty.
+    pub ranges: Vec<[f64; 2]>,
+}
+
+/// A map that was written.
+#[derive(Debug)]
+pub struct WrittenMap {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// True if the frames lie on a grid.
+    pub is_grid: bool,
+    /// Frames that are not in the map, because a position is missing.
+    pub without_position: Spans,
+}
+
+/// Writes a map of the patterns of a final file, beside it. A file that exists is replaced if
+/// azpipe wrote it, or if `policy` allows it.
+///
+/// # Errors
+/// Fails if a motor or counter is unknown or has no value per frame, if a range has no bin, if a
+/// file of somebody else has the path, or if a file can't be read or written.
+pub fn write_map(
+    output: &OutputFile,
+    request: &MapRequest,
+    policy: &ReplacePolicy,
+) -> Result<WrittenMap, ExportError> {
+    let wrong = |why: String| ExportError::Map { path: output.path.clone(), why };
+    let [slow, fast] = [&request.slow, &request.fast].map(|name| output.frame_numbers(name));
+    let axes = [slow?, fast?];
+    let ranges: Vec<RangeBins> = request
+        .ranges
+        .iter()
+        .map(|range| RangeBins::new(output, *range))
+        .collect::<Result<_, String>>()
+        .map_err(wrong)?;
+    let frames = 0..output.status.len();
+    let position = |frame: usize| {
+        let found = axes.each_ref().map(|axis| axis.values.get(frame).copied().unwrap_or(NAN64));
+        Some((frame, found)).filter(|(_, found)| found.iter().all(|value| value.is_finite()))
+    };
+    let positions: Vec<(usize, [f64; 2])> = frames.clone().filter_map(position).collect();
+    let with_position: Spans = positions.iter().map(|(frame, _)| *frame as u64).collect();
+    let found: Vec<[f64; 2]> = positions.iter().map(|(_, position)| *position).collect();
+    let grid = MapGrid::find(&found);
+    let map = MapData { output, axes: &axes, ranges: &ranges, positions: &positions };
+    let export = Hdf5Export { extension: "map.h5", mark: "process/program" };
+    let mut paths = write_hdf5_file(&export, output, policy, |file| {
+        let entry = write_entry(file, output)?;
+        let group = create_nexus_group(&entry, "map", "NXdata")?;
+        match &grid {
+            Some(grid) => map.write_grid(&group, grid),
+            None => map.write_list(&group),
+        }
+    })?;
+    Ok(WrittenMap {
+        path: paths.pop().unwrap_or_default(),
+        is_grid: grid.is_some(),
+        without_position: Spans::first_n(frames.end as u64).difference(&with_position),
+    })
+}
+
+fn write_entry(root: &Group, output: &OutputFile) -> h5::Result<Group> {
+    let scan = &output.task.acquisition;
+    root.set_text("NX_class", "NXroot")?;
+    root.set_text("default", "entry")?;
+    let entry = create_nexus_group(root, "entry", "NXentry")?;
+    entry.set_text("default", "map")?;
+    for (name, text) in
+        [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)]
+    {
+        text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
+    }
+    let process = create_nexus_group(&entry, "process", "NXprocess")?;
+    process.write_text("program", MARK)?;
+    process.write_text("version", env!("CARGO_PKG_VERSION"))?;
+    process.write_text("date", &format_iso8601(SystemTime::now()))?;
+    process.write_text("final_file", &output.path.to_string_lossy())?;
+    Ok(entry)
+}
+
+/// The bins of a radial range.
+struct RangeBins {
+    /// Title, such as `10 to 12 q (nm⁻¹)`.
+    label: String,
+    /// Indices and norms of the bins that have pixels.
+    bins: Vec<(usize, f64)>,
+}
+
+impl RangeBins {
+    fn new(output: &OutputFile, [low, high]: [f64; 2]) -> Result<Self, String> {
+        let radial = &output.shared.axes.radial;
+        let norms = output.shared.weights.norm.iter().enumerate();
+        let is_inside = |bin: usize| {
+            let center =
+                bin.checked_rem(radial.centers.len()).and_then(|at| radial.centers.get(at));
+            center.is_some_and(|center| (low..=high).contains(center))
+        };
+        let bins: Vec<(usize, f64)> = norms
+            .filter(|(bin, norm)| is_inside(*bin) && **norm > 0.0)
+            .map(|(bin, norm)| (bin, *norm))
+            .collect();
+        if bins.is_empty() {
+            let (first, last) = crate::axes::ends(&radial.centers);
+            return Err(format!(
+                "--map-range {low},{high}: no bin with pixels there; bins are at {first} to {last} {}",
+                radial.units
+            ));
+        }
+        Ok(Self { label: format!("{low} to {high} {}", radial.plot_label()), bins })
+    }
+
+    /// Returns the weighted mean of a pattern's bins, and its error. NaN if all of them are.
+    fn mean(&self, intensity: &[f32], errors: Option<&[f32]>) -> (f64, f64) {
+        let (mut signal, mut variance, mut norm) = (0.0, 0.0, 0.0);
+        for (bin, weight) in &self.bins {
+            let value = intensity.get(*bin).map_or(NAN64, |value| f64::from(*value));
+            if value.is_nan() {
+                continue;
+            }
+            let error =
+                errors.and_then(|errors| errors.get(*bin)).map_or(NAN64, |error| f64::from(*error));
+            signal += weight * value;
+            variance += (weight * error).powi(2);
+            norm += weight;
+        }
+        if norm == 0.0 { (NAN64, NAN64) } else { (signal / norm, variance.sqrt() / norm) }
+    }
+}
+
+/// The sources of a map.
+struct MapData<'a> {
+    output: &'a OutputFile,
+    /// Slow and fast axis.
+    axes: &'a [FrameNumbers; 2],
+    ranges: &'a [RangeBins],
+    /// Frames with their positions, slow and fast.
+    positions: &'a [(usize, [f64; 2])],
+}
+
+/// The order in which patterns are written.
+struct MapCells<'a> {
+    /// Frame of each cell; `None` where nothing was measured.
+    frames: Vec<Option<usize>>,
+    /// Shape of the cells.
+    shape: Vec<usize>,
+    /// Names of the axes.
+    axes: Vec<&'a str>,
+}
+
+impl MapData<'_> {
+    /// Writes a map on a grid.
+    fn write_grid(&self, group: &Group, grid: &MapGrid) -> Result<(), WriteError> {
+        let shape = vec![grid.slow.len(), grid.fast.len()];
+        let names = self.axis_names();
+        for (name, (axis, positions)) in
+            names.iter().zip(self.axes.iter().zip([&grid.slow, &grid.fast]))
+        {
+            describe_axis(&group.write_list(name, positions)?, axis)?;
+        }
+        let cell = |cell: &Option<usize>| cell.and_then(|index| self.positions.get(index));
+        let frames: Vec<Option<usize>> =
+            grid.cells.iter().map(|at| cell(at).map(|(frame, _)| *frame)).collect();
+        let numbers: Vec<i64> =
+            frames.iter().map(|frame| frame.map_or(-1, |frame| frame as i64)).collect();
+        let dataset = group.write_array("frame", &numbers, &shape)?;
+        dataset.set_text("long_name", "frame in each cell; -1: none was measured")?;
+        for (axis, name) in names.iter().enumerate() {
+            let value = |at: &Option<usize>| {
+                cell(at).and_then(|(_, position)| position.get(axis)).copied().unwrap_or(NAN64)
+            };
+            let measured: Vec<f64> = grid.cells.iter().map(value).collect();
+            let dataset = group.write_array(&format!("{name}_measured"), &measured, &shape)?;
+            dataset.set_text("long_name", "position of the frame in each cell")?;
+        }
+        let axes = names.iter().map(String::as_str).collect();
+        self.write_patterns(group, &MapCells { frames, shape, axes })
+    }
+
+    /// Writes the frames as a list with their positions.
+    fn write_list(&self, group: &Group) -> Result<(), WriteError> {
+        let names = self.axis_names();
+        for (axis, (name, numbers)) in names.iter().zip(self.axes).enumerate() {
+            let all = self.positions.iter().filter_map(|(_, position)| position.get(axis));
+            let all: Vec<f64> = all.copied().collect();
+            describe_axis(&group.write_list(name, &all)?, numbers)?;
+        }
+        let frames: Vec<Option<usize>> =
+            self.positions.iter().map(|(frame, _)| Some(*frame)).collect();
+        let numbers: Vec<i64> = self.positions.iter().map(|(frame, _)| *frame as i64).collect();
+        group.write_list("frame", &numbers)?.set_text("long_name", "frame")?;
+        // A list of numbers over two lists of positions is what viewers show as a scatter plot.
+        let axes: Vec<&str> = match self.ranges {
+            [] => vec!["frame"],
+            _ => names.iter().map(String::as_str).rev().collect(),
+        };
+        self.write_patterns(group, &MapCells { shape: vec![frames.len()], frames, axes })
+    }
+
+    fn write_status(&self, group: &Group, cells: &MapCells) -> h5::Result<()> {
+        let status = |frame: &Option<usize>| {
+            frame
+                .and_then(|frame| self.output.status.get(frame))
+                .map_or(NO_FRAME, |found| *found as u8)
+        };
+        let all: Vec<u8> = cells.frames.iter().map(status).collect();
+        let dataset = group.write_array("frame_status", &all, &cells.shape)?;
+        let values: Vec<u8> =
+            Status::ALL.iter().map(|status| *status as u8).chain([NO_FRAME]).collect();
+        dataset.set_numbers("flag_values", &values)?;
+        let meanings = Status::ALL.map(Status::name).join(" ");
+        dataset.set_text("flag_meanings", &format!("{meanings} no_frame"))?;
+        dataset.set_text("description", Status::DESCRIPTION)
+    }
+
+    /// Writes whole patterns, or the means over the ranges, and the status of each frame.
+    fn write_patterns(&self, group: &Group, cells: &MapCells) -> Result<(), WriteError> {
+        self.write_status(group, cells)?;
+        match self.ranges {
+            [] => self.write_whole_patterns(group, cells),
+            _ => self.write_ranges(group, cells),
+        }
+    }
+
+    fn write_whole_patterns(&self, group: &Group, cells: &MapCells) -> Result<(), WriteError> {
+        let bins = &self.output.shared.axes;
+        let interpretation = if bins.chi.is_some() { "image" } else { "spectrum" };
+        let names: Vec<&str> =
+            cells.axes.iter().copied().chain(bins.iter().map(|axis| axis.name.as_str())).collect();
+        group.set_text("signal", "intensity")?;
+        group.set_texts("axes", &names)?;
+        for axis in bins.iter() {
+            let dataset = group.write_list(&axis.name, &axis.centers)?;
+            dataset.set_text("units", &axis.units)?;
+            dataset.set_text("long_name", &axis.plot_label())?;
+        }
+        let [rows, inner @ ..] = &cells.shape[..] else { return Ok(()) };
+        let row: Vec<usize> = inner.iter().copied().chain(bins.shape()).collect();
+        let table = |name| -> h5::Result<RowWriter<f32>> {
+            let table = RowWriter::with_rows(group, name, *rows, &row)?;
+            group.dataset(name)?.set_text("interpretation", interpretation)?;
+            Ok(table)
+        };
+        let has_errors = crate::Normalizer::new(&self.output.recipe).has_errors();
+        let mut intensity = table("intensity")?;
+        let mut errors = has_errors.then(|| table("intensity_errors")).transpose()?;
+        group.dataset("intensity")?.set_text("long_name", &self.output.intensity_label()?)?;
+        let (mut source, nothing) = (self.output.rows()?, vec![NAN32; bins.bins()]);
+        let columns = inner.iter().product::<usize>().max(1);
+        for line in cells.frames.chunks(columns) {
+            let (mut values, mut sigmas) = (Vec::new(), Vec::new());
+            for frame in line {
+                let (found, error) = match frame {
+                    Some(frame) => source.pattern(*frame)?,
+                    None => (nothing.clone(), None),
+                };
+                values.extend(found);
+                sigmas.extend(error.unwrap_or_else(|| nothing.clone()));
+            }
+            intensity.push(values)?;
+            errors.as_mut().map_or(Ok(()), |errors| errors.push(sigmas))?;
+        }
+        intensity.flush()?;
+        errors.iter_mut().try_for_each(RowWriter::flush)?;
+        Ok(())
+    }
+
+    fn write_ranges(&self, group: &Group, cells: &MapCells) -> Result<(), WriteError> {
+        let MapCells { frames, shape, axes } = cells;
+        let has_errors = crate::Normalizer::new(&self.output.recipe).has_errors();
+        let mut means = vec![(Vec::new(), Vec::new()); self.ranges.len()];
+        let mut source = self.output.rows()?;
+        for frame in frames {
+            let pattern = frame.map(|frame| source.pattern(frame)).transpose()?;
+            for ((values, errors), range) in means.iter_mut().zip(self.ranges) {
+                let (value, error) = match &pattern {
+                    Some((intensity, errors)) => range.mean(intensity, errors.as_deref()),
+                    None => (NAN64, NAN64),
+                };
+                values.push(value);
+                errors.push(error);
+            }
+        }
+        let names: Vec<String> =
+            (1..=self.ranges.len()).map(|number| format!("range_{number}")).collect();
+        group.set_texts("axes", axes)?;
+        let mut signals = names.iter().map(String::as_str);
+        group.set_text("signal", signals.next().unwrap_or_default())?;
+        let others: Vec<&str> = signals.collect();
+        if !others.is_empty() {
+            group.set_texts("auxiliary_signals", &others)?;
+        }
+        for ((name, range), (values, errors)) in names.iter().zip(self.ranges).zip(&means) {
+            let dataset = group.write_array(name, values, shape)?;
+            dataset.set_text("long_name", &range.label)?;
+            dataset.set_text(
+                "interpretation",
+                if axes.len() == shape.len() { "image" } else { "scalar" },
+            )?;
+            if has_errors {
+                group.write_array(&format!("{name}_errors"), errors, shape)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the datasets of both axes.
+    fn axis_names(&self) -> [String; 2] {
+        self.axes.each_ref().map(|axis| {
+            let name = axis_dataset_name(&axis.name, &self.output.shared.axes);
+            let is_taken = name == "frame" || name.starts_with("range_");
+            if is_taken { format!("motor_{name}") } else { name }
+        })
+    }
+}
+
+fn describe_axis(dataset: &Dataset, axis: &FrameNumbers) -> h5::Result<()> {
+    match &axis.units {
+        Some(units) => {
+            dataset.set_text("units", units)?;
+            dataset.set_text("long_name", &format!("{} ({units})", axis.name))
+        }
+        None => dataset.set_text("long_name", &axis.name),
+    }
+}
