@@ -130,7 +130,7 @@ pub struct OutputArgs {
     /// translation and the rotation. The map lies beside the final file, as NAME.map.h5, and opens
     /// in silx. Frames that lie on a grid, in whatever order, are put into its cells; cells without
     /// a frame are NaN. Frames on no grid are a list with their positions. The final file itself
-    /// does not change.
+    /// does not change. Files of --merge-all, which have no positions, get no map.
     #[arg(long, value_name = "FAST,SLOW", value_parser = parse_map_axes)]
     pub map: Option<MapAxes>,
 

@@ -250,6 +250,22 @@ fn unknown_motors_and_empty_ranges_are_refused() {
 }
 
 #[test]
+fn members_of_a_merge_have_maps_and_the_merge_has_none() {
+    let scan = MappedScan::new(snake);
+    let sectors = [("0,90", "one"), ("-180,-90", "two")].map(|(sector, name)| {
+        let sector = format!("--azimuth-range={sector}");
+        let flags = [&*sector, "--radial-range", "5,15", "--recipe-name", name];
+        let tasks = scan.workspace.plan("sectors", &flags);
+        run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout
+    });
+    let flags = ["--keep-parts", "--map", "sampy,sampz", "--merge-all", "both"];
+    let gathered = run("gather", &flags, &sectors.concat());
+    let summaries = gathered.records("summary");
+    let maps: Vec<bool> = summaries.iter().map(|summary| summary.get("map").is_some()).collect();
+    assert_eq!((gathered.status, maps), (0, vec![true, true, false]), "{}", gathered.stderr);
+}
+
+#[test]
 fn a_map_of_other_data_is_named_and_a_foreign_file_stays() {
     let scan = MappedScan::new(snake);
     let gathered = scan.gather(&["--map", "sampy,sampz"]).assert_success();

@@ -80,13 +80,16 @@ impl Gatherer<'_> {
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
-        if let Some(request) = &map {
+        // A merge of scans has no positions.
+        let scan = &final_file.task.acquisition;
+        let has_positions = !scan.sources.is_empty() || !scan.counters.is_empty();
+        if let Some(request) = map.as_ref().filter(|_| has_positions) {
             match export::write_map(&final_file, request, &self.policy) {
                 Ok(map) => {
                     if !map.is_grid {
                         self.filter.warn(&messages::no_grid(&map.path, request));
                     }
-                    let has_ended = final_file.task.acquisition.scan_state() != ScanState::Running;
+                    let has_ended = scan.scan_state() != ScanState::Running;
                     if !map.without_position.is_empty() && has_ended {
                         let frames = &map.without_position;
                         self.filter.warn(&messages::frames_without_position(&map.path, frames));

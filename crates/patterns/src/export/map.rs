@@ -27,11 +27,15 @@ use crate::normalize::{NAN32, NAN64};
 use crate::output::{
     FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group, format_iso8601,
 };
+use crate::row_blocks::rows_in;
 use crate::row_writer::RowWriter;
 use grid::MapGrid;
 
 /// Status of a cell in which no frame was measured; no frame has it.
 const NO_FRAME: u8 = 255;
+
+/// Approximate size of the lines of a map that are in memory at once.
+const BATCH_BYTES: usize = 1 << 28;
 
 /// A map that is to be written.
 #[derive(Clone, Debug, PartialEq)]
@@ -286,20 +290,25 @@ impl MapData<'_> {
         let mut intensity = table("intensity")?;
         let mut errors = has_errors.then(|| table("intensity_errors")).transpose()?;
         group.dataset("intensity")?.set_text("long_name", &self.output.intensity_label()?)?;
-        let (mut source, nothing) = (self.output.rows()?, vec![NAN32; bins.bins()]);
+        let (mut source, bins) = (self.output.rows()?, bins.bins());
         let columns = inner.iter().product::<usize>().max(1);
-        for line in cells.frames.chunks(columns) {
-            let (mut values, mut sigmas) = (Vec::new(), Vec::new());
-            for frame in line {
-                let (found, error) = match frame {
-                    Some(frame) => source.pattern(*frame)?,
-                    None => (nothing.clone(), None),
-                };
-                values.extend(found);
-                sigmas.extend(error.unwrap_or_else(|| nothing.clone()));
+        let line_width = columns.saturating_mul(bins).max(1);
+        let lines = rows_in::<[f32; 2]>(BATCH_BYTES, line_width);
+        // Lines may go back, or across the order of the frames in the file, which is read forward.
+        for batch in cells.frames.chunks(columns.saturating_mul(lines)) {
+            let mut values = vec![NAN32; batch.len().saturating_mul(bins)];
+            let mut sigmas = if has_errors { values.clone() } else { Vec::new() };
+            for (frame, cell) in in_order_of_frames(batch) {
+                let (found, error) = source.pattern(frame)?;
+                copy_pattern(&mut values, cell, &found);
+                copy_pattern(&mut sigmas, cell, &error.unwrap_or_default());
             }
-            intensity.push(values)?;
-            errors.as_mut().map_or(Ok(()), |errors| errors.push(sigmas))?;
+            for line in values.chunks(line_width) {
+                intensity.push(line.iter().copied())?;
+            }
+            for line in sigmas.chunks(line_width) {
+                errors.as_mut().map_or(Ok(()), |errors| errors.push(line.iter().copied()))?;
+            }
         }
         intensity.flush()?;
         errors.iter_mut().try_for_each(RowWriter::flush)?;
@@ -309,17 +318,15 @@ impl MapData<'_> {
     fn write_ranges(&self, group: &Group, cells: &MapCells) -> Result<(), WriteError> {
         let MapCells { frames, shape, axes } = cells;
         let has_errors = crate::Normalizer::new(&self.output.recipe).has_errors();
-        let mut means = vec![(Vec::new(), Vec::new()); self.ranges.len()];
+        let nothing = vec![NAN64; frames.len()];
+        let mut means = vec![(nothing.clone(), nothing); self.ranges.len()];
         let mut source = self.output.rows()?;
-        for frame in frames {
-            let pattern = frame.map(|frame| source.pattern(frame)).transpose()?;
-            for ((values, errors), range) in means.iter_mut().zip(self.ranges) {
-                let (value, error) = match &pattern {
-                    Some((intensity, errors)) => range.mean(intensity, errors.as_deref()),
-                    None => (NAN64, NAN64),
-                };
-                values.push(value);
-                errors.push(error);
+        for (frame, cell) in in_order_of_frames(frames) {
+            let (intensity, errors) = source.pattern(frame)?;
+            for ((values, sigmas), range) in means.iter_mut().zip(self.ranges) {
+                let (value, error) = range.mean(&intensity, errors.as_deref());
+                copy_pattern(values, cell, &[value]);
+                copy_pattern(sigmas, cell, &[error]);
             }
         }
         let names: Vec<String> =
@@ -352,6 +359,23 @@ impl MapData<'_> {
             let is_taken = name == "frame" || name.starts_with("range_");
             if is_taken { format!("motor_{name}") } else { name }
         })
+    }
+}
+
+/// Returns the cells that have a frame, ordered by frame: (frame, cell).
+fn in_order_of_frames(cells: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let numbered = cells.iter().enumerate();
+    let mut order: Vec<(usize, usize)> =
+        numbered.filter_map(|(cell, frame)| frame.map(|frame| (frame, cell))).collect();
+    order.sort_unstable();
+    order
+}
+
+/// Copies the pattern of a cell to its place in `all`, which has those of all cells.
+fn copy_pattern<T: Copy>(all: &mut [T], cell: usize, pattern: &[T]) {
+    let start = cell.saturating_mul(pattern.len());
+    if let Some(place) = all.get_mut(start..start.saturating_add(pattern.len())) {
+        place.copy_from_slice(pattern);
     }
 }
 
