@@ -112,8 +112,9 @@ fn gather(
 ) -> Result<(), Stop> {
     filter.flush_every_record();
     let other_files = [&args.output.report, &args.output.plot, &args.output.plot_scans];
-    let writes_other_files =
-        other_files.iter().any(|path| path.is_some()) || !args.output.export.is_empty();
+    let writes_other_files = other_files.iter().any(|path| path.is_some())
+        || !args.output.export.is_empty()
+        || args.output.map.is_some();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.into_iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
