@@ -6,9 +6,16 @@ use geometry::{Detector, Poni};
 use recipe::{RecipeFile, Settings};
 use records::{Record, Spans};
 
-/// A record that is read is written as one that reads as the same.
+/// A record that is read is written as one that reads as the same, and reads as the same by the way
+/// for any spelling, which a space before the brace takes.
 pub fn record(data: &[u8]) {
-    let Some(record) = text(data).and_then(|line| Record::parse(line).ok()) else { return };
+    let Some(line) = text(data) else { return };
+    let (parsed, spaced) = (Record::parse(line), Record::parse(&format!(" {line}")));
+    assert_eq!(parsed.as_ref().ok(), spaced.as_ref().ok(), "{line}");
+    let Ok(record) = parsed else { return };
+    if let Record::Other(_) = record {
+        return;
+    }
     let line = record.to_line();
     assert_eq!(Record::parse(&line).expect("a written record reads"), record, "{line}");
 }

@@ -348,7 +348,7 @@ fn with_object<T>(
             VirtualSourceError::Library(err) => failed(err, &wrong),
             VirtualSourceError::Unreadable(why) => Hdf5ArrayError::Io {
                 file: file.to_owned(),
-                why: std::io::Error::other(format!("{path}: {why}")),
+                why: std::io::Error::new(why.kind(), format!("{path}: {why}")),
             },
             VirtualSourceError::Unusable(why) => wrong(why),
         })?;

@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 /// begin with it, because a path holds no NUL.
 const B64_MARKER: &str = "\0b64:";
 
+/// The marker as JSON has it.
+pub(crate) const B64_IN_JSON: &str = r"\u0000b64:";
+
 /// A path in a record, which may hold any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RawPath(PathBuf);

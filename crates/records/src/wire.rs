@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{FieldError, describe_json_error};
-use crate::path::{move_to_b64_fields, take_b64_fields};
+use crate::path::{B64_IN_JSON, move_to_b64_fields, take_b64_fields};
 use crate::valid::check_id;
-use crate::{Fail, Scan, Summary, Task, TaskResult};
+use crate::{Extra, Fail, Scan, Summary, Task, TaskResult};
 
 /// The version of the wire format that this crate writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
@@ -63,6 +63,14 @@ impl Record {
     /// Fails if the line is not a JSON object with a string `type`, and if a record of a known type
     /// is of a newer version, lacks a field, or has numbers that no scan has.
     pub fn parse(line: &str) -> Result<Self, RecordError> {
+        match parse_plain(line) {
+            Some(record) => Ok(record),
+            None => Self::parse_any(line),
+        }
+    }
+
+    /// Parses a line with its fields in any order, with paths of any bytes; says what is wrong.
+    fn parse_any(line: &str) -> Result<Self, RecordError> {
         let value: Value = serde_json::from_str(line)
             .map_err(|why| RecordError::NotRecord(describe_json_error(&why)))?;
         let Value::Object(mut map) = value else {
@@ -119,11 +127,13 @@ impl Record {
     /// Formats the record as a line, without a line break at its end.
     pub fn to_line(&self) -> String {
         match self {
-            Self::Scan(scan) => format_line(self.kind(), scan),
-            Self::Task(task) => format_line(self.kind(), task),
-            Self::Result(result) => format_line(self.kind(), result),
-            Self::Summary(summary) => format_line(self.kind(), summary),
-            Self::Fail(fail) => format_line(self.kind(), fail),
+            Self::Scan(scan) => format_line(self.kind(), scan, &scan.acquisition.extra),
+            Self::Task(task) => format_line(self.kind(), task, &task.acquisition.extra),
+            Self::Result(result) => {
+                format_line(self.kind(), result, &result.task.acquisition.extra)
+            }
+            Self::Summary(summary) => format_line(self.kind(), summary, &summary.extra),
+            Self::Fail(fail) => format_line(self.kind(), fail, &fail.extra),
             Self::Other(line) => line.clone(),
         }
     }
@@ -136,7 +146,47 @@ fn parse_fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>,
     })
 }
 
-fn format_line(kind: &str, record: &impl Serialize) -> String {
+/// Parses a line as this crate formats it: `type` and `v` first, and all paths in UTF-8. The line of
+/// a scan of 10^5 files has 20 MB, and as a tree of JSON values ten times as much.
+///
+/// Returns `None` for all other lines, and for those that are wrong.
+fn parse_plain(line: &str) -> Option<Record> {
+    let (kind, fields) = line.strip_prefix(r#"{"type":""#)?.split_once(r#"","v":1,"#)?;
+    // Other spellings of the first two fields, which would count, and marks of paths that are no
+    // text.
+    if [r#""type""#, r#""v""#, r#"_b64""#, r"\u"].iter().any(|mark| fields.contains(mark)) {
+        return None;
+    }
+    let object = format!("{{{fields}");
+    let record = match kind {
+        "scan" => Record::Scan(serde_json::from_str(&object).ok()?),
+        "task" => Record::Task(serde_json::from_str(&object).ok()?),
+        "result" => Record::Result(serde_json::from_str(&object).ok()?),
+        "summary" => Record::Summary(serde_json::from_str(&object).ok()?),
+        "fail" => Record::Fail(serde_json::from_str(&object).ok()?),
+        _ => return None,
+    };
+    record.check().is_ok().then_some(record)
+}
+
+/// Formats a record, in which a field of `extra` may have the name of another.
+fn format_line(kind: &str, record: &impl Serialize, extra: &Extra) -> String {
+    format_plain(kind, record)
+        .filter(|line| extra.is_empty() && !line.contains(B64_IN_JSON))
+        .unwrap_or_else(|| format_any(kind, record))
+}
+
+/// Formats a record without fields whose names must change.
+fn format_plain(kind: &str, record: &impl Serialize) -> Option<String> {
+    let mut line = format!(r#"{{"type":"{kind}","v":{VERSION}"#).into_bytes();
+    let start = line.len();
+    serde_json::to_writer(&mut line, record).ok()?;
+    // The brace that opens the record's own fields.
+    *line.get_mut(start)? = b',';
+    String::from_utf8(line).ok()
+}
+
+fn format_any(kind: &str, record: &impl Serialize) -> String {
     let mut out = Map::new();
     out.insert("type".to_owned(), kind.into());
     out.insert("v".to_owned(), VERSION.into());

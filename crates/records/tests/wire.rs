@@ -60,6 +60,58 @@ fn golden_lines_come_back_to_the_byte() {
     }
 }
 
+/// A line as this crate formats it is parsed straight into a record, and any other by way of a tree
+/// of JSON values. A space at the start is what neither writes.
+#[test]
+fn a_line_means_the_same_however_it_is_parsed() {
+    let (mut same, mut wrong) = (0, 0);
+    let mut compare = |line: &str| {
+        let (plain, spaced) = (Record::parse(line), Record::parse(&format!(" {line}")));
+        match (plain, spaced) {
+            (Ok(Record::Other(_)), Ok(Record::Other(_))) => (),
+            (Ok(plain), Ok(spaced)) => {
+                same += 1;
+                assert_eq!(plain, spaced, "{line}");
+                assert_eq!(plain.to_line(), spaced.to_line());
+            }
+            (Err(plain), Err(spaced)) => {
+                wrong += 1;
+                // Both tell the column, if any, of the line that they have.
+                let words = |why: &RecordError| why.to_string().replace(char::is_numeric, "");
+                assert_eq!(words(&plain), words(&spaced));
+            }
+            (plain, spaced) => panic!("{plain:?}, {spaced:?}: {line}"),
+        }
+    };
+    let fields = [
+        r#""type":"scan""#,
+        r#""\u0074ype":"fail""#,
+        r#""v":2"#,
+        r#""id":"0""#,
+        r#""done":[[0,1]]"#,
+        r#""file_b64":"L2Nhdelf""#,
+        r#""note":"\u0000b64:L2Nhdelf""#,
+        r#""new":{"type":1,"v":[2.50,1e400]}"#,
+        r#""frames":1.0"#,
+        r#""sources":null"#,
+    ];
+    for line in GOLDEN.lines() {
+        compare(line);
+        let places = line.match_indices([',', '{']).map(|(at, _)| at + 1);
+        for (at, field) in places.flat_map(|at| fields.map(|field| (at, field))) {
+            compare(&format!("{}{field},{}", &line[..at], &line[at..]));
+        }
+        for at in (0..line.len()).filter(|at| line.is_char_boundary(*at)) {
+            compare(&line[..at]);
+            for put in ["", "0", "\"", ",", "-", "e9", "."] {
+                let rest = line[at..].chars().next().map_or(at, |first| at + first.len_utf8());
+                compare(&format!("{}{put}{}", &line[..at], &line[rest..]));
+            }
+        }
+    }
+    assert!(same > 5000 && wrong > 5000, "{same} {wrong}");
+}
+
 #[test]
 fn a_written_line_holds_the_documented_fields_and_no_others() {
     let written = |kind| Record::parse(golden(kind)).unwrap().to_line();

@@ -160,6 +160,40 @@ fn counters_that_cannot_be_read_are_told_and_copied_by_the_next_run() {
     }
 }
 
+#[test]
+fn a_counter_whose_source_is_denied_is_told_and_copied_by_the_next_run() {
+    let workspace = Workspace::new(&small_options());
+    let plan = workspace.plan("out", &[]);
+    let task: serde_json::Value = serde_json::from_str(plan.lines().next().unwrap()).unwrap();
+    let master = Path::new(task["file"].as_str().unwrap());
+    let (counter, final_file) = (
+        task["counters"]["rot"].as_str().unwrap(),
+        workspace.path("out").join(task["final"].as_str().unwrap()),
+    );
+    run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
+    let all = hdf5::File::open_rw(master).unwrap();
+    let values = all.dataset(counter).unwrap().read_raw::<f64>().unwrap();
+    make_virtual::<f64>(&all, counter, values.len(), "beside.h5");
+    all.close().unwrap();
+    let source = master.with_file_name("beside.h5");
+    let beside = hdf5::File::create(&source).unwrap();
+    beside.new_dataset_builder().with_data(&values).create("values").unwrap();
+    beside.close().unwrap();
+
+    let denied = gather_without(&workspace, &source, "EACCES");
+    assert_eq!(denied.status, 0, "{}", denied.stderr);
+    assert!(
+        denied.stderr.contains("counter rot can't be read, and is not copied")
+            && denied.stderr.contains("Permission denied"),
+        "{}",
+        denied.stderr
+    );
+    let others = counters(&final_file);
+    assert!(!others.is_empty() && !others.contains(&"rot".to_owned()), "{others:?}");
+    run("gather", &from_out(&workspace), "").assert_success();
+    assert!(counters(&final_file).contains(&"rot".to_owned()));
+}
+
 /// A scan of which one task is gathered, and whose numbers are then changed before the other is.
 struct HalfGathered {
     workspace: Workspace,

@@ -23,7 +23,7 @@ pub(crate) enum DiscoverError {
     NoObject(PathBuf, String),
     /// The system failed, so nothing is known about the contents of the file. A later attempt may
     /// succeed.
-    Unreadable(PathBuf, String),
+    Unreadable(PathBuf, LibraryError),
     /// The file violates its format: it is truncated, damaged, or being written.
     Damaged(PathBuf, String),
     /// The object exists but can't be read as frames.
@@ -59,7 +59,10 @@ impl DiscoverError {
     pub(crate) fn from_io(file: &Path, why: &io::Error) -> Self {
         match why.kind() {
             io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
-            _ => Self::Unreadable(file.to_owned(), why.to_string()),
+            _ => Self::Unreadable(
+                file.to_owned(),
+                LibraryError { why: why.to_string(), errno: why.raw_os_error() },
+            ),
         }
     }
 
@@ -69,7 +72,7 @@ impl DiscoverError {
             Some(why) if why.kind() == io::ErrorKind::NotFound => {
                 Self::FileMissing(file.to_owned())
             }
-            Some(_) => Self::Unreadable(file.to_owned(), err.why.clone()),
+            Some(_) => Self::Unreadable(file.to_owned(), err.clone()),
             None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", err.why)),
         }
     }
@@ -138,7 +141,9 @@ impl DiscoverError {
             Self::FileMissing(name) if name == file => "no such file or directory".to_owned(),
             Self::FileMissing(name) => format!("file missing: {}", name.display()),
             Self::NoObject(other, path) => at(other, &format!("no dataset {path}")),
-            Self::Unreadable(other, why) | Self::Damaged(other, why) => at(other, why),
+            Self::Unreadable(other, LibraryError { why, .. }) | Self::Damaged(other, why) => {
+                at(other, why)
+            }
             Self::Unusable(why) => why.to_string(),
         }
     }
@@ -151,7 +156,9 @@ impl DiscoverError {
             }
             Self::FileMissing(_) => self.message(file),
             // The master file, which whoever reads this knows by its path.
-            Self::Unreadable(other, why) if other != file && !other.ends_with(name) => {
+            Self::Unreadable(other, LibraryError { why, .. })
+                if other != file && !other.ends_with(name) =>
+            {
                 let other = other.file_name().unwrap_or_default();
                 format!("file unreadable: {}: {}: {why}", name.display(), other.display())
             }
@@ -194,7 +201,7 @@ mod tests {
         let file = Path::new("/data/p3_0000.h5");
         let unreadable = DiscoverError::Unreadable(
             file.to_owned(),
-            "Stale file handle (os error 116)".to_owned(),
+            LibraryError::from(io::Error::from_raw_os_error(116)),
         );
         assert_eq!(unreadable.message(file), "Stale file handle (os error 116)");
         assert_eq!(

@@ -16,12 +16,13 @@ use hdf5_sys::h5p::{
 };
 use hdf5_sys::h5s::H5S_ALL;
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
+use system::untrusted_file;
 
 use super::dataspace::{MAX_RANK, dataspace_shape};
 use super::virtual_mappings::{VirtualMapping, read_mappings};
 use super::{
     Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call,
-    external_link_guard, raw, with_library_lock, zeroed_buffer,
+    external_link_guard, raw, virtual_layout, with_library_lock, zeroed_buffer,
 };
 
 /// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never
@@ -33,6 +34,10 @@ const MAX_COMPACT_BYTES: u64 = 1 << 20;
 
 /// Maximum number of parameters of a filter.
 const MAX_CD_VALUES: usize = 1 << 16;
+
+/// Number of frames from which on the mappings of a virtual dataset are decoded without the
+/// library, for which they would be too many. One mapping has a frame or more.
+const MANY_MAPPINGS: u64 = 2048;
 
 /// Maximum length of a path in Linux.
 const PATH_MAX: usize = 4096;
@@ -138,6 +143,16 @@ impl Hdf5Object {
     }
 
     pub(crate) fn storage_layout(&self) -> Result<StorageLayout, LibraryError> {
+        if self.shape()?.first().is_some_and(|frames| *frames >= MANY_MAPPINGS)
+            && let Some(mappings) = self.decode_mappings()
+        {
+            return Ok(StorageLayout::Virtual(mappings));
+        }
+        self.layout_by_library()
+    }
+
+    /// Returns the layout as the library knows it.
+    pub(super) fn layout_by_library(&self) -> Result<StorageLayout, LibraryError> {
         // SAFETY: the call takes only a number; the dataset is open for as long as this object's
         // handle lives.
         let creation = call_for_id(|| unsafe { H5Dget_create_plist(self.0.0) })?;
@@ -163,6 +178,19 @@ impl Hdf5Object {
                 "an unknown storage layout: expected compact, contiguous, chunked or virtual",
             )),
         }
+    }
+
+    /// Returns the mappings of a virtual dataset as they are stored in the file, or `None` if only
+    /// the library can say what they are, or that there are none.
+    pub(super) fn decode_mappings(&self) -> Option<Vec<VirtualMapping>> {
+        let mut info = raw::ObjectInfo::default();
+        // SAFETY: the dataset is open for as long as this object's handle lives. The library fills
+        // in one structure, which outlives the call.
+        call_for_status(|| unsafe { raw::H5Oget_info3(self.0.0, &raw mut info, raw::INFO_BASIC) })
+            .ok()?;
+        let address = u64::from_le_bytes(*info.token.first_chunk()?);
+        let file = untrusted_file::open(&self.file_name().ok()?).ok()?;
+        virtual_layout::read_mappings(&file, address)
     }
 
     /// Rejects a dataset for which the library would open something other than a regular file.

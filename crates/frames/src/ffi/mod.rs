@@ -14,6 +14,7 @@ mod file;
 mod object;
 mod raw;
 mod values;
+mod virtual_layout;
 mod virtual_mappings;
 mod write_chunk;
 

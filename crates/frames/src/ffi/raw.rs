@@ -3,12 +3,12 @@
 //! The bindings declare Rust enums, for which an unlisted value is undefined behaviour. A damaged
 //! file or a newer library may produce such a value; as an integer, it is compared and rejected.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
 use hdf5_sys::h5i::hid_t;
 
-// SAFETY: each is declared as in the library's headers (H5Dpublic.h, H5Ipublic.h, H5Ppublic.h,
-// H5Spublic.h, H5Tpublic.h), but that an enum is a `c_int`, which is how C compilers of this system
+// SAFETY: each is declared as in the library's headers (H5Dpublic.h, H5Ipublic.h, H5Opublic.h,
+// H5Ppublic.h, H5Spublic.h, H5Tpublic.h), but that an enum is a `c_int`, which is how C compilers of this system
 // pass an enum with negative values.
 unsafe extern "C" {
     /// Returns a negative value on error. See [`TYPE_INTEGER`] and the constants below it.
@@ -29,7 +29,25 @@ unsafe extern "C" {
     pub(super) fn H5Sget_select_type(space: hid_t) -> c_int;
     /// Returns a kind of object: see [`IS_FILE`] and the constants below it.
     pub(super) fn H5Iget_type(id: hid_t) -> c_int;
+    /// Fills in the members of `info` that `fields` selects: see [`INFO_BASIC`].
+    pub(super) fn H5Oget_info3(object: hid_t, info: *mut ObjectInfo, fields: c_uint) -> c_int;
 }
+
+/// `H5O_info2_t` of H5Opublic.h, with an integer in place of the enum of object types.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct ObjectInfo {
+    file: c_ulong,
+    /// In files of the native format: the address of the object header, little-endian, in 8 bytes.
+    pub token: [u8; 16],
+    kind: c_int,
+    references: c_uint,
+    times: [c_long; 4],
+    attributes: u64,
+}
+
+/// Selects all members of [`ObjectInfo`] but times and attributes.
+pub(super) const INFO_BASIC: c_uint = 1;
 
 pub(super) const TYPE_INTEGER: c_int = 0;
 pub(super) const TYPE_FLOAT: c_int = 1;

@@ -94,16 +94,29 @@ fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, Libra
         })?;
         let here = call_for_id(|| H5Pget_virtual_vspace(creation.0, index))?;
         let there = call_for_id(|| H5Pget_virtual_srcspace(creation.0, index))?;
-        let has_block_number = has_block_number(&file) || has_block_number(&dataset);
-        Ok(VirtualMapping {
-            has_block_number,
-            file: OsString::from_vec(unescape_percent(file)).into(),
-            dataset: String::from_utf8(unescape_percent(dataset))
-                .map_err(|_| LibraryError::new("a name is not UTF-8"))?,
-            virtual_selection: read_selection(&here)?,
-            source_selection: read_selection(&there)?,
-        })
+        named_mapping(file, dataset, read_selection(&here)?, read_selection(&there)?)
     }
+}
+
+/// Returns the mapping with these names, as they are written in the file.
+///
+/// # Errors
+/// The name of the dataset is not UTF-8.
+pub(super) fn named_mapping(
+    file: Vec<u8>,
+    dataset: Vec<u8>,
+    virtual_selection: ElementSelection,
+    source_selection: ElementSelection,
+) -> Result<VirtualMapping, LibraryError> {
+    let has_block_number = has_block_number(&file) || has_block_number(&dataset);
+    Ok(VirtualMapping {
+        has_block_number,
+        file: OsString::from_vec(unescape_percent(file)).into(),
+        dataset: String::from_utf8(unescape_percent(dataset))
+            .map_err(|_| LibraryError::new("a name is not UTF-8"))?,
+        virtual_selection,
+        source_selection,
+    })
 }
 
 /// Returns whether the name of a source has the number of a block in it: `%b`, or `%2b` for the

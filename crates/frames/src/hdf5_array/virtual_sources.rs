@@ -2,6 +2,7 @@
 //! value for a source that it can't open, and reports no error.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::discover::error::DiscoverError;
@@ -15,8 +16,9 @@ const MAX_DEPTH: usize = 64;
 pub(super) enum VirtualSourceError {
     /// The library can't say how the dataset is stored.
     Library(LibraryError),
-    /// The system can't read a source.
-    Unreadable(String),
+    /// The system can't read a source. The error has the kind that the system gives, and names the
+    /// source.
+    Unreadable(io::Error),
     /// A source is missing or invalid.
     Unusable(String),
 }
@@ -61,9 +63,7 @@ fn check_below(
 
 fn describe_search(error: DiscoverError) -> VirtualSourceError {
     match error {
-        DiscoverError::Unreadable(file, why) => {
-            VirtualSourceError::Unreadable(format!("source {}: {why}", file.display()))
-        }
+        DiscoverError::Unreadable(file, why) => source_unreadable(&file, why),
         DiscoverError::FileMissing(name) => VirtualSourceError::Unusable(format!(
             "file missing: {}: expected the source of this virtual dataset",
             name.display()
@@ -72,11 +72,16 @@ fn describe_search(error: DiscoverError) -> VirtualSourceError {
     }
 }
 
+/// Returns the error for a source that the system can't read, of the kind that it gives.
+fn source_unreadable(file: &Path, err: LibraryError) -> VirtualSourceError {
+    let message = format!("source {}: {}", file.display(), err.why);
+    let kind = err.into_io().map_or(io::ErrorKind::Other, |why| why.kind());
+    VirtualSourceError::Unreadable(io::Error::new(kind, message))
+}
+
 fn open_source(file: &Path, dataset: &str) -> Result<Hdf5Object, VirtualSourceError> {
     let failed = |err: LibraryError, what: &str| match err.errno {
-        Some(_) => {
-            VirtualSourceError::Unreadable(format!("source {}: {}", file.display(), err.why))
-        }
+        Some(_) => source_unreadable(file, err),
         None => {
             VirtualSourceError::Unusable(format!("source {}{what}: {}", file.display(), err.why))
         }

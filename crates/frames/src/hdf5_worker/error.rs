@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::MAX_MEMORY_BYTES;
@@ -89,18 +90,41 @@ pub(crate) enum WorkerFailure {
 impl WorkerFailure {
     /// Converts an I/O error in the worker to a message.
     pub(crate) fn from_io(why: &io::Error) -> Self {
-        Self::Io { errno: why.raw_os_error(), why: why.to_string() }
+        let is_denied = why.kind() == io::ErrorKind::PermissionDenied;
+        let errno =
+            why.raw_os_error().or_else(|| is_denied.then_some(Errno::ACCESS.raw_os_error()));
+        Self::Io { errno, why: why.to_string() }
     }
 
-    /// Converts the message back to the I/O error.
+    /// Converts the message back to the I/O error, of the same kind and with the same text.
     pub(crate) fn to_io(errno: Option<i32>, why: String) -> io::Error {
-        errno.map_or_else(|| io::Error::other(why), io::Error::from_raw_os_error)
+        match errno.map(io::Error::from_raw_os_error) {
+            Some(plain) if plain.to_string() == why => plain,
+            Some(plain) => io::Error::new(plain.kind(), why),
+            None => io::Error::other(why),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_the_system_keep_their_kind_and_text_on_the_way() {
+        let returned = |why: &io::Error| match WorkerFailure::from_io(why) {
+            WorkerFailure::Io { errno, why } => WorkerFailure::to_io(errno, why),
+            other => panic!("{other:?}"),
+        };
+        for errno in 1..133 {
+            let plain = io::Error::from_raw_os_error(errno);
+            assert_eq!(returned(&plain).raw_os_error(), Some(errno));
+        }
+        let denied = io::Error::new(io::ErrorKind::PermissionDenied, "source b.h5: denied");
+        let back = returned(&denied);
+        assert_eq!((back.kind(), back.to_string()), (denied.kind(), denied.to_string()));
+        assert_eq!(returned(&io::Error::other("why")).to_string(), "why");
+    }
 
     #[test]
     fn the_end_of_a_worker_is_told_by_what_is_known_of_it() {

@@ -28,6 +28,11 @@ pub enum Hdf5Error {
 pub(crate) type Result<T> = std::result::Result<T, Hdf5Error>;
 
 impl Hdf5Error {
+    /// Returns whether this user has no permission, as another one may have.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self, Self::Io(why) if why.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Returns an equal error. `Clone` can't be derived because [`io::Error`] isn't cloneable.
     fn try_clone(&self) -> Self {
         match self {

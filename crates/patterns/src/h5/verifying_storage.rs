@@ -111,7 +111,11 @@ impl Storage for VerifyingStorage {
                 Err(why)
             }
             Err(why) => {
-                let told = io::Error::other(format!("{}: {why}", path.display()));
+                let kind = match &why {
+                    Hdf5Error::Io(why) => why.kind(),
+                    _ => io::ErrorKind::Other,
+                };
+                let told = io::Error::new(kind, format!("{}: {why}", path.display()));
                 self.health.record(Hdf5Error::Io(told));
                 Err(io::ErrorKind::Other.into())
             }

@@ -93,8 +93,7 @@ impl OutputContent<'_> {
                 return Err(h5::Hdf5Error::Io(std::io::Error::new(why.kind(), message)));
             }
             why => {
-                let is_denied = matches!(&why, h5::Hdf5Error::Io(why) if why.kind() == ErrorKind::PermissionDenied);
-                self.raw_file_denied.set(self.raw_file_denied.get() || is_denied);
+                self.remember_denied(&why);
                 self.warn(format!(
                     "{path}: can't be read, so its counters and positions are not copied: {why}"
                 ));
@@ -104,11 +103,17 @@ impl OutputContent<'_> {
     }
 
     /// Warns that a number of the scan, one of its `counters` or `positioners`, is not copied from
-    /// the raw file.
+    /// the raw file because it is damaged, or because this user has no access to a file that holds
+    /// it.
     pub fn warn_of_number(&self, group: &str, name: &str, why: &h5::Hdf5Error) {
         let path = self.target.task().acquisition.file.display();
         let kind = group.trim_end_matches('s');
+        self.remember_denied(why);
         self.warn(format!("{path}: {kind} {name} can't be read, and is not copied: {why}"));
+    }
+
+    fn remember_denied(&self, why: &h5::Hdf5Error) {
+        self.raw_file_denied.set(self.raw_file_denied.get() || why.is_denied());
     }
 
     fn warn(&self, warning: String) {

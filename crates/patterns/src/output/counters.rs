@@ -158,7 +158,7 @@ fn read_raw_lists(
     let (mut all, mut unreadable) = (Vec::new(), Vec::new());
     for (name, path) in lists {
         match read_list(raw, path, name, Some(file)) {
-            Err(why @ Hdf5Error::Library(_)) => {
+            Err(why) if matches!(why, Hdf5Error::Library(_)) || why.is_denied() => {
                 content.warn_of_number(copies, name, &why);
                 unreadable.push(escape_name(name));
             }
