@@ -82,14 +82,12 @@ pub fn main() -> ExitCode {
     if device::probe::is_probe() {
         return device::probe::answer(&env_var_lossy);
     }
-    frames::run_with_worker(|| {
-        frames::watchdog::start("ai-integrate");
-        filter::run("ai-integrate", run)
-    })
+    frames::run_with_worker(|| filter::run("ai-integrate", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
+    frames::watchdog::start("ai-integrate").map_err(|why| Stop::fatal("starting a thread", why))?;
     if args.list_devices {
         return list_devices(filter);
     }

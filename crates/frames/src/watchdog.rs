@@ -10,6 +10,7 @@
 //! thread by [`watch`]; if the call hangs, the thread ends the process with a message that names
 //! the file. Finished results are kept, and a rerun does the rest.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -35,10 +36,13 @@ struct Call {
 /// Starts the thread that ends this process, with `tool` in the message, when a call exceeds the
 /// limit for a file (the environment variable `AZPIPE_FILE_TIMEOUT`). Does nothing if there is no
 /// limit.
-pub fn start(tool: &'static str) {
-    let Some(limit) = file_timeout() else { return };
-    // If no thread can be started, the filter's own threads fail, too.
-    let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+///
+/// # Errors
+/// The thread can't be started.
+pub fn start(tool: &'static str) -> io::Result<()> {
+    let Some(limit) = file_timeout() else { return Ok(()) };
+    let watchdog = thread::Builder::new().name("watchdog".to_owned());
+    let watchdog = watchdog.spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
         filter::worker_process::end_with_error(&format!(
@@ -47,6 +51,7 @@ pub fn start(tool: &'static str) {
             file.display()
         ));
     });
+    watchdog.map(drop)
 }
 
 /// Makes a call of the HDF5 library that reads `file`, under the library's lock, and announces it

@@ -60,14 +60,12 @@ pub fn command() -> clap::Command {
 /// Runs the filter with the arguments of the process.
 pub fn main() -> ExitCode {
     // The worker reads files without checksums before this process does.
-    frames::run_with_worker(|| {
-        frames::watchdog::start("gather");
-        filter::run("gather", run)
-    })
+    frames::run_with_worker(|| filter::run("gather", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
+    frames::watchdog::start("gather").map_err(|why| Stop::fatal("starting a thread", why))?;
     // Without a working directory, paths are shown whole.
     filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };

@@ -9,11 +9,17 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use memmap2::{Mmap, MmapOptions};
 use nix::errno::Errno;
 
 use crate::untrusted_file;
+
+/// Number of attempts to lock a file that another process holds, and the time between them.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A file mapped read-only, from a page boundary on. While it exists, [`is_mapped`] returns true.
 pub struct MappedFile {
@@ -29,8 +35,7 @@ impl MappedFile {
     /// Fails if the file can't be opened or mapped.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = untrusted_file::open(path)?;
-        // If the file system has no locks, the file counts as unused.
-        let _ = file.try_lock_shared();
+        lock_shared(&file);
         // SAFETY: nobody writes to the mapped bytes while they are borrowed. azpipe renames these
         // files into place when they are whole and never opens them for writing again; whoever
         // makes one anew renames another over it, and the system keeps this one as it is for as
@@ -51,6 +56,17 @@ impl MappedFile {
 impl AsRef<[u8]> for MappedFile {
     fn as_ref(&self) -> &[u8] {
         &self.map
+    }
+}
+
+/// Locks a file as used. If the file system has no locks, the file counts as unused.
+fn lock_shared(file: &File) {
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock_shared() {
+            // Another process asks whether the file is mapped, and holds it for that moment.
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_INTERVAL),
+            Ok(()) | Err(TryLockError::Error(_)) => return,
+        }
     }
 }
 
@@ -92,5 +108,23 @@ mod tests {
         std::fs::remove_file(&path).expect("there");
         assert_eq!(mapped.as_ref(), b"old");
         assert!(MappedFile::open(&path).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_asked_for_at_this_moment_is_locked_all_the_same() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.matrix");
+        std::fs::write(&path, "bytes").expect("a file");
+        let asker = File::open(&path).expect("a file");
+        asker.try_lock().expect("a lock");
+        let mapped = thread::scope(|scope| {
+            let mapped = scope.spawn(|| MappedFile::open(&path).expect("a map"));
+            thread::sleep(10 * LOCK_INTERVAL);
+            asker.unlock().expect("unlocked");
+            mapped.join().expect("no panic")
+        });
+        assert!(is_mapped(&path).expect("a file"));
+        drop(mapped);
+        assert!(!is_mapped(&path).expect("a file"));
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod driver;
 mod exists;
 mod external_link_guard;
 mod file;
+mod lookup3;
 mod object;
 mod raw;
 mod values;
