@@ -5,6 +5,7 @@
 //! parallel on all CPUs, outside of the HDF5 library, and then written through it.
 
 use std::io::Write as _;
+use std::thread::Builder;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -70,10 +71,19 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
             pieces.iter().map(|piece| compress_chunk(piece, size)).collect::<Vec<_>>()
         };
         let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));
-        let workers: Vec<_> = shares.map(|pieces| scope.spawn(move || share(pieces))).collect();
+        let workers: Vec<_> = shares
+            .map(|pieces| {
+                let worker = Builder::new().spawn_scoped(scope, move || share(pieces));
+                // A machine that has no thread to give has this one.
+                worker.map_err(|_| share(pieces))
+            })
+            .collect();
         workers
             .into_iter()
-            .flat_map(|worker| worker.join().expect("compression does not panic"))
+            .flat_map(|worker| match worker {
+                Ok(worker) => worker.join().expect("compression does not panic"),
+                Err(compressed) => compressed,
+            })
             .collect()
     });
     let chunks_of_frame = lines.div_ceil(lines_of_chunk).max(1);
