@@ -88,6 +88,7 @@ pub fn main() -> ExitCode {
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     frames::watchdog::start("ai-integrate").map_err(|why| Stop::fatal("starting a thread", why))?;
+    frames::start_library().map_err(|why| Stop::fatal("starting the HDF5 library", why))?;
     if args.list_devices {
         return list_devices(filter);
     }

@@ -81,6 +81,6 @@ pub use prefetch::{open_ahead, prefetch_to_read};
 
 pub use ffi::{
     LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, link_exists,
-    write_chunk,
+    start_library, write_chunk,
 };
 pub use worker_requests::run_with_worker;

@@ -66,6 +66,7 @@ pub fn main() -> ExitCode {
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     frames::check_file_timeout().map_err(|why| Stop::fatal("environment", why))?;
     frames::watchdog::start("gather").map_err(|why| Stop::fatal("starting a thread", why))?;
+    frames::start_library().map_err(|why| Stop::fatal("starting the HDF5 library", why))?;
     // Without a working directory, paths are shown whole.
     filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };

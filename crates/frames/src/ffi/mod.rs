@@ -11,6 +11,7 @@ pub(crate) mod driver;
 mod exists;
 mod external_link_guard;
 mod file;
+mod library_start;
 mod lookup3;
 mod object;
 mod raw;
@@ -34,6 +35,7 @@ pub(crate) use dataset::{
 };
 pub use dimension_scales::{ScaledDataset, attach_dimension_scales};
 pub use exists::{attribute_exists, link_exists};
+pub use library_start::start_library;
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 pub(crate) use virtual_mappings::{ElementSelection, Hyperslab, VirtualMapping};
 pub use write_chunk::write_chunk;

@@ -46,7 +46,8 @@ pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<Exi
     filter::worker_process::limit_memory(MAX_MEMORY_BYTES);
     let (requests, received) = channel();
     let serve = move || serve_requests(handlers, &FilterConnection::new(&received));
-    let server = thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
+    let server = ffi::start_library()
+        .and_then(|()| thread::Builder::new().stack_size(STACK_BYTES).spawn(serve));
     let (start, started) = channel();
     let beat = server.and_then(|_| {
         // The filter expects the message below first.
