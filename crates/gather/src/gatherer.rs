@@ -27,6 +27,8 @@ pub struct Gatherer<'a> {
     plot_names: PlotNames,
     /// The final files that were written, for `--plot-scans`.
     finals: BTreeSet<PathBuf>,
+    /// The digests of the final files' data, by output root and path below it.
+    data_digests: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     /// The scans whose final files were written, if they are to be merged.
     merge_members: Vec<OutputSpec>,
     report: Report,
@@ -47,6 +49,7 @@ impl<'a> Gatherer<'a> {
             filter,
             plot_names,
             finals,
+            data_digests: BTreeMap::new(),
             merge_members,
             report: Report::default(),
             policy,
@@ -138,6 +141,19 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
+    /// Warns of merged final files that were made from earlier data of the run's final files.
+    pub fn warn_of_outdated_merges(&self) {
+        for (root, finals) in &self.data_digests {
+            let (outdated, unread) = output::find_outdated_merges(root, finals);
+            for merge in &outdated {
+                self.filter.warn(&messages::outdated_merge(merge));
+            }
+            for why in &unread {
+                self.filter.warn(&messages::merge_not_examined(why));
+            }
+        }
+    }
+
     /// Merges these final files, and returns whether the merged file is there and no rerun would
     /// add to it.
     fn merge_members(
@@ -193,6 +209,11 @@ impl<'a> Gatherer<'a> {
         }
         self.print_outcome(&path, &outcome);
         if outcome.layout.is_some() {
+            let (root, name) = (group.target.out_root(), &group.target.task().final_file);
+            self.data_digests
+                .entry(root.to_owned())
+                .or_default()
+                .insert(name.to_path_buf(), outcome.data_digest.clone());
             self.write_exports_and_plot(group, &mut summary, outcome.replaced_data)?;
         }
         group.last_report = Some(report);

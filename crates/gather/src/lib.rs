@@ -143,6 +143,7 @@ fn gather(
     waiting.iter_mut().try_for_each(|group| gatherer.update_final(group))?;
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
+    gatherer.warn_of_outdated_merges();
     gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use patterns::export::MapRequest;
-use patterns::output::{BuildOutcome, Leftover};
+use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
 
@@ -91,6 +91,22 @@ pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     )
 }
 
+/// Warns of a merged final file that was made from what its members held before.
+pub fn outdated_merge(merge: &OutdatedMerge) -> String {
+    let names: Vec<String> = merge.changed.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "{}: was merged from earlier data of {}; merge all its members again, with the same --merge or --merge-all, or \
+         remove it",
+        merge.path.display(),
+        names.join(", ")
+    )
+}
+
+/// Warns of a merged final file that can't be read.
+pub fn merge_not_examined(why: &OutputError) -> String {
+    format!("{why}; can't tell whether this merged final file was made from the present data")
+}
+
 /// Describes an output root that does not exist.
 pub fn no_output_root() -> &'static str {
     "no such directory: expected the directory that plan-split --out named"
@@ -160,6 +176,9 @@ mod tests {
             was_unchanged,
             ..BuildOutcome::default()
         };
+        let merge = OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()] };
+        let damaged =
+            OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
         let request = MapRequest { fast: "y".to_owned(), slow: "z".to_owned(), ranges: Vec::new() };
         let messages = [
             frames_without_pattern(path, &absent(Span::new(8, 16))),
@@ -169,6 +188,8 @@ mod tests {
             final_written(path, &outcome(24, true)),
             scan_skipped(path),
             outdated_exports(path, &["/out/s_scan0001_p3.xye".into()]),
+            outdated_merge(&merge),
+            merge_not_examined(&damaged),
             unchanged(path),
             map_axes().to_owned(),
             map_range().to_owned(),
@@ -194,6 +215,8 @@ mod tests {
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
             "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export or --map, or remove them",
+            "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
+            "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
             "expected two motors or counters, the fast one first, as in sampy,sampz",
             "expected two numbers, the lower one first, as in 10.5,12",

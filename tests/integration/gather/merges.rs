@@ -227,3 +227,46 @@ fn a_merged_final_of_other_scans_is_not_replaced() {
     assert_eq!(more["final"], first["final"]);
     assert_ne!(more["data_digest"], first["data_digest"]);
 }
+
+#[test]
+fn a_merge_of_earlier_data_is_told_until_it_is_merged_again() {
+    let workspace = workspace_of_two_scans();
+    let flags = [&RANGE[..], &["--by", "frames=1"]].concat();
+    let (results, _) = integrate_two_positions(&workspace, &flags);
+    let part = |line: &str| {
+        let result: serde_json::Value = serde_json::from_str(line).unwrap();
+        workspace.path("out").join(result["part"].as_str().unwrap())
+    };
+    fs::remove_file(part(results.lines().last().unwrap())).unwrap();
+    let merged =
+        run("gather", &["--merge-all", "both"], &results).records("summary").pop().unwrap();
+    let merged = merged["final"].as_str().unwrap();
+    let is_told = |ran: &Outcome| {
+        ran.stderr.contains(merged) && ran.stderr.contains("was merged from earlier data of ")
+    };
+    // The frame that was missing is there, and the merge lacks it.
+    let rest = integrate_two_positions(&workspace, &flags).0;
+    let from = workspace.path("out");
+    let from = ["--keep-parts", "--from", from.to_str().unwrap()];
+    for (arguments, input) in [(&["--keep-parts"][..], rest.as_str()), (&from, "")] {
+        let gathered = run("gather", arguments, input).assert_success();
+        assert!(is_told(&gathered), "{}", gathered.stderr);
+        assert_eq!(gathered.stderr.matches("earlier data").count(), 1, "{}", gathered.stderr);
+    }
+    let again = run("gather", &["--merge-all", "both", "--keep-parts"], &rest).assert_success();
+    assert!(!is_told(&again), "{}", again.stderr);
+    assert!(!is_told(&run("gather", NO_ARGUMENTS, &rest).assert_success()));
+    // A merge that can't be read is told, and one that was removed is forgotten.
+    let bytes = fs::read(merged).unwrap();
+    fs::write(merged, &bytes[..bytes.len() / 2]).unwrap();
+    let gathered = run("gather", &from, "").assert_success();
+    assert!(gathered.stderr.contains("can't tell whether"), "{}", gathered.stderr);
+    fs::remove_file(merged).unwrap();
+    let gathered = run("gather", &from, "").assert_success();
+    assert!(!gathered.stderr.contains(merged), "{}", gathered.stderr);
+    let note = workspace.path("out/.azpipe/merges/both.h5");
+    assert!(note.exists());
+    let cleaned = run("gather", &[&from[1..], &["--clean"]].concat(), "").assert_success();
+    assert!(cleaned.stderr.contains("note of a merged final file"), "{}", cleaned.stderr);
+    assert!(!note.exists());
+}

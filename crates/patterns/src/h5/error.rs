@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use frames::watchdog;
@@ -78,17 +79,25 @@ pub(super) struct ErrorLatch {
     /// Path of a file that is read; `None` for a file that is written, which is lost after its
     /// first error.
     read: Option<Arc<PathBuf>>,
+    /// True if all bytes that the library reads are verified by checksums.
+    is_verified: Arc<AtomicBool>,
 }
 
 impl ErrorLatch {
     /// Creates the latch of a file that is written.
     pub fn for_writing() -> Self {
-        Self { failure: Arc::default(), read: None }
+        Self { failure: Arc::default(), read: None, is_verified: Arc::default() }
     }
 
     /// Creates the latch of a file that is read.
     pub fn for_reading(path: &Path) -> Self {
-        Self { failure: Arc::default(), read: Some(Arc::new(path.to_path_buf())) }
+        Self { read: Some(Arc::new(path.to_path_buf())), ..Self::for_writing() }
+    }
+
+    /// Sets whether all bytes that the library reads are verified by checksums. Errors of the
+    /// library are then not due to damage.
+    pub fn set_verified(&self, is_verified: bool) {
+        self.is_verified.store(is_verified, Relaxed);
     }
 
     /// Calls the HDF5 library under the [watchdog](Self::watch), and returns its result or the
@@ -124,7 +133,7 @@ impl ErrorLatch {
     pub fn check<T, E: Into<Hdf5Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failure {
-            None => done.map_err(Into::into),
+            None => done.map_err(|why| self.explain(why.into())),
             Some(why) => {
                 let why = why.try_clone();
                 if self.read.is_some() {
@@ -142,10 +151,69 @@ impl ErrorLatch {
         done: std::result::Result<T, E>,
     ) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.read.is_some() {
-            failure.take_if(|why| matches!(why, Hdf5Error::Damaged(_)));
-        }
+        let damage = match self.read {
+            Some(_) => failure.take_if(|why| matches!(why, Hdf5Error::Damaged(_))),
+            None => None,
+        };
         drop(failure);
-        self.check(done)
+        match (done, damage) {
+            // Such as values that can't be decompressed.
+            (Err(_), Some(damage)) => Err(damage),
+            (done, _) => self.check(done),
+        }
+    }
+
+    /// Converts an error of the library while no error of the storage is kept. If all bytes are as
+    /// they were written, the library lacks something else, and the file must not count as damaged.
+    fn explain(&self, why: Hdf5Error) -> Hdf5Error {
+        match why {
+            Hdf5Error::Library(why) if self.is_verified.load(Relaxed) => {
+                Hdf5Error::Io(io::Error::new(
+                    io::ErrorKind::OutOfMemory,
+                    format!(
+                        "{why}; the file is as it was written, so there is probably not enough memory"
+                    ),
+                ))
+            }
+            why => why,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed() -> std::result::Result<(), Hdf5Error> {
+        Err("can't allocate".into())
+    }
+
+    fn damage() -> Hdf5Error {
+        Hdf5Error::Damaged("bytes 0 to 7".to_owned())
+    }
+
+    #[test]
+    fn an_error_of_the_library_in_a_verified_file_is_no_damage() {
+        let latch = ErrorLatch::for_reading(Path::new("final.h5"));
+        assert!(matches!(latch.check(failed()), Err(Hdf5Error::Library(_))));
+        latch.set_verified(true);
+        let Err(Hdf5Error::Io(why)) = latch.check(failed()) else { panic!("not an I/O error") };
+        assert_eq!(why.kind(), io::ErrorKind::OutOfMemory);
+        assert!(matches!(latch.check_unverified(failed()), Err(Hdf5Error::Io(_))));
+        // The storage's own error comes first.
+        latch.record(damage());
+        assert!(matches!(latch.check(failed()), Err(Hdf5Error::Damaged(_))));
+        assert!(matches!(latch.check(failed()), Err(Hdf5Error::Io(_))), "told once");
+    }
+
+    #[test]
+    fn damaged_values_that_are_read_are_values_and_others_are_damaged() {
+        let latch = ErrorLatch::for_reading(Path::new("final.h5"));
+        latch.set_verified(true);
+        latch.record(damage());
+        latch.check_unverified::<_, Hdf5Error>(Ok(())).expect("a row has its own checksum");
+        latch.record(damage());
+        assert!(matches!(latch.check_unverified(failed()), Err(Hdf5Error::Damaged(_))));
+        latch.check::<_, Hdf5Error>(Ok(())).expect("told once");
     }
 }

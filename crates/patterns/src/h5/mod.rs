@@ -154,6 +154,7 @@ impl Hdf5File {
     ) -> Result<Self> {
         let health = ErrorLatch::for_reading(path);
         let storage = VerifyingStorage::new(file, health.clone())?;
+        health.set_verified(storage.has_checksums());
         if !storage.has_checksums() {
             check_file(path, read, open).map_err(|why| match why {
                 FileCheckError::Damaged(why) => Hdf5Error::Damaged(why),
@@ -167,6 +168,7 @@ impl Hdf5File {
     /// path is `path`.
     pub fn from_verified_file(path: &Path, file: std::fs::File) -> Result<Self> {
         let health = ErrorLatch::for_reading(path);
+        health.set_verified(true);
         Self::from_storage(path, VerifyingStorage::new(file, health.clone())?, health)
     }
 

@@ -104,7 +104,12 @@ impl Storage for VerifyingStorage {
             .map_err(Hdf5Error::Io)
             .and_then(|file| Self::new(file, self.health.clone()));
         match opened {
-            Ok(other) => Ok(Arc::new(Mutex::new(other))),
+            Ok(other) => {
+                if !other.has_checksums() {
+                    self.health.set_verified(false);
+                }
+                Ok(Arc::new(Mutex::new(other)))
+            }
             Err(Hdf5Error::Io(why))
                 if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
             {

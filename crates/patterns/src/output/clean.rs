@@ -30,7 +30,7 @@ use system::mapped_file::{is_mapped, is_without_locks};
 use system::ownership::{self, OwnershipRule, has_mark};
 use system::{atomic, untrusted_file};
 
-use super::OutputError;
+use super::{OutputError, merge};
 pub use leftover::Leftover;
 use result_directory::{Finals, ResultDirectory};
 
@@ -69,9 +69,9 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     let notes = output_owners::read_all(root).map_err(OutputError::io(root))?;
     let places =
         ["", "finals", "matrix", "matrix/opencl", "exports", "parts"].map(|name| own.join(name));
-    // What is kept about a final lies below `finals` and `exports` as the final below the root.
-    let tops = [root.to_owned(), own.join("finals"), own.join("exports")];
-    let of_finals: BTreeSet<PathBuf> = tops
+    // What is kept about a final file lies below these as the final file below the root.
+    let tops = [root.to_owned(), own.join("finals"), own.join("exports"), merge::notes_dir(root)];
+    let mut of_finals: BTreeSet<PathBuf> = tops
         .iter()
         .flat_map(|top| {
             notes
@@ -79,8 +79,15 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
                 .filter_map(|note| Some(top.join(&*note.final_file).parent()?.to_path_buf()))
         })
         .collect();
+    // Merges of scans lie in the output root.
+    of_finals.insert(merge::notes_dir(root));
     for place in places.iter().chain(&of_finals).chain(&parts).chain(&results) {
         find_stale_files(place, &mut found)?;
+    }
+    for directory in &of_finals {
+        if let Ok(directory) = directory.strip_prefix(merge::notes_dir(root)) {
+            find_notes_of_removed_merges(root, directory, &mut found)?;
+        }
     }
     let finals = Finals { root, notes: &notes, looked_at: RefCell::default() };
     let mut kept_finals: BTreeSet<RawPath> = BTreeSet::new();
@@ -177,6 +184,30 @@ fn find_stale_files(path: &Path, found: &mut Leftovers) -> Result<(), OutputErro
             Ok(path.file_name().is_some_and(atomic::is_temporary))
         });
         found.all.push(Leftover::file(path, "temporary file of a process that has ended", claim)?);
+    }
+    Ok(())
+}
+
+/// Adds the notes of merged final files that were removed.
+fn find_notes_of_removed_merges(
+    root: &Path,
+    directory: &Path,
+    found: &mut Leftovers,
+) -> Result<(), OutputError> {
+    for merged in merge::noted_merges(root, directory)? {
+        let path = root.join(&merged);
+        match path.symlink_metadata() {
+            Err(why) if why.kind() == ErrorKind::NotFound => (),
+            there => {
+                there.map_err(OutputError::io(&path))?;
+                continue;
+            }
+        }
+        found.all.push(Leftover::file(
+            merge::notes_dir(root).join(merged),
+            "note of a merged final file that was removed",
+            OwnershipRule::in_azpipe_dir(),
+        )?);
     }
     Ok(())
 }

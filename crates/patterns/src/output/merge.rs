@@ -16,6 +16,7 @@
 
 mod frames;
 mod member;
+mod notes;
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ use crate::normalize::NAN64;
 use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins, Status};
 use frames::{MergedFrames, sum_weights};
+pub use notes::{OutdatedMerge, find_outdated_merges};
+pub(super) use notes::{noted_merges, notes_dir};
+
 use member::{MergeMember, merged_finals, use_common_monitor_mean, write_members};
 
 /// Relation between the members of a merged final file.
@@ -163,6 +167,7 @@ pub fn merge(
     let note = |file: &Group| {
         write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))
     };
+    notes::write_note(&target).map_err(OutputError::io(&target.path()))?;
     outcome.data_digest = write_verified(&content, &mut plan.frames()?, observer, was, note)?;
     outcome.replaced_data = was.is_some();
     outcome.warnings.append(&mut warnings.borrow_mut());
@@ -173,12 +178,12 @@ pub fn merge(
 /// result of something else.
 fn check_same_members(there: &OutputFile, members: &[MergeMember]) -> Result<(), OutputError> {
     let earlier = merged_finals(&there.process).map_err(OutputError::hdf5(&there.path))?;
-    let is_member = |earlier: &String| {
+    let is_member = |earlier: &str| {
         let mut now = members.iter().map(|member| &member.inputs.target.task().final_file);
-        now.any(|path| path.to_string_lossy() == *earlier)
+        now.any(|path| path.to_string_lossy() == earlier)
     };
-    match earlier.iter().find(|path| !is_member(path)) {
-        Some(other) => Err(OutputError::content(
+    match earlier.iter().find(|(path, _)| !is_member(path)) {
+        Some((other, _)) => Err(OutputError::content(
             &there.path,
             format!(
                 "exists, and was merged from other patterns, among them {other}; pass another name to --merge or \

@@ -102,7 +102,7 @@ pub use clean::{Leftover, Leftovers, leftovers};
 pub(crate) use counters::FrameNumbers;
 pub use error::OutputError;
 pub(crate) use instrument::KEV_ANGSTROM;
-pub use merge::{MergeScope, merge};
+pub use merge::{MergeScope, OutdatedMerge, find_outdated_merges, merge};
 pub use options::{BuildObserver, OutputOptions, WritePolicy};
 pub use output_spec::OutputSpec;
 pub use part_index::find_outputs;

@@ -192,8 +192,13 @@ pub(super) fn write_members(
     Ok(())
 }
 
-/// Returns the paths below the output root of the finals that [`write_members`] named.
-pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<String>> {
+/// Returns the paths, relative to the output root, of the final files that [`write_members`] named,
+/// each with the digest of its data.
+pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<(String, String)>> {
     let all = process.group("members")?;
-    all.member_names()?.iter().map(|name| all.group(name)?.text("final")).collect()
+    let read = |name: &String| {
+        let member = all.group(name)?;
+        Ok((member.text("final")?, member.text("data_digest")?))
+    };
+    all.member_names()?.iter().map(read).collect()
 }
