@@ -80,7 +80,7 @@ pub use open_ahead::open;
 pub use prefetch::{open_ahead, prefetch_to_read};
 
 pub use ffi::{
-    LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, link_exists,
-    start_library, write_chunk,
+    LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, is_memory_error,
+    link_exists, start_library, write_chunk,
 };
 pub use worker_requests::run_with_worker;

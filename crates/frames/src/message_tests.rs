@@ -211,8 +211,8 @@ fn why_sources_arrays_and_images_can_not_be_read() {
     let messages = [
         "/data/a.h5: Stale file handle (os error 116)",
         "/data/a.h5: not readable as HDF5: truncated file",
-        "/data/a.h5: the process that reads it with the HDF5 library ended (signal: 11 (SIGSEGV)): the file may be damaged: \
-         replace it by a sound copy and run again",
+        "/data/a.h5: the process that reads it with the HDF5 library ended (signal: 11 (SIGSEGV)): the file may be damaged, or \
+         memory was short: replace it by a sound copy, or give it more memory, and run again",
         "/data/a.h5: the process that reads it ran out of memory (memory allocation of 8192 bytes failed): give it more (a \
          job's --mem, ulimit -v; it takes no more than 32 GiB), unless the file is damaged and asks for too much",
         "/data/a.h5: the process that reads it was killed (signal: 9 (SIGKILL)), perhaps by the system because memory ran \

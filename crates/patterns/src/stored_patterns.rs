@@ -36,7 +36,7 @@ impl StoredPatterns {
     }
 
     fn read(&mut self, first: usize) -> Result<()> {
-        let shape = self.intensity.shape();
+        let shape = self.intensity.shape()?;
         let end = first.saturating_add(row_blocks::rows_per_block::<f32>(&shape[1..]));
         let block = first..end.min(shape[0]);
         self.block = 0..0;

@@ -97,7 +97,7 @@ pub struct Step {
 pub struct Place {
     /// Path, with `#` for each number; empty for a call without one.
     path: String,
-    /// Number of earlier calls of this kind on exactly this path.
+    /// Number of earlier calls of this kind on exactly this path; of allocations, the logarithm.
     nth: usize,
 }
 
@@ -349,7 +349,13 @@ fn find_places(log: &str, call: &str) -> Vec<Place> {
     let mut places = BTreeMap::new();
     for (number, path) in calls {
         let nth = earlier.entry(path).or_default();
-        places.insert(number, Place { path: without_numbers(path), nth: *nth });
+        // One place in the library allocates thousands of times.
+        let nth_of_place = if call == "malloc" {
+            nth.checked_ilog2().map_or(0, |log| log as usize + 1)
+        } else {
+            *nth
+        };
+        places.insert(number, Place { path: without_numbers(path), nth: nth_of_place });
         *nth += 1;
     }
     let last = places.keys().next_back().copied().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The behavior that all five filters share, asked of the programs as they are built.
 
 mod arguments;
+mod file_flags;
 mod inputs_and_outputs;
 mod paths;
 mod progress;

@@ -9,6 +9,8 @@
 //   FAULTS_ODDS   "SEED PERMILLE FAULT[,FAULT ...]": each call fails with these odds, by a generator of its own.
 //   FAULTS_LOG    a file, outside of FAULTS_DIR, that gets a line "CALL K FAULT PATH" for each call that was made to
 //                 fail; with FAULTS_COUNT set, a line "CALL K - PATH" for every other call as well.
+//   FAULTS_HDF5   "LOW-HIGH": where the HDF5 library's code lies in the program, in hexadecimal. Its allocations then count
+//                 as calls of `malloc`; all others are left alone, since Rust ends a program that has no memory.
 //   FAULTS_TRACE  a file that gets every call that changes files, with its data (see trace.rs).
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -16,11 +18,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +40,10 @@
 enum call { OPEN, READ, PREAD, PREADV, WRITE, PWRITE, FSYNC, RENAME, UNLINK, CLOSE, STAT, MKDIR, FLOCK, MMAP, FTRUNCATE, READDIR,
             LSEEK, UTIMENS, CHMOD, STATFS, LINK, DUP, INOTIFY_ADD_WATCH,
             // On no file.
-            INOTIFY_INIT, INOTIFY_READ, PIPE, POLL, PTHREAD_CREATE, POSIX_SPAWN, FORK, EXEC, GETCWD, CALLS };
+            INOTIFY_INIT, INOTIFY_READ, PIPE, POLL, PTHREAD_CREATE, POSIX_SPAWN, FORK, EXEC, GETCWD, MALLOC, CALLS };
 static const char *const NAMES[CALLS] = { "open", "read", "pread", "preadv", "write", "pwrite", "fsync", "rename", "unlink", "close",
     "stat", "mkdir", "flock", "mmap", "ftruncate", "readdir", "lseek", "utimens", "chmod", "statfs", "link", "dup",
-    "inotify_add_watch", "inotify_init", "inotify_read", "pipe", "poll", "pthread_create", "posix_spawn", "fork", "exec", "getcwd" };
+    "inotify_add_watch", "inotify_init", "inotify_read", "pipe", "poll", "pthread_create", "posix_spawn", "fork", "exec", "getcwd", "malloc" };
 
 enum { NONE = 0, SHORT = -1, KILL = -2 };
 static const struct { const char *name; int fault; } FAULTS[] = {
@@ -59,6 +63,7 @@ static unsigned long long odds_state;
 static long odds_permille;
 static int odds_faults[FAULT_COUNT], odds_count;
 static long counts[CALLS + 1];
+static uintptr_t hdf5_low, hdf5_high;
 static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int fault_named(const char *name)
@@ -87,6 +92,14 @@ static int raw_open(const char *path)
     int high = (int)syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, 900);
     syscall(SYS_close, low);
     return high;
+}
+
+// The first object is the program.
+static int program_base(struct dl_phdr_info *object, size_t size, void *base)
+{
+    (void)size;
+    *(uintptr_t *)base = object->dlpi_addr;
+    return 1;
 }
 
 __attribute__((constructor)) static void set_up(void)
@@ -128,6 +141,13 @@ __attribute__((constructor)) static void set_up(void)
             odds_faults[odds_count++] = fault_named(name);
     }
     top_len = strlen(top);
+    unsigned long long low, high;
+    if ((text = getenv("FAULTS_HDF5")) && sscanf(text, "%llx-%llx", &low, &high) == 2) {
+        uintptr_t base = 0;
+        dl_iterate_phdr(program_base, &base);
+        hdf5_low = base + low;
+        hdf5_high = base + high;
+    }
 }
 
 static void *next(const char *name)
@@ -815,3 +835,43 @@ char *getcwd(char *path, size_t len)
     FAIL_IF(fault_of(GETCWD), 0);
     return ((char *(*)(char *, size_t))next("getcwd"))(path, len);
 }
+
+// Allocations of the HDF5 library. The place of one is named by the innermost addresses of its code on the stack, which are
+// those of the callers, but for a few that earlier calls have left there.
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+
+static int is_hdf5(uintptr_t address)
+{
+    return address >= hdf5_low && address < hdf5_high;
+}
+
+static int fault_of_malloc(void *site, void **stack)
+{
+    if (!is_hdf5((uintptr_t)site))
+        return NONE;
+    enum { WORDS = 96, CALLERS = 4 };
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (int i = 0, found = 0; i < WORDS && found < CALLERS; i++)
+        if (is_hdf5((uintptr_t)stack[i])) {
+            hash = (hash ^ ((uintptr_t)stack[i] - hdf5_low)) * 0x100000001b3ull;
+            found++;
+        }
+    // In letters that are no digits of a hexadecimal number.
+    char name[12] = "hdf5-";
+    for (int i = 5; i < 11; i++, hash >>= 4)
+        name[i] = (char)('g' + (hash >> 20) % 16);
+    name[11] = 0;
+    return fault_at(MALLOC, name);
+}
+
+#define MALLOC_LIKE(name, parameters, arguments)                                                                       \
+    void *name parameters                                                                                              \
+    {                                                                                                                  \
+        FAIL_IF(fault_of_malloc(__builtin_return_address(0), __builtin_frame_address(0)), 0);                          \
+        return __libc_##name arguments;                                                                                \
+    }
+MALLOC_LIKE(malloc, (size_t size), (size))
+MALLOC_LIKE(calloc, (size_t count, size_t size), (count, size))
+MALLOC_LIKE(realloc, (void *there, size_t size), (there, size))

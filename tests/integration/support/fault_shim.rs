@@ -1,8 +1,9 @@
 //! A preloaded library that makes system calls of a filter fail.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use super::source_file;
 
@@ -11,7 +12,7 @@ use super::source_file;
 pub type Fault = &'static str;
 
 /// The calls that the shim can make fail, and how each may fail on a real system.
-pub const CALLS: [(&str, &[Fault]); 32] = [
+pub const CALLS: [(&str, &[Fault]); 33] = [
     ("open", &["EIO", "ESTALE", "EINTR", "EMFILE", "ENOSPC", "EIO+", "ENOSPC+", "kill"]),
     ("read", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "kill"]),
     ("pread", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "ESTALE+", "kill"]),
@@ -44,6 +45,7 @@ pub const CALLS: [(&str, &[Fault]); 32] = [
     ("fork", &["EAGAIN", "ENOMEM", "EAGAIN+", "kill"]),
     ("exec", &["EACCES", "ENOENT", "ENOMEM", "EACCES+", "kill"]),
     ("getcwd", &["ENOENT", "EACCES", "ENOENT+", "kill"]),
+    ("malloc", &["ENOMEM", "ENOMEM+"]),
 ];
 
 /// Compiles the library at the first call, and returns its path.
@@ -68,5 +70,27 @@ pub fn library() -> &'static Path {
 
 /// Preloads the library into a program; calls for files below `directory` alone can fail.
 pub fn preload<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
-    command.env("LD_PRELOAD", library()).env("FAULTS_DIR", directory)
+    let hdf5 = find_hdf5_code(Path::new(command.get_program()));
+    command.env("LD_PRELOAD", library()).env("FAULTS_DIR", directory).env("FAULTS_HDF5", hdf5)
+}
+
+/// Returns where the HDF5 library's functions lie in a program, which the linker keeps together, as
+/// two hexadecimal numbers.
+fn find_hdf5_code(program: &Path) -> String {
+    static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().expect("no panic");
+    let find = || {
+        let listed = Command::new("nm").arg(program).output().expect("nm of the C compiler");
+        let symbols = String::from_utf8(listed.stdout).expect("UTF-8");
+        let functions = symbols.lines().filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+            let is_function = kind.eq_ignore_ascii_case("t") && name.starts_with("H5");
+            is_function.then(|| u64::from_str_radix(address, 16).expect("an address"))
+        });
+        let (low, high) =
+            functions.fold((u64::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
+        format!("{low:x}-{high:x}")
+    };
+    known.entry(program.to_owned()).or_insert_with(find).clone()
 }

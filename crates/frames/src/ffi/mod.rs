@@ -27,6 +27,7 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use hdf5::{ErrorFrame, MinorErrorCode};
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 use rustix::io::Errno;
 
@@ -70,7 +71,7 @@ impl LibraryError {
     ///
     /// # Errors
     /// Returns `self` if no system call failed, so that the file itself is invalid.
-    pub(crate) fn into_io(self) -> Result<io::Error, Self> {
+    pub fn into_io(self) -> Result<io::Error, Self> {
         self.errno.map(io::Error::from_raw_os_error).ok_or(self)
     }
 }
@@ -78,6 +79,12 @@ impl LibraryError {
 impl From<io::Error> for LibraryError {
     fn from(why: io::Error) -> Self {
         Self { why: why.to_string(), errno: why.raw_os_error() }
+    }
+}
+
+impl From<hdf5::Error> for LibraryError {
+    fn from(why: hdf5::Error) -> Self {
+        if is_memory_error(&why) { Self::no_memory(&why) } else { Self::new(why.to_string()) }
     }
 }
 
@@ -168,9 +175,30 @@ fn is_refusal(errno: i32) -> bool {
 const ERRNO_LESS_MESSAGES: [&str; 2] =
     ["can't retrieve stat info for file", "can't retrieve real path for file"];
 
-/// Beginning of the library's messages for a failed `malloc`. A damaged file may request more than
-/// there is, but so may a sound one under a limit, and the library doesn't know which.
-const NO_MEMORY_MESSAGE: &str = "memory allocation failed";
+/// Words in the library's messages for a failed `malloc`. A damaged file may request more than there
+/// is, but so may a sound one under a limit, and the library doesn't know which. Its own tables have
+/// gaps where it had no memory for an entry.
+const NO_MEMORY_WORDS: [&str; 3] = ["memory", "alloc", "in skip list"];
+
+/// The message of [`hdf5::Error::query`] if the library can't create the list of its errors.
+const NO_STACK_MESSAGE: &str = "Could not get errorstack";
+
+/// Returns whether the library failed for want of memory, which says nothing about the file.
+/// Without memory, the library may fail without a reason; a damaged file always is one.
+pub fn is_memory_error(error: &hdf5::Error) -> bool {
+    match error {
+        hdf5::Error::Internal(why) => why == NO_STACK_MESSAGE,
+        hdf5::Error::HDF5(_) => error.stack().is_none_or(|stack| lacks_memory(&stack)),
+    }
+}
+
+fn lacks_memory(stack: &[ErrorFrame]) -> bool {
+    let is_about_memory = |entry: &ErrorFrame| {
+        NO_MEMORY_WORDS.iter().any(|word| entry.desc().contains(word))
+            || entry.minor_code() == MinorErrorCode::NoSpace
+    };
+    stack.is_empty() || stack.iter().any(is_about_memory)
+}
 
 /// Reads the library's error stack. The innermost entry is the cause, the outer ones are its
 /// callers. The file driver includes `errno` in its entry, in a documented format.
@@ -183,7 +211,7 @@ fn last_error() -> LibraryError {
     }
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else {
-        return LibraryError::new("the HDF5 library gives no reason");
+        return LibraryError::no_memory("the HDF5 library to give a reason");
     };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| parse_errno(entry.desc())) {
         Some(errno) => LibraryError {
@@ -193,11 +221,7 @@ fn last_error() -> LibraryError {
         None if ERRNO_LESS_MESSAGES.contains(&inner.desc()) => {
             LibraryError { why: inner.desc().to_owned(), errno: Some(Errno::IO.raw_os_error()) }
         }
-        None if stack
-            .iter()
-            .flat_map(|stack| stack.iter())
-            .any(|entry| entry.desc().starts_with(NO_MEMORY_MESSAGE)) =>
-        {
+        None if stack.as_ref().is_some_and(|stack| lacks_memory(stack)) => {
             LibraryError::no_memory("what the file asks for")
         }
         None => LibraryError::new(inner.desc()),

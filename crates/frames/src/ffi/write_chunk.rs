@@ -20,7 +20,8 @@ pub fn write_chunk(
     offset: &[u64],
     stored: &[u8],
 ) -> Result<(), LibraryError> {
-    assert_eq!(offset.len(), dataset.ndim(), "one number a dimension");
+    let rank = dataset.space()?.ndim();
+    assert_eq!(offset.len(), rank, "one number a dimension");
     let id = dataset.id();
     // SAFETY: the dataset is open as long as it is borrowed; `offset` has a number for each of its
     // dimensions, and `stored` as many bytes as its length says. The library reads both and keeps

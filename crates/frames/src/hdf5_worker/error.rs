@@ -39,8 +39,8 @@ pub(crate) enum WorkerError {
     )]
     Killed(String),
     #[error(
-        "the process that reads it with the HDF5 library ended ({0}): the file may be damaged: replace it by a sound copy \
-         and run again"
+        "the process that reads it with the HDF5 library ended ({0}): the file may be damaged, or memory was short: replace \
+         it by a sound copy, or give it more memory, and run again"
     )]
     Ended(String),
     #[error("no answer from the process that reads it ({0}): run again")]

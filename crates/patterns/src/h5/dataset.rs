@@ -66,13 +66,14 @@ impl Dataset {
     }
 
     /// Returns the size in each dimension.
-    pub fn shape(&self) -> Vec<usize> {
-        self.health.watch(|| self.dataset.shape())
+    pub fn shape(&self) -> Result<Vec<usize>> {
+        self.health.call(|| self.dataset.space().map(|space| space.shape()))
     }
 
     /// Returns the number of values.
-    pub fn size(&self) -> usize {
-        self.health.watch(|| self.dataset.size())
+    pub fn size(&self) -> Result<usize> {
+        let shape = self.shape()?;
+        Ok(shape.iter().fold(1, |size: usize, extent| size.saturating_mul(*extent)))
     }
 
     /// Checks that the dataset holds numbers of type `T`, stored as such, in this shape. Reading
@@ -81,7 +82,7 @@ impl Dataset {
     /// # Errors
     /// Another type or shape; the file can't be read.
     pub fn check_stored_as<T: H5Type>(&self, shape: &[usize]) -> Result<()> {
-        match self.shape() {
+        match self.shape()? {
             found if found == shape => self.check_type::<T>(),
             found => Err(Hdf5Error::Damaged(format!(
                 "{} has shape {found:?}; expected {shape:?}",
@@ -121,7 +122,7 @@ impl Dataset {
 
     /// Reads all values, the last dimension fastest.
     pub fn values<T: H5Type>(&self) -> Result<Vec<T>> {
-        check_size(self.size(), size_of::<T>(), &self.name)?;
+        check_size(self.size()?, size_of::<T>(), &self.name)?;
         self.health.call(|| self.dataset.read_raw())
     }
 
@@ -148,7 +149,7 @@ impl Dataset {
         &self,
         range: Range<usize>,
     ) -> Result<std::result::Result<Vec<T>, hdf5::Error>> {
-        let shape = self.shape();
+        let shape = self.shape()?;
         if range.start > range.end || shape.first().is_none_or(|rows| range.end > *rows) {
             let rows = shape.first().copied().unwrap_or_default();
             return Err(format!("{}: rows {range:?} of {rows}", self.name).into());

@@ -1,6 +1,7 @@
 //! [`Hdf5Error`]: why an HDF5 file can't be read or written, and [`ErrorLatch`], which keeps the
 //! first error of a file.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -50,13 +51,18 @@ impl Hdf5Error {
 
 impl From<hdf5::Error> for Hdf5Error {
     fn from(why: hdf5::Error) -> Self {
-        Self::Library(why.to_string())
+        if frames::is_memory_error(&why) { no_memory(&why) } else { Self::Library(why.to_string()) }
     }
 }
 
 impl From<frames::LibraryError> for Hdf5Error {
     fn from(why: frames::LibraryError) -> Self {
-        Self::Library(why.to_string())
+        match why.into_io() {
+            // What a link leads to.
+            Ok(why) if why.kind() == io::ErrorKind::NotFound => Self::Library(why.to_string()),
+            Ok(why) => Self::Io(why),
+            Err(why) => Self::Library(why.to_string()),
+        }
     }
 }
 
@@ -72,6 +78,12 @@ impl From<String> for Hdf5Error {
     }
 }
 
+/// Converts an error of the library that is not due to the file.
+fn no_memory(why: &dyn Display) -> Hdf5Error {
+    let text = format!("the HDF5 library fails, probably for want of memory: {why}");
+    Hdf5Error::Io(io::Error::new(io::ErrorKind::OutOfMemory, text))
+}
+
 /// First error of a file's storage, which the HDF5 library may have forgotten or garbled.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorLatch {
@@ -79,19 +91,20 @@ pub(super) struct ErrorLatch {
     /// Path of a file that is read; `None` for a file that is written, which is lost after its
     /// first error.
     read: Option<Arc<PathBuf>>,
-    /// True if all bytes that the library reads are verified by checksums.
+    /// True if all bytes that the library reads are verified by checksums, or were written by it.
     is_verified: Arc<AtomicBool>,
 }
 
 impl ErrorLatch {
     /// Creates the latch of a file that is written.
     pub fn for_writing() -> Self {
-        Self { failure: Arc::default(), read: None, is_verified: Arc::default() }
+        Self { failure: Arc::default(), read: None, is_verified: Arc::new(AtomicBool::new(true)) }
     }
 
     /// Creates the latch of a file that is read.
     pub fn for_reading(path: &Path) -> Self {
-        Self { read: Some(Arc::new(path.to_path_buf())), ..Self::for_writing() }
+        let is_verified = Arc::default();
+        Self { failure: Arc::default(), read: Some(Arc::new(path.to_path_buf())), is_verified }
     }
 
     /// Sets whether all bytes that the library reads are verified by checksums. Errors of the
@@ -167,14 +180,7 @@ impl ErrorLatch {
     /// they were written, the library lacks something else, and the file must not count as damaged.
     fn explain(&self, why: Hdf5Error) -> Hdf5Error {
         match why {
-            Hdf5Error::Library(why) if self.is_verified.load(Relaxed) => {
-                Hdf5Error::Io(io::Error::new(
-                    io::ErrorKind::OutOfMemory,
-                    format!(
-                        "{why}; the file is as it was written, so there is probably not enough memory"
-                    ),
-                ))
-            }
+            Hdf5Error::Library(why) if self.is_verified.load(Relaxed) => no_memory(&why),
             why => why,
         }
     }

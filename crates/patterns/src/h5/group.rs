@@ -243,7 +243,7 @@ impl Group {
         path: &str,
         slice: Option<(usize, usize)>,
     ) -> Result<Dataset> {
-        let extents = source.shape();
+        let extents = source.shape()?;
         let select = |axis| match slice {
             Some((dimension, entry)) if axis == dimension => {
                 SliceOrIndex::from(entry..entry.saturating_add(1))

@@ -88,8 +88,8 @@ impl NewHdf5File {
         drop(root);
         health.check(file.flush())?;
         health.check(file.close())?;
-        let storage =
-            Arc::into_inner(storage).ok_or("the file was closed while an object of it was open")?;
+        let storage = Arc::into_inner(storage);
+        let storage = health.check(storage.ok_or("the library keeps the file open"))?;
         // Closing the file writes, too, and may fail.
         health.check::<(), Hdf5Error>(Ok(()))?;
         storage.into_inner().unwrap_or_else(PoisonError::into_inner).verify_written(user_block)

@@ -216,8 +216,8 @@ fn read_list(
     raw: Option<&Path>,
 ) -> Result<Option<CopiedValues>> {
     let dataset = group.dataset(path)?;
-    let shape = dataset.shape();
-    if shape.len() > 1 || dataset.size() > MAX_COUNTER_VALUES || dataset.kind()?.is_none() {
+    let shape = dataset.shape()?;
+    if shape.len() > 1 || dataset.size()? > MAX_COUNTER_VALUES || dataset.kind()?.is_none() {
         return Ok(None);
     }
     if let Some(file) = raw

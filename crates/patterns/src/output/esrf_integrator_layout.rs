@@ -75,7 +75,7 @@ fn link_dataset(
     let path = format!("{}/{dataset}", of.name());
     let Some(slice) = slice else { return into.link_hard(&path, name) };
     let dimension =
-        source.shape().len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
+        source.shape()?.len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
     into.create_view(name, &source, &path, Some((dimension, slice))).map(drop)
 }
 

@@ -111,7 +111,7 @@ impl NexusTree {
     /// with a link to a dataset whose axes are in another group.
     fn show_in_measurement(&self, content: &OutputContent) -> Result<()> {
         let intensity = self.integrated.dataset(name::INTENSITY)?;
-        if intensity.size() == 0 {
+        if intensity.size()? == 0 {
             return Ok(());
         }
         let path = format!("{}/{}", self.integrated.name(), name::INTENSITY);

@@ -352,7 +352,7 @@ fn read_shared(integrated: &Group) -> h5::Result<SharedBins> {
     let names: Vec<String> = integrated.texts_attribute("axes")?;
     let axis = |name: &String| -> h5::Result<PatternAxis> {
         let dataset = integrated.dataset(name)?;
-        dataset.check_stored_as::<f64>(&[dataset.size()])?;
+        dataset.check_stored_as::<f64>(&[dataset.size()?])?;
         Ok(PatternAxis {
             name: name.clone(),
             units: dataset.text_attribute("units")?,

@@ -216,7 +216,7 @@ fn read_shared(group: &Group) -> h5::Result<SharedBins> {
 fn read_axis(group: &Group, name: &str) -> h5::Result<PatternAxis> {
     let dataset = group.dataset(name)?;
     let (name, units) = (dataset.text_attribute("name")?, dataset.text_attribute("units")?);
-    dataset.check_stored_as::<f64>(&[dataset.size()])?;
+    dataset.check_stored_as::<f64>(&[dataset.size()?])?;
     Ok(PatternAxis { name, units, centers: dataset.values()? })
 }
 
