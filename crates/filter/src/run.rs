@@ -10,6 +10,7 @@ use clap::builder::EnumValueParser;
 use clap::{Arg, ColorChoice, Command, Parser};
 use clap_complete::Shell;
 use libc::SIGPIPE;
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::console::Console;
 use crate::output::check_stored;
@@ -60,6 +61,10 @@ Exit status:
 /// The stack size of the thread that runs a filter, independent of `ulimit -s`.
 const STACK_BYTES: usize = 8 << 20;
 
+/// The least limit of address space (`ulimit -v`) under which every failure can be told. Under a
+/// lower one, the HDF5 library and the start of a thread end the process without a word.
+const MIN_ADDRESS_SPACE_BYTES: u64 = 64 << 20;
+
 /// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and returns
 /// the exit status. Values that the body owns are dropped, and so cleaned up, before a death by
 /// signal.
@@ -74,6 +79,12 @@ where
     A: Parser + AsRef<CommonArgs>,
 {
     signal::ignore_file_size_signal();
+    if let Ok((limit, _)) = getrlimit(Resource::RLIMIT_AS)
+        && limit < MIN_ADDRESS_SPACE_BYTES
+    {
+        Console::new().write_message(&format!("{name}: {}", too_little_memory(limit)));
+        return ExitCode::from(exit_status::USAGE_OR_IO);
+    }
     thread::scope(|scope| {
         let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, || run_on_this_thread(name, body)) {
@@ -85,6 +96,15 @@ where
             }
         }
     })
+}
+
+/// Describes a limit of address space, in bytes, that is too low to start.
+fn too_little_memory(limit: u64) -> String {
+    format!(
+        "not enough memory: the address space is limited to {} kB; expected {} kB or more (ulimit -v)",
+        limit >> 10,
+        MIN_ADDRESS_SPACE_BYTES >> 10
+    )
 }
 
 fn run_on_this_thread<A>(

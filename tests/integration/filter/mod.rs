@@ -1,5 +1,6 @@
 //! The behavior that all five filters share, asked of the programs as they are built.
 
+mod address_space;
 mod arguments;
 mod file_flags;
 mod inputs_and_outputs;

@@ -76,6 +76,8 @@ impl WorkerProcess {
         // A process group of its own keeps the terminal's signals from the worker.
         let mut child = Command::new(program)
             .env(WORKER_ENV, "1")
+            // A process without memory could wait forever for the memory of its backtrace.
+            .env("RUST_BACKTRACE", "0")
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -10,6 +10,7 @@
 //!   data                         NXdata         I, I_errors (nImg[, nEta], nRad), the axes, their edges, norm, frame_status
 //! ```
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -141,18 +142,21 @@ fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::
     let scan = &output.task.acquisition;
     let path = |name: &str| format!("/{}/instrument/{name}", scan.entry);
     let read = ["name", "source/name", "source/type", "source/probe"].map(path);
+    let unread = |why: &dyn Display| {
+        let why = format!("{}: names of the beamline and its source: {why}", scan.file.display());
+        h5::Hdf5Error::Io(std::io::Error::other(why))
+    };
     let raw =
         match h5::Hdf5File::open_objects(&scan.file, &read.each_ref().map(String::as_str), &[]) {
             Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
-                return Err(h5::Hdf5Error::Io(std::io::Error::other(format!(
-                    "{}: {why}",
-                    scan.file.display()
-                ))));
+                return Err(unread(&why));
             }
+            // As far as is known: the process that reads it may have had no memory.
+            Err(why @ h5::Hdf5Error::Damaged(_)) => return Err(unread(&why)),
             raw => raw.ok(),
         };
     let text = |name: &str, otherwise: &str| match raw.as_ref().map(|raw| raw.text(&path(name))) {
-        Some(Err(why @ h5::Hdf5Error::Io(_))) => Err(why),
+        Some(Err(why @ (h5::Hdf5Error::Io(_) | h5::Hdf5Error::Damaged(_)))) => Err(unread(&why)),
         Some(Ok(text)) => Ok(text),
         _ => Ok(otherwise.to_owned()),
     };
