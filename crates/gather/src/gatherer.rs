@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
+use patterns::export::Background;
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
@@ -34,13 +35,20 @@ pub struct Gatherer<'a> {
     report: Report,
     /// The files that exports, plots and the report may replace.
     policy: ReplacePolicy,
+    /// The background of `--subtract`.
+    background: Option<Background>,
     /// The last summary of each final file, in the order of their first summaries, for the report.
     summaries: Vec<Summary>,
 }
 
 impl<'a> Gatherer<'a> {
     /// Creates a gatherer that has written nothing.
-    pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
+    pub fn new(
+        args: &'a Args,
+        policy: ReplacePolicy,
+        background: Option<Background>,
+        filter: &'a Filter,
+    ) -> Self {
         let plot_names = PlotNames::new(args.output.plot_scans.clone());
         let finals = BTreeSet::new();
         let (merge_members, summaries) = (Vec::new(), Vec::new());
@@ -53,6 +61,7 @@ impl<'a> Gatherer<'a> {
             merge_members,
             report: Report::default(),
             policy,
+            background,
             summaries,
         }
     }
@@ -151,6 +160,18 @@ impl<'a> Gatherer<'a> {
             for why in &unread {
                 self.filter.warn(&messages::merge_not_examined(why));
             }
+        }
+    }
+
+    /// Warns if the background that was subtracted was written again in this run.
+    pub fn warn_of_changed_background(&self) {
+        let Some(background) = &self.background else { return };
+        let of_run = self.data_digests.iter().find_map(|(root, finals)| {
+            finals.iter().find(|(name, _)| is_same_file(&root.join(name), background.path()))
+        });
+        if of_run.is_some_and(|(_, digest)| digest != background.data_digest()) {
+            self.filter.warn(&messages::background_changed(background.path()));
+            self.filter.mark_failed();
         }
     }
 
@@ -287,6 +308,12 @@ impl<'a> Gatherer<'a> {
         self.report.add_failure(&about, &error);
         self.filter.fail(Fail { id, about, error, retryable: io.is_some(), ..Fail::default() })
     }
+}
+
+/// Returns whether two paths lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    real(one) == real(other)
 }
 
 /// Passes progress to a filter, and its stop to the work in progress.

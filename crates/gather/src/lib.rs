@@ -41,6 +41,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use filter::{Filter, Input, Polled, RunEnd, Stop};
+use patterns::export::Background;
 use patterns::output;
 use records::{Fail, Record};
 use system::ownership::ReplacePolicy;
@@ -113,13 +114,19 @@ fn gather(
     let other_files = [&args.output.report, &args.output.plot, &args.output.plot_scans];
     let writes_other_files = other_files.iter().any(|path| path.is_some())
         || !args.output.export.is_empty()
-        || args.output.map.is_some();
+        || args.output.map.is_some()
+        || args.output.subtract.is_some();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.into_iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
         added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
-    let mut gatherer = Gatherer::new(args, policy, filter);
+    let background = args.output.subtract.as_deref().map(|path| {
+        policy.protected.add(path);
+        Background::open(path, &args.output.subtract_scale)
+    });
+    let background = background.transpose().map_err(|why| Stop::fatal("--subtract", why))?;
+    let mut gatherer = Gatherer::new(args, policy, background, filter);
     if reads_results(args) {
         gather_results(args, &mut groups, &mut gatherer, filter)?;
     }
@@ -144,6 +151,7 @@ fn gather(
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
     gatherer.warn_of_outdated_merges();
+    gatherer.warn_of_changed_background();
     gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()

@@ -81,11 +81,30 @@ pub fn frames_without_position(map: &Path, frames: &Spans) -> String {
     format!("{}: {count} ({frames}) without a position are not in the map", map.display())
 }
 
+/// Warns that frames have no factor of the background.
+pub fn frames_without_factor(subtracted: &Path, frames: &Spans) -> String {
+    let count = format_count(frames.count(), "frame");
+    let frames = format_ranges(frames, MAX_RANGES);
+    format!(
+        "{}: {count} ({frames}) without a value of --subtract-scale above 0: no background is subtracted from them, and \
+         they are NaN",
+        subtracted.display()
+    )
+}
+
+/// Warns that a background was subtracted whose final file was then written again.
+pub fn background_changed(path: &Path) -> String {
+    format!(
+        "{}: the background was written again in this run, after it was subtracted: run gather --subtract again",
+        path.display()
+    )
+}
+
 /// Warns of exports that were made from what the final file held before.
 pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; write them again with --export or --map, or remove them",
+        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map or --subtract, or remove them",
         final_file.display(),
         names.join(", ")
     )
@@ -195,6 +214,8 @@ mod tests {
             map_range().to_owned(),
             no_grid(Path::new("/out/s.map.h5"), &request),
             frames_without_position(Path::new("/out/s.map.h5"), &Spans::first_n(2)),
+            frames_without_factor(Path::new("/out/s.subtracted.h5"), &Spans::first_n(2)),
+            background_changed(Path::new("/out/empty.h5")),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
             scan_not_in_plot(Path::new("all.png"), path),
             no_output_root().to_owned(),
@@ -214,7 +235,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export or --map, or remove them",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map or --subtract, or remove them",
             "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
             "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
@@ -222,6 +243,8 @@ mod tests {
             "expected two numbers, the lower one first, as in 10.5,12",
             "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
             "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
+            "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --subtract-scale above 0: no background is subtracted from them, and they are NaN",
+            "/out/empty.h5: the background was written again in this run, after it was subtracted: run gather --subtract again",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
             "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
             "no such directory: expected the directory that plan-split --out named",

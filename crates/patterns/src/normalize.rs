@@ -223,7 +223,8 @@ impl Normalizer {
     }
 }
 
-fn to_f32(value: f64) -> f32 {
+/// Rounds a value to single precision, with [`NAN32`] for any NaN.
+pub(crate) fn to_f32(value: f64) -> f32 {
     if value.is_nan() { NAN32 } else { value as f32 }
 }
 

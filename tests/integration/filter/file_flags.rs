@@ -126,7 +126,7 @@ fn path_flags(filter: &str) -> Vec<(String, String)> {
         let flag = line.strip_prefix("--").or_else(|| line.get(4..)?.strip_prefix("--"));
         let Some((name, rest)) = flag.and_then(|flag| flag.split_once(" <")) else { continue };
         if let Some(value) = rest.split('>').next()
-            && ["FILE", "DIR", "PATH"].iter().any(|kind| value.starts_with(kind))
+            && ["FILE", "DIR", "PATH", "FINAL"].iter().any(|kind| value.starts_with(kind))
         {
             let end = value.split_once('.').map_or("", |(_, ends)| ends.split('|').next().unwrap());
             let end = if end.is_empty() { String::new() } else { format!(".{end}") };

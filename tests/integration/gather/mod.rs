@@ -1,6 +1,7 @@
 //! gather, run as users run it, on what the other filters leave.
 
 mod absent_frames;
+mod backgrounds;
 mod changed_monitors;
 mod clean;
 mod concurrency;

@@ -10,7 +10,7 @@ use records::{Fail, RawPath, ScanState, Summary};
 use serde_json::Value;
 use system::ownership::ProtectedFiles;
 
-use super::Gatherer;
+use super::{Gatherer, is_same_file};
 use crate::messages;
 use crate::plots::plot_path;
 use crate::scan_group::ScanGroup;
@@ -63,7 +63,10 @@ impl Gatherer<'_> {
         let output = &self.args.output;
         self.finals.insert(group.target.path());
         let map = self.args.map_request();
-        let wants_none = output.export.is_empty() && map.is_none() && output.plot.is_none();
+        let wants_none = output.export.is_empty()
+            && map.is_none()
+            && self.background.is_none()
+            && output.plot.is_none();
         if wants_none && !replaced_data {
             return Ok(());
         }
@@ -97,6 +100,23 @@ impl Gatherer<'_> {
                     }
                     summary.extra.insert("map".to_owned(), to_json(map.path.clone()));
                     written.push(map.path);
+                }
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
+        }
+        if let Some(background) = &self.background
+            && !is_same_file(background.path(), &path)
+        {
+            match export::write_subtracted(&final_file, background, &self.policy) {
+                Ok(subtracted) => {
+                    let frames = &subtracted.without_factor;
+                    if !frames.is_empty() && scan.scan_state() != ScanState::Running {
+                        self.filter
+                            .warn(&messages::frames_without_factor(&subtracted.path, frames));
+                        self.filter.mark_failed();
+                    }
+                    summary.extra.insert("subtracted".to_owned(), to_json(subtracted.path.clone()));
+                    written.push(subtracted.path);
                 }
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }

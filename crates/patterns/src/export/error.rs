@@ -61,6 +61,14 @@ pub enum ExportError {
         /// Reason why there is no wavelength.
         why: String,
     },
+    /// The background can't be subtracted.
+    #[error("{}: {why}", path.display())]
+    Background {
+        /// Path of the background's final file.
+        path: PathBuf,
+        /// Reason, and what was expected.
+        why: String,
+    },
     /// The frames can't be put on a map.
     #[error("{}: {why}", path.display())]
     Map {

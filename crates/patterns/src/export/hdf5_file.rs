@@ -2,14 +2,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use system::atomic::AtomicFile;
 use system::ownership::ReplacePolicy;
 
 use super::ExportError;
 use super::export_digests::ExportDigests;
+use crate::PatternAxes;
 use crate::h5::{self, Group, Hdf5Error, NewHdf5File};
-use crate::output::OutputFile;
+use crate::output::{OutputFile, create_nexus_group, format_iso8601};
 
 /// Name and mark of an HDF5 file.
 pub(super) struct Hdf5Export {
@@ -81,6 +83,48 @@ pub(super) fn write_hdf5_file(
     digests.add([(path.as_path(), digest)].into_iter())?;
     temporary.commit().map_err(io)?;
     Ok(vec![path])
+}
+
+/// Writes the entry of an export whose plot is the group `default`, and the group `process` in it.
+/// Returns both.
+pub(super) fn write_entry(
+    root: &Group,
+    output: &OutputFile,
+    default: &str,
+) -> h5::Result<(Group, Group)> {
+    let scan = &output.task.acquisition;
+    root.set_text("NX_class", "NXroot")?;
+    root.set_text("default", "entry")?;
+    let entry = create_nexus_group(root, "entry", "NXentry")?;
+    entry.set_text("default", default)?;
+    for (name, text) in
+        [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)]
+    {
+        text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
+    }
+    let process = create_nexus_group(&entry, "process", "NXprocess")?;
+    process.write_text("program", MARK)?;
+    process.write_text("version", env!("CARGO_PKG_VERSION"))?;
+    process.write_text("date", &format_iso8601(SystemTime::now()))?;
+    process.write_text("final_file", &output.path.to_string_lossy())?;
+    Ok((entry, process))
+}
+
+/// Names the axes of an NXdata group, `first` before those of patterns, and writes the latter.
+pub(super) fn write_pattern_axes(
+    group: &Group,
+    first: &[&str],
+    bins: &PatternAxes,
+) -> h5::Result<()> {
+    let own = bins.iter().map(|axis| axis.name.as_str());
+    let names: Vec<&str> = first.iter().copied().chain(own).collect();
+    group.set_texts("axes", &names)?;
+    for axis in bins.iter() {
+        let dataset = group.write_list(&axis.name, &axis.centers)?;
+        dataset.set_text("units", &axis.units)?;
+        dataset.set_text("long_name", &axis.plot_label())?;
+    }
+    Ok(())
 }
 
 /// Returns whether a file has the mark of azpipe.

@@ -14,19 +14,16 @@
 mod grid;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use records::Spans;
 use system::ownership::ReplacePolicy;
 
 use super::ExportError;
-use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
+use super::hdf5_file::{Hdf5Export, WriteError, write_entry, write_hdf5_file, write_pattern_axes};
 use crate::Status;
 use crate::h5::{self, Dataset, Group};
 use crate::normalize::{NAN32, NAN64};
-use crate::output::{
-    FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group, format_iso8601,
-};
+use crate::output::{FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group};
 use crate::row_blocks::rows_in;
 use crate::row_writer::RowWriter;
 use grid::MapGrid;
@@ -91,7 +88,7 @@ pub fn write_map(
     let map = MapData { output, axes: &axes, ranges: &ranges, positions: &positions };
     let export = Hdf5Export { extension: "map.h5", mark: "process/program" };
     let mut paths = write_hdf5_file(&export, output, policy, |file| {
-        let entry = write_entry(file, output)?;
+        let (entry, _) = write_entry(file, output, "map")?;
         let group = create_nexus_group(&entry, "map", "NXdata")?;
         match &grid {
             Some(grid) => map.write_grid(&group, grid),
@@ -103,25 +100,6 @@ pub fn write_map(
         is_grid: grid.is_some(),
         without_position: Spans::first_n(frames.end as u64).difference(&with_position),
     })
-}
-
-fn write_entry(root: &Group, output: &OutputFile) -> h5::Result<Group> {
-    let scan = &output.task.acquisition;
-    root.set_text("NX_class", "NXroot")?;
-    root.set_text("default", "entry")?;
-    let entry = create_nexus_group(root, "entry", "NXentry")?;
-    entry.set_text("default", "map")?;
-    for (name, text) in
-        [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)]
-    {
-        text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
-    }
-    let process = create_nexus_group(&entry, "process", "NXprocess")?;
-    process.write_text("program", MARK)?;
-    process.write_text("version", env!("CARGO_PKG_VERSION"))?;
-    process.write_text("date", &format_iso8601(SystemTime::now()))?;
-    process.write_text("final_file", &output.path.to_string_lossy())?;
-    Ok(entry)
 }
 
 /// The bins of a radial range.
@@ -270,15 +248,8 @@ impl MapData<'_> {
     fn write_whole_patterns(&self, group: &Group, cells: &MapCells) -> Result<(), WriteError> {
         let bins = &self.output.shared.axes;
         let interpretation = if bins.chi.is_some() { "image" } else { "spectrum" };
-        let names: Vec<&str> =
-            cells.axes.iter().copied().chain(bins.iter().map(|axis| axis.name.as_str())).collect();
         group.set_text("signal", "intensity")?;
-        group.set_texts("axes", &names)?;
-        for axis in bins.iter() {
-            let dataset = group.write_list(&axis.name, &axis.centers)?;
-            dataset.set_text("units", &axis.units)?;
-            dataset.set_text("long_name", &axis.plot_label())?;
-        }
+        write_pattern_axes(group, &cells.axes, bins)?;
         let [rows, inner @ ..] = &cells.shape[..] else { return Ok(()) };
         let row: Vec<usize> = inner.iter().copied().chain(bins.shape()).collect();
         let table = |name| -> h5::Result<RowWriter<f32>> {

@@ -6,6 +6,7 @@
 //! added.
 
 mod averages;
+mod background;
 mod columns;
 mod csv;
 mod dat;
@@ -17,13 +18,16 @@ mod hdf5_file;
 mod map;
 mod nxazint;
 mod nxcansas;
+mod subtract;
 mod text_files;
 mod xye;
 
+pub use background::{Background, BackgroundScale};
 pub use error::ExportError;
 pub use export_digests::existing_exports;
 pub use format::{ExportContent, ExportFormat};
 pub use map::{MapRequest, WrittenMap, write_map};
+pub use subtract::{WrittenSubtraction, write_subtracted};
 
 /// Returns every format, in the order of help.
 pub fn formats() -> &'static [&'static dyn ExportFormat] {

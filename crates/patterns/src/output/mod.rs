@@ -109,7 +109,7 @@ pub use part_index::find_outputs;
 pub use reader::OutputFile;
 pub use rows::OutputRows;
 pub(crate) use scanned_motor::axis_dataset_name;
-pub(crate) use schema::{create_nexus_group, entry_name};
+pub(crate) use schema::{create_nexus_group, entry_name, write_statuses};
 pub(crate) use timestamp::format_iso8601;
 
 /// Storage of the patterns in a final file.

@@ -13,7 +13,7 @@ use super::pattern_labels::describe_patterns;
 use super::scanned_motor::find_scanned_motor;
 use super::schema::{
     FrameAxis, PROGRAM, attach_scales, create_nexus_group, entry_name, escape_name, name,
-    set_interpretation, set_nexus_class, write_axes,
+    set_interpretation, set_nexus_class, write_axes, write_statuses,
 };
 use super::{OutputSpec, raw_links, timestamp};
 use crate::Status;
@@ -122,13 +122,7 @@ impl NexusTree {
 
     /// Writes the status of each frame, and the meaning of the numbers.
     pub fn write_status(&self, status: &[Status]) -> Result<()> {
-        let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
-        let dataset = self.integrated.write_list(name::FRAME_STATUS, &numbers)?;
-        let (values, meanings) =
-            (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
-        dataset.set_numbers("flag_values", &values)?;
-        dataset.set_text("flag_meanings", &meanings)?;
-        dataset.set_text("description", Status::DESCRIPTION)
+        write_statuses(&self.integrated, status)
     }
 
     /// Writes the monitor of each frame, with the name of the counter and the reference.

@@ -4,7 +4,7 @@ use frames::ScaledDataset;
 
 use crate::axes::print_degrees;
 use crate::h5::{Dataset, Group, Result};
-use crate::{PatternAxis, SharedBins};
+use crate::{PatternAxis, SharedBins, Status};
 
 /// Names of groups, datasets and attributes.
 pub(super) mod name {
@@ -177,4 +177,13 @@ pub(super) fn attach_scales(
 pub(super) fn set_interpretation(dataset: &Dataset, shared: &SharedBins) -> Result<()> {
     let interpretation = if shared.axes.chi.is_some() { "image" } else { "spectrum" };
     dataset.set_text("interpretation", interpretation)
+}
+
+/// Writes the status of each frame, with the meanings of the numbers.
+pub(crate) fn write_statuses(group: &Group, status: &[Status]) -> Result<()> {
+    let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
+    let dataset = group.write_list(name::FRAME_STATUS, &numbers)?;
+    dataset.set_numbers("flag_values", &Status::ALL.map(|status| status as u8))?;
+    dataset.set_text("flag_meanings", &Status::ALL.map(Status::name).join(" "))?;
+    dataset.set_text("description", Status::DESCRIPTION)
 }

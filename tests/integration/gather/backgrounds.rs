@@ -1,0 +1,218 @@
+//! A background that is subtracted from the patterns of a scan: against numpy, over the final files
+//! and the sums.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::viewers::run_script;
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+use sample::Options;
+
+/// The plot that silx finds, and how the patterns compare with those of both final files.
+const LOOK: &str = r#"
+import json, sys
+import h5py, numpy
+import silx.io
+from silx.io.nxdata import get_default
+
+subtracted, final, background, counters = sys.argv[1:]
+with silx.io.open(subtracted) as file:
+    plot = get_default(file)
+    out = {"plot": [plot.is_valid, plot.signal_name, list(plot.signal.shape), plot.axes_names, plot.errors is not None]}
+
+def rows(path):
+    with h5py.File(path) as file:
+        entry = file[file.attrs["default"]]
+        data = entry[entry.attrs["default"]]
+        process = data.parent
+        found = {name: data[name][()].astype("f8") for name in ("intensity", "intensity_errors")}
+        found["ok"] = data["frame_status"][()] == 0
+        found["g"] = data["monitor"][()] / data["monitor"].attrs["reference"] if "monitor" in data else numpy.ones(len(found["ok"]))
+        names = [name for name in counters.split("/") if name]
+        found["k"] = numpy.ones(len(found["ok"]))
+        for name, power in zip(names, (1, -1)):
+            found["k"] *= process["counters/" + name][()] ** power
+        for name in ("signal", "variance"):
+            if name in data:
+                found[name] = data[name][()]
+        found["norm"] = data["norm"][()]
+        return found
+
+def mean(of, use):
+    g = of["g"][use, None]
+    return ((g * of["intensity"][use]).sum(0) / g.sum(),
+            numpy.sqrt(((g * of["intensity_errors"][use]) ** 2).sum(0)) / g.sum())
+
+mine, other = rows(final), rows(background)
+other["ok"] &= numpy.isfinite(other["k"]) & (other["k"] > 0)
+empty, error = mean(other, other["ok"])
+g = other["g"][other["ok"]]
+unit = (g * other["k"][other["ok"]]).sum() / g.sum() if counters else 1.0
+factor = mine["k"] / unit * float(1 if counters else sys.argv[4] or 1)
+with h5py.File(subtracted) as file:
+    entry = file["entry"]
+    data, whole, what = entry["subtracted"], entry["mean"], entry["background"]
+    there = mine["ok"] & numpy.isfinite(data["factor"][()])
+    near = lambda one, two, most: bool(numpy.nanmax(abs(one / two - 1)) < most) and bool((numpy.isnan(one) == numpy.isnan(two)).all())
+    scale = numpy.nanmax(abs(mine["intensity"]))
+    expected = mine["intensity"] - factor[:, None] * empty
+    out["patterns"] = bool(numpy.nanmax(abs(data["intensity"][()] - expected)[there]) < 3e-7 * scale)
+    out["errors"] = near(data["intensity_errors"][()][there], numpy.hypot(mine["intensity_errors"], factor[:, None] * error)[there], 3e-7)
+    out["gaps"] = bool(numpy.isnan(data["intensity"][()][~there]).all())
+    out["factor"] = near(data["factor"][()][there], factor[there], 1e-12)
+    use = there
+    average, sigma = mean(mine, use)
+    k = (mine["g"][use] * factor[use]).sum() / mine["g"][use].sum()
+    out["mean"] = [bool(numpy.nanmax(abs(whole["intensity"][()] - (average - k * empty))) < 1e-9 * scale),
+                   near(whole["intensity_errors"][()], numpy.hypot(sigma, k * error), 1e-9)]
+    out["background"] = [near(what["intensity"][()], empty, 1e-12), near(what["intensity_errors"][()], error, 1e-12)]
+    if "signal" in other:
+        sums, weights = other["signal"][other["ok"]].sum(0), other["norm"] * g.sum()
+        out["sums"] = near(what["intensity"][()], sums / weights, 3e-7)
+    out["frames"] = int(there.sum())
+    process = entry["process"]
+    out["told"] = [process["scale"][()].decode(), process["background_file"][()].decode() == background, int(process["background_frames"][()])]
+print(json.dumps(out))
+"#;
+
+/// Two scans that are integrated and gathered: a sample and its background.
+struct Scans {
+    workspace: Workspace,
+    results: [String; 2],
+    finals: [String; 2],
+}
+
+impl Scans {
+    /// The background's flux is twice the sample's.
+    fn new(plan: &[&str]) -> Self {
+        let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+        let master = hdf5::File::open_rw(&workspace.data.master).unwrap();
+        let monitor = master.dataset("2.1/measurement/monitor").unwrap();
+        let doubled = monitor.read_1d::<f64>().unwrap().mapv(|reading| 2.0 * reading);
+        monitor.write(&doubled).unwrap();
+        drop((monitor, master));
+        let tasks = workspace.plan("out", plan);
+        let done = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        let mut results = [String::new(), String::new()];
+        for line in done.split_inclusive('\n') {
+            let record: Value = serde_json::from_str(line).unwrap();
+            results[usize::from(record["entry"] == "2.1")] += line;
+        }
+        let gather = |results: &String| {
+            let gathered = run("gather", &["--keep-sums"], results).assert_success();
+            gathered.records("summary")[0]["final"].as_str().unwrap().to_owned()
+        };
+        let finals = [gather(&results[0]), gather(&results[1])];
+        Self { workspace, results, finals }
+    }
+
+    fn subtract(&self, flags: &[&str]) -> Outcome {
+        let base = ["--keep-sums", "--subtract", &self.finals[1]];
+        run("gather", &[&base[..], flags].concat(), &self.results[0])
+    }
+
+    /// Subtracts, and looks at the result. `counters` are those of the scale, or its number.
+    fn look(&self, flags: &[&str], counters: &str) -> Option<(Value, Outcome)> {
+        let gathered = self.subtract(flags);
+        let summary = gathered.records("summary").remove(0);
+        let path = summary["subtracted"].as_str().unwrap();
+        assert_eq!(path, self.finals[0].replace(".h5", ".subtracted.h5"));
+        Some((run_script(LOOK, &[path, &self.finals[0], &self.finals[1], counters])?, gathered))
+    }
+}
+
+#[test]
+fn the_mean_of_a_background_is_subtracted_from_each_frame_and_from_their_mean() {
+    let scans = Scans::new(&["--monitor", "monitor", "--monitor-reference", "1e6"]);
+    for (flags, counters) in [
+        (&[][..], ""),
+        (&["--subtract-scale", "monitor"], "monitor"),
+        (&["--subtract-scale", "monitor/elapsed_time"], "monitor/elapsed_time"),
+    ] {
+        let Some((seen, gathered)) = scans.look(flags, counters) else { return };
+        let is_ratio = counters.contains('/');
+        let frames = if is_ratio { 23 } else { 24 };
+        assert_eq!(gathered.status, i32::from(is_ratio), "{}", gathered.stderr);
+        // The first frame's time is 0, which no ratio has.
+        assert_eq!(gathered.stderr.contains("1 frame (0) without a value"), is_ratio);
+        let scale = if counters.is_empty() { "1" } else { counters };
+        let title = "Intensity (counts at monitor = 1000000) - background";
+        let expected = json!({
+            "plot": [true, title, [24, 300], ["frame", "q (nm⁻¹)"], true],
+            "patterns": true, "errors": true, "gaps": true, "factor": true,
+            "mean": [true, true], "background": [true, true], "sums": true, "frames": frames,
+            "told": [scale, true, frames],
+        });
+        assert_eq!(seen, expected, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_background_of_a_number_of_times_itself_leaves_what_is_expected() {
+    let scans = Scans::new(&[]);
+    let base = ["--keep-sums", "--subtract", &scans.finals[0], "--subtract-scale", "1"];
+    // The final file of the background gets none.
+    let own = run("gather", &base, &scans.results[0]).assert_success();
+    assert_eq!(own.records("summary")[0].get("subtracted"), None);
+    // Of three times the background, twice as much is left over with the other sign.
+    let copy = scans.workspace.path("empty.h5");
+    fs::copy(&scans.finals[0], &copy).unwrap();
+    let flags = ["--keep-sums", "--subtract", copy.to_str().unwrap(), "--subtract-scale", "3"];
+    let gathered = run("gather", &flags, &scans.results[0]).assert_success();
+    let summary = gathered.records("summary").remove(0);
+    let file = hdf5::File::open(summary["subtracted"].as_str().unwrap()).unwrap();
+    let read = |path: &str| file.dataset(path).unwrap().read_raw::<f64>().unwrap();
+    let (mean, whole) = (read("entry/mean/intensity"), read("entry/background/intensity"));
+    let mut bins = 0;
+    for (mean, whole) in mean.iter().zip(&whole).filter(|(_, whole)| whole.is_finite()) {
+        assert!((mean + 2.0 * whole).abs() <= 1e-12 * whole.abs(), "{mean} of {whole}");
+        bins += 1;
+    }
+    assert!(bins > 200, "{bins}");
+}
+
+#[test]
+fn backgrounds_that_do_not_fit_are_refused_with_what_was_expected() {
+    let scans = Scans::new(&["--monitor", "monitor", "--monitor-reference", "mean"]);
+    let empty = scans.finals[1].as_str();
+    // Each scan is divided by its own mean: of unequal fluxes, the difference means nothing.
+    let plan = |out: &str, flags: &[&str]| {
+        let tasks = scans.workspace.plan(out, flags);
+        let first: String = tasks.split_inclusive('\n').take(1).collect();
+        run("ai-integrate", NO_ARGUMENTS, &first).assert_success().stdout
+    };
+    let cases = [
+        (plan("bins", &["--radial-range", "8,30"]), "has other bins; integrate both with the same"),
+        (plan("monitor", &[]), "is divided by another monitor"),
+        (plan("errors", &["--error-model", "no"]), "is divided by another monitor"),
+        (plan("corrections", &["--solid-angle", "off"]), "is corrected in another way"),
+    ];
+    for (results, why) in &cases {
+        let refused = run("gather", &["--subtract", empty], results);
+        assert_eq!(refused.status, 1, "{}", refused.stderr);
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    let by_mean = scans.subtract(&[]);
+    assert_eq!(by_mean.status, 1);
+    assert!(
+        by_mean.stderr.contains("the same number as --monitor-reference"),
+        "{}",
+        by_mean.stderr
+    );
+    let lacking = scans.subtract(&["--subtract-scale", "diode"]);
+    assert_eq!(lacking.status, 2);
+    assert!(lacking.stderr.contains("no counter or motor `diode`"), "{}", lacking.stderr);
+    for (file, why) in [
+        (scans.workspace.data.master.to_str().unwrap(), "not a file of azpipe"),
+        (scans.workspace.path("none.h5").to_str().unwrap(), "No such file"),
+    ] {
+        let refused = run("gather", &["--subtract", file], &scans.results[0]);
+        assert_eq!(refused.status, 2, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("--subtract: ") && refused.stderr.contains(why),
+            "{}",
+            refused.stderr
+        );
+    }
+}
