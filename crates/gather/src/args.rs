@@ -110,10 +110,11 @@ pub struct OutputArgs {
     /// --error-floor`) applies once to each bin of the whole average, not to each frame or pixel;
     /// with `none`, not at all. Frames without a pattern are left out.
     ///
-    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give
-    /// --average when you integrate, or keep them (--keep-sums, --keep-parts or --layout virtual).
-    /// Otherwise, `ai-integrate --force` makes them again. `median` needs them only with --empty 0.
-    /// Default: none.
+    /// The sums of the frames are removed with the parts, unless they are kept (--keep-sums,
+    /// --keep-parts or --layout virtual). Averages are then made from the patterns, and are the same
+    /// to seven digits; but a frame of which pixels were left out (--dummy, --valid-max,
+    /// --sigma-clip) has the weight of the others. With --empty 0, averages need the sums, which
+    /// `ai-integrate --force` makes again. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 

@@ -119,8 +119,8 @@ fn what_could_only_fail_in_the_end_fails_at_once() {
 #[test]
 fn an_average_that_comes_too_late_says_what_to_do() {
     let workspace = Workspace::new(&small_options());
-    let results =
-        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let tasks = workspace.plan("out", &["--empty", "0"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     run("gather", NO_ARGUMENTS, &results).assert_success();
     let late = run("gather", &["--average", "mean"], &results);
     assert_eq!(late.status, 1);
@@ -129,8 +129,7 @@ fn an_average_that_comes_too_late_says_what_to_do() {
         error.contains("--average needs the sums of 24 frames") && error.contains("--force"),
         "{error}"
     );
-    let again =
-        run("ai-integrate", &["--force"], &workspace.plan("out", &[])).assert_success().stdout;
+    let again = run("ai-integrate", &["--force"], &tasks).assert_success().stdout;
     run("gather", &["--average", "mean"], &again).assert_success();
 }
 
@@ -140,7 +139,7 @@ fn an_export_that_comes_too_late_says_why_it_needs_sums() {
     run(
         "gather",
         NO_ARGUMENTS,
-        &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).stdout,
+        &run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--empty", "0"])).stdout,
     )
     .assert_success();
     let late =

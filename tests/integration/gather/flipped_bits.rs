@@ -56,6 +56,29 @@ fn numbers(path: &Path) -> BTreeMap<String, Vec<u64>> {
     datasets.into_iter().map(|(name, dataset)| (name, values(&dataset))).collect()
 }
 
+/// Returns whether all datasets have the same numbers. Averages that were made anew from patterns,
+/// because the file has no sums, have them to the rounding of f32.
+fn have_same_numbers(
+    found: &BTreeMap<String, Vec<u64>>,
+    expected: &BTreeMap<String, Vec<u64>>,
+) -> bool {
+    let are_near = |(one, other): (&u64, &u64)| {
+        let (one, other) = (f64::from_bits(*one), f64::from_bits(*other));
+        one == other || (one.is_nan() && other.is_nan()) || (one / other - 1.0).abs() < 1e-6
+    };
+    let has_sums = expected.keys().any(|name| name.ends_with("/signal"));
+    found.len() == expected.len()
+        && found.iter().zip(expected).all(|((name, found), (expected_name, expected))| {
+            let is_average = !has_sums && name.contains("averaged");
+            let is_same = found == expected
+                || (is_average && name.ends_with("averaged_digest"))
+                || (is_average
+                    && found.len() == expected.len()
+                    && found.iter().zip(expected).all(are_near));
+            name == expected_name && is_same
+        })
+}
+
 /// Flips a bit of each dataset of a final: at the parts `places` of it, where 1 is its last byte.
 fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], places: &[f64]) {
     let tasks = workspace.plan_without_bins("out", plan);
@@ -65,7 +88,7 @@ fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], pla
     let path = Path::new(summary["final"].as_str().unwrap());
     let (good, expected) = (fs::read(path).unwrap(), numbers(path));
     let mut wrong = Vec::new();
-    let (mut flips, mut forced) = (0, 0);
+    let mut flips = 0;
     for (name, pieces) in stored_bytes(path) {
         let Some(&(offset, size)) = pieces.get(pieces.len() / 2) else { continue };
         for place in places {
@@ -74,15 +97,9 @@ fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], pla
             damaged[at as usize] ^= 4;
             fs::write(path, damaged).unwrap();
             flips += 1;
-            let mut again = run("ai-integrate", NO_ARGUMENTS, &tasks);
-            let mut gathered = run("gather", flags, &again.stdout);
-            if gathered.status == 1 && gathered.stderr.contains("ai-integrate --force") {
-                // Averages can't be made anew without the sums of all frames.
-                forced += 1;
-                again = run("ai-integrate", &["--force"], &tasks);
-                gathered = run("gather", flags, &again.stdout);
-            }
-            let is_as_before = numbers(path) == expected;
+            let again = run("ai-integrate", NO_ARGUMENTS, &tasks);
+            let gathered = run("gather", flags, &again.stdout);
+            let is_as_before = have_same_numbers(&numbers(path), &expected);
             if (again.status, gathered.status, is_as_before) != (0, 0, true) {
                 wrong.push(format!(
                     "{name} {at}: {} {} {is_as_before} {}{}",
@@ -92,7 +109,6 @@ fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], pla
         }
     }
     assert!(flips > 30, "{flips}");
-    assert!(forced <= 4, "{forced}");
     assert!(wrong.is_empty(), "{} of {flips} for {flags:?}: {}", wrong.len(), wrong.join("\n"));
 }
 

@@ -12,6 +12,7 @@ mod flipped_bits;
 mod follow;
 mod h5web;
 mod hangs;
+mod late_averages;
 mod maps;
 mod merges;
 mod monitors;

@@ -206,8 +206,8 @@ fn frames_of_a_part_that_cannot_be_read_say_so() {
 #[test]
 fn a_failure_names_its_file_once() {
     let workspace = Workspace::new(&small_options());
-    let results =
-        run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let tasks = workspace.plan("out", &["--empty", "0"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     let summary =
         run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
     let refused = run("gather", &["--average", "mean"], &results);

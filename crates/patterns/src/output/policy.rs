@@ -2,7 +2,7 @@
 
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::RowSources;
-use super::{AverageMethod, AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputSpec};
+use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::Normalizer;
 use crate::part::{self, list_parts};
 
@@ -125,12 +125,10 @@ impl OutputInputs<'_> {
             !normalizer.needs_only_own_frame()
                 && existing.reference.to_bits() != row_sources.reference.to_bits()
         };
-        // The median needs only patterns, unless empty bins are 0, which can't be told from
-        // measured zeros.
-        let average = self.options.average.filter(|average| {
-            !copies_averages
-                && (average.method != AverageMethod::Median || normalizer.empty_value() == 0.0)
-        });
+        // Averages need only patterns, unless empty bins are 0, which can't be told from measured
+        // zeros.
+        let average =
+            self.options.average.filter(|_| !copies_averages && normalizer.empty_value() == 0.0);
         match (self.existing.as_ref().is_some_and(has_new_mean), self.options.keep_sums, average) {
             (true, _, _) => Some("the new mean of the monitor"),
             (_, true, _) => Some("--keep-sums"),

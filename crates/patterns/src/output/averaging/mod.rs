@@ -72,11 +72,15 @@ impl<'a> AverageWriter<'a> {
         frames: &mut dyn FrameSource,
     ) -> std::result::Result<(), OutputError> {
         let (method, normalizer) = (self.average.method, &self.content.normalizer);
-        if let (Some(row), Some(_)) = (&output_frame.sums, &output_frame.pattern)
+        if let Some(pattern) = &output_frame.pattern
             && method != AverageMethod::Median
             && self.content.averages_to_copy.is_none()
         {
-            self.sums.add(output_frame, row, frames.shared_weights(), normalizer);
+            let shared = frames.shared_weights();
+            match &output_frame.sums {
+                Some(row) => self.sums.add(output_frame, row, shared, normalizer),
+                None => self.sums.add_pattern(output_frame.scale, pattern, shared, normalizer),
+            }
         }
         let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame))
         else {
