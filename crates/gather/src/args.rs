@@ -195,9 +195,10 @@ pub struct OutputArgs {
     /// Combine each scan's detectors or recipes into one result, NAME
     ///
     /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as
-    /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins. Merging
-    /// needs the sums of the frames, which are removed with the parts: gather all that is to be
-    /// merged in one run, or use --keep-sums.
+    /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins. Where
+    /// the sums of the frames were removed with the parts, patterns are merged, to seven digits;
+    /// but with --empty 0 or --monitor-reference mean, gather all that is to be merged in one run,
+    /// or use --keep-sums.
     #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
     pub merge: Option<String>,
 

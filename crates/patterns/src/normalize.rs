@@ -149,25 +149,69 @@ impl Normalizer {
     /// its sums.
     pub(crate) fn add_counted(
         &self,
-        (intensity, errors): &Pattern,
+        pattern: &Pattern,
         scale: f64,
         own: &BinWeights,
         shared: &BinWeights,
         sums: &mut PhotonVariance,
     ) {
-        let Some(errors) = errors else { return };
+        let row = self.recompute_sums(pattern, scale, own, shared);
+        self.variances.add_frame_variance(&row, own, shared, sums);
+    }
+
+    /// Returns the sums of a frame of which only the pattern is known, S = I W g and V = (σ W g)²,
+    /// to the rounding of f32. `scale` is g. `shared` are taken for the frame's weights: if pixels
+    /// of this frame alone were left out, it counts as if they were there. Bins that are NaN have
+    /// no weight.
+    pub(crate) fn recompute_row(
+        &self,
+        pattern: &Pattern,
+        scale: f64,
+        shared: &BinWeights,
+    ) -> FrameRow {
+        let (intensity, errors) = pattern;
+        let is_gap = |(value, norm): (&f32, &f64)| value.is_nan() && *norm != 0.0;
+        if !intensity.iter().zip(&shared.norm).any(is_gap) {
+            return without_nan(self.recompute_sums(pattern, scale, shared, shared));
+        }
+        let measured = |values: &[f64]| -> Vec<f64> {
+            let values = values.iter().zip(intensity);
+            values.map(|(value, of)| if of.is_nan() { 0.0 } else { *value }).collect()
+        };
+        let own = BinWeights {
+            norm: measured(&shared.norm),
+            norm_sq: measured(&shared.norm_sq),
+            count: measured(&shared.count),
+        };
+        let pattern = (intensity.clone(), errors.clone());
+        let row = without_nan(self.recompute_sums(&pattern, scale, &own, shared));
+        FrameRow { weight_override: Some(own), ..row }
+    }
+
+    fn recompute_sums(
+        &self,
+        (intensity, errors): &Pattern,
+        scale: f64,
+        own: &BinWeights,
+        shared: &BinWeights,
+    ) -> FrameRow {
         let signal = intensity
             .iter()
             .zip(&own.norm)
             .map(|(&value, norm)| f64::from(value) * norm * scale)
             .collect();
-        let variance = errors.iter().zip(own.norm.iter().zip(&own.norm_sq)).map(
-            |(&error, (norm, norm_sq))| {
-                let error = f64::from(error) * scale;
-                error * error * if self.is_sem() { norm * norm } else { *norm_sq }
-            },
-        );
-        self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
+        let variance = errors.as_ref().map(|errors| {
+            let squares = errors.iter().zip(own.norm.iter().zip(&own.norm_sq));
+            let mut variance: Vec<f64> = squares
+                .map(|(&error, (norm, norm_sq))| {
+                    let error = f64::from(error) * scale;
+                    error * error * if self.is_sem() { norm * norm } else { *norm_sq }
+                })
+                .collect();
+            self.variances.remove_quantile_scatter(&mut variance, own, shared);
+            variance
+        });
+        FrameRow { signal, variance, ..FrameRow::default() }
     }
 
     /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel;
@@ -221,6 +265,15 @@ impl Normalizer {
         };
         sums.iter().zip(norm).map(quotient).collect()
     }
+}
+
+/// Returns sums in which empty bins are 0.
+fn without_nan(mut row: FrameRow) -> FrameRow {
+    let of_variance = row.variance.iter_mut().flatten();
+    for sum in row.signal.iter_mut().chain(of_variance).filter(|sum| sum.is_nan()) {
+        *sum = 0.0;
+    }
+    row
 }
 
 /// Rounds a value to single precision, with [`NAN32`] for any NaN.

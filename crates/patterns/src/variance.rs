@@ -114,16 +114,13 @@ impl VarianceRule {
         }
     }
 
-    /// Adds the photon variances of a frame to `sums`. `signal` and `variance` were recomputed from
-    /// the frame's pattern, so that the variance has been adjusted by
-    /// [`frame_variance`](Self::frame_variance).
-    pub fn add_pattern(
+    /// Undoes what [`frame_variance`](Self::frame_variance) did for quantiles, with variances that
+    /// were recomputed from a frame's pattern.
+    pub fn remove_quantile_scatter(
         &self,
-        signal: Vec<f64>,
-        mut variance: Vec<f64>,
+        variance: &mut [f64],
         own: &BinWeights,
         shared: &BinWeights,
-        sums: &mut PhotonVariance,
     ) {
         let factor =
             |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
@@ -131,12 +128,6 @@ impl VarianceRule {
             .iter_mut()
             .enumerate()
             .for_each(|(bin, variance)| *variance /= factor(bin).unwrap_or(1.0));
-        self.add_frame_variance(
-            &FrameRow { signal, variance: Some(variance), ..FrameRow::default() },
-            own,
-            shared,
-            sums,
-        );
     }
 
     /// Returns whether variances have a minimum of one photon, per pixel or per bin.

@@ -147,12 +147,29 @@ fn two_sectors_of_a_scan_are_the_whole_of_it() {
     );
     assert!(seen["averaged"].as_f64().unwrap() < 1e-12, "{seen}");
 
-    // It is found again, without sums; another that needs them says so.
+    // It is found again, without sums; another is made from the patterns.
     let again = last_summary(run("gather", &["--merge", "all", "--average", "mean"], &results));
     assert_eq!(again["data_digest"], merged["data_digest"]);
-    let late = run("gather", &["--merge", "other"], &results);
-    assert_eq!(late.status, 1);
-    assert!(late.stderr.contains("--merge needs the sums of 24 frames"), "{}", late.stderr);
+    let late = last_summary(run("gather", &["--merge", "other", "--average", "mean"], &results));
+    let finals = [late["final"].as_str().unwrap(), whole["final"].as_str().unwrap()];
+    let Some(seen) = run_script(LOOK_AT_ARRAYS, &finals) else { return };
+    assert_eq!(seen["same_nans"], true);
+    for what in ["intensity", "errors", "averaged"] {
+        assert!(seen[what].as_f64().unwrap() < 1e-6, "{what}: {seen}");
+    }
+}
+
+#[test]
+fn a_merge_without_sums_is_refused_where_patterns_are_not_enough() {
+    for flags in [&["--empty", "0"][..], &["--monitor", "monitor", "--monitor-reference", "mean"]] {
+        let workspace = workspace_of_two_scans();
+        let (results, _) = integrate_two_positions(&workspace, &[&RANGE[..], flags].concat());
+        run("gather", NO_ARGUMENTS, &results).assert_success();
+        let late = run("gather", &["--merge-all", "both"], &results);
+        assert_eq!(late.status, 1);
+        let why = "--merge needs the sums of 3 frames, which were removed with the parts";
+        assert!(late.stderr.contains(why), "{}", late.stderr);
+    }
 }
 
 #[test]

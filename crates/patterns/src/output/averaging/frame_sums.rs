@@ -1,6 +1,5 @@
 //! [`FrameSumAccumulator`]: means and sums of frames.
 
-use crate::normalize::Pattern;
 use crate::output::average::{AverageMethod, AveragePattern};
 use crate::output::frame_source::OutputFrame;
 use crate::variance::PhotonVariance;
@@ -44,41 +43,6 @@ impl FrameSumAccumulator {
                 Some((counted, members)) => sums.add_members(counted, *members),
                 None => normalizer.variance_rule().add_frame_variance(row, weights, shared, sums),
             }
-        }
-    }
-
-    /// Adds a frame of which only the pattern is known: S = I W g and V = (σ W g)², to the rounding
-    /// of f32. `shared` are taken for its weights. If pixels of this frame were left out, it counts
-    /// as if they were there; bins without any of its pixels take no part.
-    pub fn add_pattern(
-        &mut self,
-        scale: f64,
-        (intensity, errors): &Pattern,
-        shared: &BinWeights,
-        normalizer: &Normalizer,
-    ) {
-        let or_zero = |values: &[f64]| -> Vec<f64> {
-            let is_there = intensity.iter().map(|value| !value.is_nan());
-            values.iter().zip(is_there).map(|(value, is)| if is { *value } else { 0.0 }).collect()
-        };
-        let without_nan = |values: &[f32]| -> Vec<f32> {
-            values.iter().map(|value| if value.is_nan() { 0.0 } else { *value }).collect()
-        };
-        let own = BinWeights {
-            norm: or_zero(&shared.norm),
-            norm_sq: or_zero(&shared.norm_sq),
-            count: or_zero(&shared.count),
-        };
-        let pattern = (without_nan(intensity), errors.as_deref().map(without_nan));
-        self.frames = self.frames.saturating_add(1);
-        for (bin, value) in pattern.0.iter().enumerate() {
-            let norm = own.norm[bin] * scale;
-            self.signal[bin] += f64::from(*value) * norm;
-            self.norm[bin] += norm;
-            self.norm_sq[bin] += own.norm_sq[bin] * scale * scale;
-        }
-        if let Some(sums) = &mut self.variance {
-            normalizer.add_counted(&pattern, scale, &own, shared, sums);
         }
     }
 

@@ -79,7 +79,10 @@ impl<'a> AverageWriter<'a> {
             let shared = frames.shared_weights();
             match &output_frame.sums {
                 Some(row) => self.sums.add(output_frame, row, shared, normalizer),
-                None => self.sums.add_pattern(output_frame.scale, pattern, shared, normalizer),
+                None => {
+                    let row = normalizer.recompute_row(pattern, output_frame.scale, shared);
+                    self.sums.add(output_frame, &row, shared, normalizer);
+                }
             }
         }
         let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame))

@@ -32,11 +32,20 @@ impl FrameSource for MergedFrames<'_> {
             .iter_mut()
             .map(|member| member.read_frame(frame))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut rows = Vec::new();
-        for (merged, member) in merged.iter().zip(&self.members) {
-            let Some(row) = &merged.sums else { return Ok(nothing(Status::NotIntegrated)) };
-            rows.push((row, member.weights(row), merged.scale));
+        let mut of_members = Vec::new();
+        for (merged, member) in merged.into_iter().zip(self.plan.members) {
+            let row = match (merged.sums, &merged.pattern) {
+                (Some(row), _) => row,
+                (None, Some(pattern)) => {
+                    member.normalizer.recompute_row(pattern, merged.scale, &member.shared.weights)
+                }
+                (None, None) => return Ok(nothing(Status::NotIntegrated)),
+            };
+            of_members.push((row, merged.scale));
         }
+        let rows = of_members.iter().zip(&self.members);
+        let rows: Vec<(&FrameRow, &BinWeights, f64)> =
+            rows.map(|((row, scale), member)| (row, member.weights(row), *scale)).collect();
         let weights = rows
             .iter()
             .zip(factors)
