@@ -144,7 +144,8 @@ pub struct OutputArgs {
     /// Subtract the mean pattern of FINAL, the final file of a background scan
     ///
     /// The result lies beside the final file, as NAME.subtracted.h5: the patterns of all frames
-    /// minus the background, and their mean. Errors are added in squares. Both scans must be
+    /// minus the background, and their mean. Exports of averages are also written minus the
+    /// background, as NAME.subtracted.xye. Errors are added in squares. Both scans must be
     /// integrated with the same bins, corrections and monitor; a monitor's reference must be a
     /// number. The final file itself does not change, and that of the background gets no such file.
     #[arg(long, value_name = "FINAL", hide_short_help = true, value_hint = ValueHint::FilePath, conflicts_with_all = ["merge", "merge_all"])]

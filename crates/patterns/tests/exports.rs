@@ -35,7 +35,7 @@ fn exported(
 
 /// Exports a final file in the format of this name.
 fn write(output: &OutputFile, format: &str) -> Result<Vec<PathBuf>, ExportError> {
-    export::find_format(format).unwrap().write(output, &ReplacePolicy::default())
+    export::find_format(format).unwrap().write(output, None, &ReplacePolicy::default())
 }
 
 fn text(path: &Path) -> String {

@@ -216,3 +216,58 @@ fn backgrounds_that_do_not_fit_are_refused_with_what_was_expected() {
         );
     }
 }
+
+#[test]
+fn exports_of_averages_are_written_with_and_without_the_background() {
+    let scans = Scans::new(&["--monitor", "monitor", "--monitor-reference", "1e6"]);
+    let flags =
+        ["--subtract-scale", "0.5", "--average", "mean,10", "--export", "csv,dat,nxcansas,nxazint"];
+    let gathered = scans.subtract(&flags).assert_success();
+    let summary = gathered.records("summary").remove(0);
+    let exports: Vec<String> = serde_json::from_value(summary["export"].clone()).unwrap();
+    let names: Vec<&str> = exports.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
+    let stem = "LaB6_0001_scan0001_pilatus";
+    let ranges = ["00000-00009", "00010-00019", "00020-00023"];
+    let texts = |end: &str| ranges.map(|range| format!("{stem}{end}_{range}"));
+    let expected: Vec<String> = ["csv", "dat"]
+        .into_iter()
+        .flat_map(|format| {
+            let all = texts("").into_iter().chain(texts(".subtracted"));
+            all.map(move |name| format!("{name}.{format}")).collect::<Vec<_>>()
+        })
+        .chain(
+            [".nxcansas.h5", ".subtracted.nxcansas.h5", ".nxs"].map(|end| format!("{stem}{end}")),
+        )
+        .collect();
+    assert_eq!(names, expected);
+    let read = |name: &str| -> Vec<Vec<f64>> {
+        let path = exports.iter().find(|path| path.ends_with(name)).unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        let row = |line: &str| line.split(',').map(|word| word.trim().parse().unwrap()).collect();
+        text.lines().skip(1).map(row).collect()
+    };
+    let file = hdf5::File::open(summary["subtracted"].as_str().unwrap()).unwrap();
+    let read_hdf5 = |name: &str| {
+        file.dataset(&format!("entry/background/{name}")).unwrap().read_raw::<f64>().unwrap()
+    };
+    let (empty, sigma) = (read_hdf5("intensity"), read_hdf5("intensity_errors"));
+    let mut bins = 0;
+    for range in ranges {
+        let whole = read(&format!("{stem}_{range}.csv"));
+        let rest = read(&format!("{stem}.subtracted_{range}.csv"));
+        for ((whole, rest), (empty, sigma)) in whole.iter().zip(&rest).zip(empty.iter().zip(&sigma))
+        {
+            if whole[1].is_nan() {
+                continue;
+            }
+            assert_eq!(whole[0], rest[0]);
+            assert!((whole[1] - 0.5 * empty - rest[1]).abs() < 1e-7 * whole[1].abs(), "{rest:?}");
+            assert!((whole[2].hypot(0.5 * sigma) / rest[2] - 1.0).abs() < 1e-7, "{rest:?}");
+            bins += 1;
+        }
+    }
+    assert!(bins > 600, "{bins}");
+    let dat = exports.iter().find(|path| path.contains(".subtracted_00020")).unwrap();
+    let dat = fs::read_to_string(dat.replace(".csv", ".dat")).unwrap();
+    assert!(dat.starts_with("# == mean of 4 frames minus background, azpipe "), "{dat:.60}");
+}

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use filter::Stop;
+use patterns::export::ExportContent;
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
 use records::{Fail, RawPath, ScanState, Summary};
@@ -78,9 +79,19 @@ impl Gatherer<'_> {
         protect_inputs(&self.policy.protected, &final_file);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         for format in &output.export {
-            match format.write(&final_file, &self.policy) {
-                Ok(written) => exports.extend(written),
-                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            let background = self.background.as_ref().filter(|background| {
+                format.content() == ExportContent::Averages
+                    && !is_same_file(background.path(), &path)
+            });
+            let of_each: Vec<_> = std::iter::once(None)
+                .chain(background.map(Some))
+                .map(|background| format.write(&final_file, background, &self.policy))
+                .collect();
+            for written in of_each {
+                match written {
+                    Ok(written) => exports.extend(written),
+                    Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+                }
             }
         }
         // A merge of scans has no positions.

@@ -2,24 +2,30 @@
 
 use std::ops::Range;
 
-use super::ExportError;
-use crate::output::{AveragePattern, AveragedPatterns, OutputFile};
+use super::{Background, ExportError};
+use crate::output::{AverageMethod, AveragePattern, AveragedPatterns, OutputFile};
 
 /// Average patterns of a final file. Each has one dimension.
 pub(super) struct Averages<'a> {
     output: &'a OutputFile,
     averaged: &'a AveragedPatterns,
+    /// Background that is subtracted, with its factor at each frame.
+    background: Option<(&'a Background, Vec<f64>)>,
     /// Range of frames of each pattern.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl<'a> Averages<'a> {
-    /// Finds the average patterns of a final file. `format` is the name of the format that needs
+    /// Finds the average patterns of a final file, from which `background` is subtracted. `format` is the name of the format that needs
     /// them.
     ///
     /// # Errors
-    /// Fails if there are none, or if they are cakes.
-    pub fn new(output: &'a OutputFile, format: &'static str) -> Result<Self, ExportError> {
+    /// Fails if there are none, if they are cakes, or if the background can't be subtracted.
+    pub fn new(
+        output: &'a OutputFile,
+        background: Option<&'a Background>,
+        format: &'static str,
+    ) -> Result<Self, ExportError> {
         let path = || output.path.clone();
         let averaged =
             output.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
@@ -28,7 +34,10 @@ impl<'a> Averages<'a> {
         }
         let mut ranges = averaged.average.ranges(output.task.acquisition.frames);
         ranges.truncate(averaged.frames.len());
-        Ok(Self { output, averaged, ranges })
+        let background = background.map(|background| {
+            Ok::<_, ExportError>((background, background.comparable_factors(output)?))
+        });
+        Ok(Self { output, averaged, background: background.transpose()?, ranges })
     }
 
     /// Returns whether each pattern is of some frames, and not one pattern of all.
@@ -44,7 +53,29 @@ impl<'a> Averages<'a> {
         let path = || self.output.path.clone();
         let pattern =
             self.averaged.pattern(index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
-        pattern.ok_or_else(|| ExportError::Damaged { path: path(), index })
+        let mut pattern = pattern.ok_or_else(|| ExportError::Damaged { path: path(), index })?;
+        if let Some((background, factors)) = &self.background {
+            let frames = self.ranges[index].clone();
+            let factor = background.mean_factor(self.output, factors, frames)?;
+            let is_sum = self.averaged.average.method == AverageMethod::Sum;
+            let factor = if is_sum { factor * pattern.frames as f64 } else { factor };
+            let errors = pattern.errors.take().unwrap_or_default();
+            let (intensity, errors) = background.subtract(&pattern.intensity, &errors, factor);
+            pattern.intensity = intensity;
+            pattern.errors = Some(errors).filter(|errors| !errors.is_empty());
+        }
+        Ok(pattern)
+    }
+
+    /// Describes a pattern, such as `mean of 60 frames`.
+    pub fn describe(&self, pattern: &AveragePattern) -> String {
+        let plural = if pattern.frames == 1 { "" } else { "s" };
+        let minus = if self.background.is_some() { " minus background" } else { "" };
+        format!(
+            "{} of {} frame{plural}{minus}",
+            self.averaged.average.method.name(),
+            pattern.frames
+        )
     }
 }
 
@@ -55,11 +86,4 @@ pub(super) fn format_range(range: &Range<u64>) -> String {
         1 => format!("{:05}", range.start),
         _ => format!("{:05}-{:05}", range.start, range.end.saturating_sub(1)),
     }
-}
-
-/// Describes an average pattern, such as `mean of 60 frames`.
-pub(super) fn describe_average(output: &OutputFile, pattern: &AveragePattern) -> String {
-    let method = output.averaged.as_ref().map_or("", |averaged| averaged.average.method.name());
-    let plural = if pattern.frames == 1 { "" } else { "s" };
-    format!("{method} of {} frame{plural}", pattern.frames)
 }

@@ -2,6 +2,7 @@
 //! it is scaled to each frame.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -170,11 +171,69 @@ impl Background {
         &self.output.data_digest
     }
 
-    /// Returns the factor of the background at each frame of another final file; NaN where it is
-    /// not known.
-    pub(super) fn factors(&self, output: &OutputFile) -> Result<Vec<f64>, OutputError> {
+    /// Returns the factors at each frame of another final file, if the background can be subtracted
+    /// from it.
+    ///
+    /// # Errors
+    /// Fails if both have other bins, corrections or monitors, or if a counter of the scale is
+    /// unknown or has no value per frame.
+    pub(super) fn comparable_factors(&self, output: &OutputFile) -> Result<Vec<f64>, ExportError> {
+        self.check_comparable(output).map_err(|why| {
+            let path = self.path().to_owned();
+            ExportError::Background { path, why: format!("can't be subtracted: it {why}") }
+        })?;
         let values = self.scale.values(output)?;
         Ok(values.into_iter().map(|value| value / self.scale_unit).collect())
+    }
+
+    /// Returns the mean of the factors of frames that have a pattern, with the weights that the
+    /// frames have in their mean pattern.
+    ///
+    /// # Errors
+    /// Fails if a factor is not known.
+    pub(super) fn mean_factor(
+        &self,
+        output: &OutputFile,
+        factors: &[f64],
+        frames: Range<u64>,
+    ) -> Result<f64, ExportError> {
+        let normalizer = Normalizer::new(&output.recipe);
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for frame in frames.start as usize..frames.end as usize {
+            if output.status.get(frame) != Some(&Status::Ok) {
+                continue;
+            }
+            let factor = factors.get(frame).copied().unwrap_or(NAN64);
+            if factor.is_nan() {
+                return Err(ExportError::Background {
+                    path: self.path().to_owned(),
+                    why: format!(
+                        "can't be subtracted from an average: {} has no value of {} above 0 at frame {frame}",
+                        output.path.display(),
+                        self.scale
+                    ),
+                });
+            }
+            let monitor = output.monitor.get(frame).copied().unwrap_or(NAN64);
+            let ratio = normalizer.scale(monitor, output.reference).unwrap_or(1.0);
+            sum += ratio * factor;
+            weight += ratio;
+        }
+        Ok(sum / weight)
+    }
+
+    /// Subtracts the background times a factor from a pattern: intensities, and errors if there are
+    /// any.
+    pub(super) fn subtract(
+        &self,
+        intensity: &[f64],
+        errors: &[f64],
+        factor: f64,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let values = intensity.iter().zip(&self.intensity).map(|(value, of)| value - factor * of);
+        let errors = errors.iter().zip(&self.errors);
+        let errors = errors.map(|(error, of)| error.hypot(factor * of));
+        (values.collect(), errors.collect())
     }
 
     /// Returns the scale as text.
@@ -184,7 +243,7 @@ impl Background {
 
     /// Checks that the patterns of another final file are of the same quantity and over the same
     /// bins; otherwise returns the difference and what to do.
-    pub(super) fn check_comparable(&self, output: &OutputFile) -> Result<(), String> {
+    fn check_comparable(&self, output: &OutputFile) -> Result<(), String> {
         let (own, other) = (&self.output.recipe, &output.recipe);
         if self.output.shared.axes != output.shared.axes
             || (&own.radial_edges, &own.azimuth_edges)

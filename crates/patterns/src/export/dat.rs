@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use system::ownership::ReplacePolicy;
 
-use super::averages::describe_average;
 use super::columns::{format_number, format_rows};
 use super::text_files::write_text_files;
-use super::{ExportContent, ExportError, ExportFormat};
+use super::{Background, ExportContent, ExportError, ExportFormat};
 use crate::output::{AveragePattern, OutputFile};
 
 /// The format.
@@ -30,30 +29,29 @@ impl ExportFormat for Dat {
     fn write(
         &self,
         output: &OutputFile,
+        background: Option<&Background>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        write_text_files(self, output, policy, |pattern| Ok(format_dat(output, pattern)))
+        write_text_files(self, output, background, policy, |pattern, title| {
+            Ok(format_dat(output, pattern, title))
+        })
     }
 }
 
-fn format_dat(output: &OutputFile, pattern: &AveragePattern) -> String {
+fn format_dat(output: &OutputFile, pattern: &AveragePattern, title: &str) -> String {
     let column = |value: &f64| format!("{:>14}", format_number(*value));
-    let header = format_header(output, pattern);
+    let header = format_header(output, pattern, title);
     header
         + &format_rows(output, pattern, |columns| {
             Some(columns.iter().map(column).collect::<Vec<_>>().join("  "))
         })
 }
 
-fn format_header(output: &OutputFile, pattern: &AveragePattern) -> String {
+fn format_header(output: &OutputFile, pattern: &AveragePattern, title: &str) -> String {
     let (axis, scan) = (&output.shared.axes.radial, &output.task.acquisition);
     let mut header = String::new();
     let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
-    line(&format!(
-        "== {}, azpipe {} ==",
-        describe_average(output, pattern),
-        env!("CARGO_PKG_VERSION")
-    ));
+    line(&format!("== {title}, azpipe {} ==", env!("CARGO_PKG_VERSION")));
     line(&format!("File: {}", one_line(&scan.file)));
     line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
     output.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));

@@ -19,10 +19,9 @@ use std::path::PathBuf;
 use geometry::{Poni, Unit, quantity};
 use system::ownership::ReplacePolicy;
 
-use super::averages::describe_average;
 use super::columns::format_number;
 use super::text_files::write_text_files;
-use super::{ExportContent, ExportError, ExportFormat};
+use super::{Background, ExportContent, ExportError, ExportFormat};
 use crate::output::{AveragePattern, OutputFile};
 
 /// Maximum length of a title.
@@ -47,13 +46,20 @@ impl ExportFormat for Fxye {
     fn write(
         &self,
         output: &OutputFile,
+        background: Option<&Background>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        write_text_files(self, output, policy, |pattern| format_fxye(output, pattern))
+        write_text_files(self, output, background, policy, |pattern, title| {
+            format_fxye(output, pattern, title)
+        })
     }
 }
 
-fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
+fn format_fxye(
+    output: &OutputFile,
+    pattern: &AveragePattern,
+    average: &str,
+) -> Result<String, ExportError> {
     let (positions, wavelength) = positions_in_centidegrees(output)?;
     let sigma = |bin: usize| match &pattern.errors {
         Some(errors) => errors[bin],
@@ -72,8 +78,7 @@ fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, 
         bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
     let scan = &output.task.acquisition;
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut title =
-        format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(output, pattern));
+    let mut title = format!("{stem} {} {}: {average}", scan.entry, scan.detector);
     if let Some(wavelength) = wavelength {
         title += &format!(", {:.6} angstrom", wavelength * 1e10);
     }

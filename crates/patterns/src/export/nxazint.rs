@@ -19,7 +19,7 @@ use geometry::{Poni, Unit, quantity};
 use system::ownership::ReplacePolicy;
 
 use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
-use super::{ExportContent, ExportError, ExportFormat};
+use super::{Background, ExportContent, ExportError, ExportFormat};
 use crate::PatternAxis;
 use crate::h5::{self, Group};
 use crate::normalize::NAN32;
@@ -50,6 +50,7 @@ impl ExportFormat for NxAzint {
     fn write(
         &self,
         output: &OutputFile,
+        _: Option<&Background>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
         let (radial, wavelength) = (self.radial_name(output)?, self.wavelength(output)?);

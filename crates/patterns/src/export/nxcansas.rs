@@ -22,9 +22,9 @@ use geometry::{Poni, Unit, quantity};
 use recipe::ErrorMeasure;
 use system::ownership::ReplacePolicy;
 
-use super::averages::{Averages, describe_average};
+use super::averages::Averages;
 use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
-use super::{ExportContent, ExportError, ExportFormat};
+use super::{Background, ExportContent, ExportError, ExportFormat};
 use crate::h5::{self, Group};
 use crate::output::{AveragePattern, OutputFile, create_nexus_group, format_iso8601};
 
@@ -50,11 +50,13 @@ impl ExportFormat for NxCanSas {
     fn write(
         &self,
         output: &OutputFile,
+        background: Option<&Background>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        let averages = Averages::new(output, self.name())?;
+        let averages = Averages::new(output, background, self.name())?;
         let axis = self.q_axis(output)?;
-        let export = Hdf5Export { extension: "nxcansas.h5", mark: "sasprocess01/name" };
+        let extension = if background.is_some() { "subtracted.nxcansas.h5" } else { "nxcansas.h5" };
+        let export = Hdf5Export { extension, mark: "sasprocess01/name" };
         write_hdf5_file(&export, output, policy, |file| {
             file.set_text("NX_class", "NXroot")?;
             file.set_text("canSAS_class", "SASroot")?;
@@ -127,7 +129,7 @@ fn write_entry(
     } else {
         String::new()
     };
-    let average = format!("{}{frames}", describe_average(output, &pattern));
+    let average = format!("{}{frames}", averages.describe(&pattern));
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy();
     entry.set_text("version", "1.1")?;
     entry.set_text("default", "sasdata01")?;

@@ -54,11 +54,7 @@ pub fn write_subtracted(
     background: &Background,
     policy: &ReplacePolicy,
 ) -> Result<WrittenSubtraction, ExportError> {
-    background.check_comparable(output).map_err(|why| {
-        let path = background.path().to_owned();
-        ExportError::Background { path, why: format!("can't be subtracted: it {why}") }
-    })?;
-    let factors = background.factors(output)?;
+    let factors = background.comparable_factors(output)?;
     let is_without = |(status, factor): (&Status, &f64)| *status == Status::Ok && factor.is_nan();
     let frames = output.status.iter().zip(&factors).enumerate();
     let without_factor =
@@ -88,7 +84,7 @@ impl Subtraction<'_> {
         process.write_scalar("background_frames", self.background.frames as u64)?;
         process.write_text("scale", &self.background.describe_scale())?;
         let (mean, factor) = self.write_frames(&entry)?;
-        let mean = self.subtract(&mean.0, &mean.1, factor);
+        let mean = self.background.subtract(&mean.0, &mean.1, factor);
         self.write_pattern(&entry, "mean", &mean)?;
         let Background { intensity, errors, .. } = self.background;
         self.write_pattern(&entry, "background", &(intensity.clone(), errors.clone()))?;
@@ -130,7 +126,7 @@ impl Subtraction<'_> {
             let wide = |values: &[f32]| values.iter().map(|value| f64::from(*value)).collect();
             let values: Vec<f64> = wide(&values);
             let sigmas: Vec<f64> = wide(sigmas.as_deref().unwrap_or_default());
-            let (values, sigmas) = self.subtract(&values, &sigmas, *factor);
+            let (values, sigmas) = self.background.subtract(&values, &sigmas, *factor);
             intensity.push(values.into_iter().map(to_f32))?;
             if let Some(errors) = &mut errors {
                 errors.push(sigmas.into_iter().map(to_f32))?;
@@ -139,15 +135,6 @@ impl Subtraction<'_> {
         intensity.flush()?;
         errors.iter_mut().try_for_each(RowWriter::flush)?;
         Ok((mean.finish(), sum / weight))
-    }
-
-    /// Subtracts the background times a factor from a pattern.
-    fn subtract(&self, intensity: &[f64], errors: &[f64], factor: f64) -> WidePattern {
-        let background = &self.background.intensity;
-        let values = intensity.iter().zip(background).map(|(value, of)| value - factor * of);
-        let errors = errors.iter().zip(&self.background.errors);
-        let errors = errors.map(|(error, of)| error.hypot(factor * of));
-        (values.collect(), errors.collect())
     }
 
     /// Writes one pattern as a group of its own.

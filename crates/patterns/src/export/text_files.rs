@@ -9,24 +9,25 @@ use system::{atomic, untrusted_file};
 
 use super::averages::{Averages, format_range};
 use super::export_digests::ExportDigests;
-use super::{ExportError, ExportFormat};
+use super::{Background, ExportError, ExportFormat};
 use crate::output::{AveragePattern, OutputFile};
 
 /// Number of text files that are formatted before they are written.
 const FILES_AT_ONCE: usize = 256;
 
 /// Writes a file for each average pattern. Its extension is the name of the format;
-/// `format_pattern` returns its content.
+/// `format_pattern` returns its content, from the pattern and its description.
 ///
 /// # Errors
 /// Fails as [`ExportFormat::write`] does, and as `format_pattern` does.
 pub(super) fn write_text_files(
     format: &dyn ExportFormat,
     output: &OutputFile,
+    background: Option<&Background>,
     policy: &ReplacePolicy,
-    format_pattern: impl Fn(&AveragePattern) -> Result<String, ExportError>,
+    format_pattern: impl Fn(&AveragePattern, &str) -> Result<String, ExportError>,
 ) -> Result<Vec<PathBuf>, ExportError> {
-    let averages = Averages::new(output, format.name())?;
+    let averages = Averages::new(output, background, format.name())?;
     let digests = ExportDigests::read(output)?;
     let _lock = digests.lock()?;
     let claim = digests.owned_exports(has_dat_header, policy);
@@ -36,8 +37,9 @@ pub(super) fn write_text_files(
         let mut new = Vec::new();
         for &index in batch {
             let range = averages.are_of_ranges().then(|| format_range(&averages.ranges[index]));
-            let path = text_path(output, format.name(), range.as_deref());
-            let text = format_pattern(&averages.read(index)?)?;
+            let path = text_path(output, background, range.as_deref(), format.name());
+            let pattern = averages.read(index)?;
+            let text = format_pattern(&pattern, &averages.describe(&pattern))?;
             claim
                 .check(&path)
                 .or_else(|why| if has_content(&path, &text)? { Ok(()) } else { Err(why) })
@@ -70,8 +72,16 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
 }
 
 /// Returns the path of the text file of all frames, or of a range of frames.
-fn text_path(output: &OutputFile, extension: &str, range: Option<&str>) -> PathBuf {
+fn text_path(
+    output: &OutputFile,
+    background: Option<&Background>,
+    range: Option<&str>,
+    extension: &str,
+) -> PathBuf {
     let mut name = output.path.file_stem().unwrap_or_default().to_owned();
+    if background.is_some() {
+        name.push(".subtracted");
+    }
     if let Some(range) = range {
         name.push(format!("_{range}"));
     }

@@ -7,7 +7,7 @@ use system::ownership::ReplacePolicy;
 
 use super::columns::{format_number, format_rows};
 use super::text_files::write_text_files;
-use super::{ExportContent, ExportError, ExportFormat};
+use super::{Background, ExportContent, ExportError, ExportFormat};
 use crate::output::{AveragePattern, OutputFile};
 
 /// The format.
@@ -29,9 +29,12 @@ impl ExportFormat for Xye {
     fn write(
         &self,
         output: &OutputFile,
+        background: Option<&Background>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        write_text_files(self, output, policy, |pattern| Ok(format_xye(output, pattern)))
+        write_text_files(self, output, background, policy, |pattern, _| {
+            Ok(format_xye(output, pattern))
+        })
     }
 }
 
