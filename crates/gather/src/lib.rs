@@ -121,10 +121,8 @@ fn gather(
         let added = groups.add_required_task(&task);
         added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
-    let background = args.output.subtract.as_deref().map(|path| {
-        policy.protected.add(path);
-        Background::open(path, &args.output.subtract_scale)
-    });
+    let scale = &args.output.subtract_scale;
+    let background = args.output.subtract.as_deref().map(|path| Background::open(path, scale));
     let background = background.transpose().map_err(|why| Stop::fatal("--subtract", why))?;
     let mut gatherer = Gatherer::new(args, policy, background, filter);
     if reads_results(args) {

@@ -141,9 +141,9 @@ pub fn report_name(path: &Path) -> String {
     format!("{}: expected a name that ends in .html", path.display())
 }
 
-/// Describes a file that is to be written, and that is an operand, the plan, stdin or stdout.
+/// Describes a file that is to be written, and that is an operand, the plan, the background, stdin or stdout.
 pub fn holds_records() -> &'static str {
-    "holds records of this run, which are never overwritten: choose another name"
+    "holds records or the background of this run, which are never overwritten: choose another name"
 }
 
 /// Describes a file that two flags are to write.
@@ -250,7 +250,7 @@ mod tests {
             "no such directory: expected the directory that plan-split --out named",
             "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",
-            "holds records of this run, which are never overwritten: choose another name",
+            "holds records or the background of this run, which are never overwritten: choose another name",
             "is the file of --plot, too: choose another name",
             "expected part of a file name, without `/`, that does not begin with a dot",
             "/out: removed 2 files, 1 byte",

@@ -36,7 +36,7 @@ const PATHS: [(&str, &[&str], &[&str]); 5] = [
         &["out", "preview"],
     ),
     ("ai-integrate", &["inputs"], &["out", "cache"]),
-    ("gather", &["inputs", "from", "plan"], &["plot", "plot-scans", "report"]),
+    ("gather", &["inputs", "from", "plan", "subtract"], &["plot", "plot-scans", "report"]),
     ("slurm-emit", &["files", "profile", "integrator-ini", "rate-from", "bin"], &["dir"]),
 ];
 
@@ -136,21 +136,28 @@ fn gather_writes_over_none_of_its_inputs() {
     let export = export.assert_success().records("summary")[0]["export"][0].clone();
     let export = PathBuf::from(export.as_str().unwrap());
     let finals = [export.with_extension("h5")];
+    let background = inputs.workspace.path("background.h5");
+    fs::copy(&finals[0], &background).unwrap();
+    inputs.files.push(background.clone());
     for input in inputs.files.iter().chain(&finals) {
         for (flag, link) in [
             ("--plot", inputs.workspace.path("link.svg")),
             ("--plot-scans", inputs.workspace.path("link.png")),
             ("--report", inputs.workspace.path("link.html")),
             ("--export", export.clone()),
+            ("--subtract", export.with_extension("subtracted.h5")),
         ] {
             let mut arguments: Vec<OsString> = ["--keep-sums", "--overwrite", "--plan"]
                 .map(OsString::from)
                 .into_iter()
-                .chain([plan.clone().into_os_string(), flag.into()])
+                .chain([plan.clone().into_os_string()])
+                .chain(["--subtract".into(), background.clone().into_os_string()])
                 .collect();
-            let value =
-                if flag == "--export" { "csv".into() } else { link.clone().into_os_string() };
-            arguments.push(value);
+            match flag {
+                "--subtract" => (),
+                "--export" => arguments.extend(["--export", "csv"].map(OsString::from)),
+                _ => arguments.extend([flag.into(), link.clone().into_os_string()]),
+            }
             if *input != stdin {
                 arguments.push(operand.clone().into_os_string());
             } else {
