@@ -104,11 +104,12 @@ pub struct Args {
     /// Check N frames of each task on the CPU against the GPU's results
     ///
     /// Sums may differ by 1e-6 of their value, because a GPU adds in another order. A device that
-    /// differs by more is not used any more, and the CPU integrates in its place. 0 checks none.
+    /// differs by more, as with a faulty driver, is not used any more, and the CPU integrates the
+    /// task again from its first frame. 0 checks none.
     #[arg(
         long,
         value_name = "N",
-        default_value = "0",
+        default_value = "2",
         help_heading = "Computing",
         hide_short_help = true
     )]

@@ -121,20 +121,23 @@ impl TaskStats {
         }
     }
 
-    /// Describes the decode paths of the processor's kernels for a result record; empty if no frame
-    /// took one.
+    /// Describes the decode paths of the frames for a result record; empty if no frame took one.
     pub fn decode_path(&self) -> String {
         if self.decode_paths == DecodePathCounts::default() {
             return String::new();
         }
-        let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();
+        let kernels = if self.decode_paths.is_all_on_device() {
+            "opencl".to_owned()
+        } else {
+            format!("{:?}", Scratch::default().isa()).to_lowercase()
+        };
         let pieces = match self.assembled_frames {
             0 => String::new(),
             frames => format!(
                 ", {frames} of them assembled from chunks that are not one frame each (slower)"
             ),
         };
-        format!("{isa}: {}{pieces}", self.decode_paths)
+        format!("{kernels}: {}{pieces}", self.decode_paths)
     }
 
     /// Returns the frames that have sums by a recipe and no pattern, because their monitor is

@@ -126,6 +126,7 @@ impl<'a> MultiIntegrator<'a> {
             &on_device,
             queues.integrate_batch_by_plans(decoder, &specs_at(&on_device), frames)?,
         );
+        scratch.add_decode_paths(queues.take_decode_paths());
         results
             .put(&on_cpu, kernels::integrate_frames(decoder, &specs_at(&on_cpu), frames, scratch));
         Ok(results.into_frames())

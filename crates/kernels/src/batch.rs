@@ -65,6 +65,11 @@ impl Scratch {
         std::mem::take(&mut self.decode_paths)
     }
 
+    /// Adds the decode paths of frames that were integrated elsewhere, such as on a device.
+    pub fn add_decode_paths(&mut self, paths: DecodePathCounts) {
+        self.decode_paths += paths;
+    }
+
     /// Returns how many frames are summed side by side. Batches of a multiple of it are the
     /// fastest.
     pub fn frames_per_batch(&self) -> usize {

@@ -21,6 +21,17 @@ pub struct DecodePathCounts {
     pub decoded: u64,
     /// Frames that were decoded whole for a method that needs all pixels of a bin at once.
     pub csr: u64,
+    /// Frames that were sent to an OpenCL device as they are stored, and decoded there.
+    pub on_device: u64,
+    /// Frames that the CPU decoded and sent to an OpenCL device as pixels.
+    pub sent_decoded: u64,
+}
+
+impl DecodePathCounts {
+    /// Returns `true` if frames were decoded on an OpenCL device, and none by the CPU.
+    pub fn is_all_on_device(&self) -> bool {
+        self.on_device > 0 && Self { on_device: 0, ..*self } == Self::default()
+    }
 }
 
 impl AddAssign for DecodePathCounts {
@@ -30,6 +41,8 @@ impl AddAssign for DecodePathCounts {
         self.native += more.native;
         self.decoded += more.decoded;
         self.csr += more.csr;
+        self.on_device += more.on_device;
+        self.sent_decoded += more.sent_decoded;
     }
 }
 
@@ -46,6 +59,11 @@ impl fmt::Display for DecodePathCounts {
             (
                 self.csr,
                 "decoded for sums by bin (slower: the method needs all pixels of a bin at once)",
+            ),
+            (self.on_device, "decoded on the device"),
+            (
+                self.sent_decoded,
+                "decoded for the device (slower: it decodes blocks of bitshuffled LZ4 only)",
             ),
         ];
         let taken = all.iter().filter(|(frames, _)| *frames > 0);
@@ -71,5 +89,9 @@ mod tests {
             "{shown}"
         );
         assert_eq!(DecodePathCounts::default().to_string(), "no frames");
+        let device = DecodePathCounts { on_device: 3, ..DecodePathCounts::default() };
+        assert_eq!(device.to_string(), "3 frames decoded on the device");
+        assert!(device.is_all_on_device() && !DecodePathCounts::default().is_all_on_device());
+        assert!(!DecodePathCounts { sent_decoded: 1, ..device }.is_all_on_device());
     }
 }

@@ -128,13 +128,23 @@ fn errors_of_sections() {
 
 #[test]
 fn decode_paths() {
-    let all = DecodePathCounts { planes: 1, unshuffled: 2, native: 3, decoded: 4, csr: 5 };
+    let all = DecodePathCounts {
+        planes: 1,
+        unshuffled: 2,
+        native: 3,
+        decoded: 4,
+        csr: 5,
+        on_device: 6,
+        sent_decoded: 7,
+    };
     assert_eq!(
         all.to_string(),
         "1 frame from bit planes, \
          2 frames from unshuffled blocks (slower: the invalid values have no set bit in common, or tiles cross blocks), \
          3 frames as stored, \
          4 frames decoded whole (slower: the codec can't be decoded block by block), \
-         5 frames decoded for sums by bin (slower: the method needs all pixels of a bin at once)"
+         5 frames decoded for sums by bin (slower: the method needs all pixels of a bin at once), \
+         6 frames decoded on the device, \
+         7 frames decoded for the device (slower: it decodes blocks of bitshuffled LZ4 only)"
     );
 }

@@ -254,6 +254,11 @@ fn few_frames_that_a_simulator_has_time_for() {
 }
 
 #[test]
+fn intel_s_driver_passes_these_tests() {
+    opencl::run_with_intel_driver("intel_s_driver_passes_these_tests");
+}
+
+#[test]
 fn kernels_are_sound_to_a_simulator() {
     opencl::simulate("few_frames_that_a_simulator_has_time_for");
 }

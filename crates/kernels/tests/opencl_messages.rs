@@ -31,7 +31,7 @@ fn messages_read_as_listed() {
             OpenClUnavailable::NoDriver.to_string(),
             "no OpenCL driver found: install the GPU's driver, which must be listed in /etc/OpenCL/vendors; if it is installed \
              but not listed, as in some containers, set OCL_ICD_VENDORS=libnvidia-opencl.so.1, or OCL_ICD_FILENAMES for the \
-             Khronos loader",
+             Khronos loader; if it is listed, `ldd` on its library says whether one that it needs is missing",
         ),
         (
             OpenClUnavailable::Failed("CL_OUT_OF_HOST_MEMORY".to_owned()).to_string(),

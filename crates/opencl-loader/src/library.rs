@@ -11,13 +11,34 @@ pub const LIBRARY_VARIABLE: &str = "AZPIPE_OPENCL_LIBRARY";
 /// Names of the system's OpenCL library, in the order in which they are tried.
 const SYSTEM_LIBRARY_NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
-/// The OpenCL library can't be loaded.
+/// Why the OpenCL library can't be loaded, in the words of the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenClNotLoaded(String);
+pub enum OpenClNotLoaded {
+    /// There is no library of that name.
+    NotInstalled(String),
+    /// There is a library of that name, and it can't be loaded, for example because a library that
+    /// it needs is missing.
+    CannotLoad {
+        /// The name or path of the OpenCL library.
+        library: String,
+        /// The reason.
+        why: String,
+    },
+}
 
 impl std::fmt::Display for OpenClNotLoaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::NotInstalled(why) => write!(
+                f,
+                "no OpenCL library: {why}: install an OpenCL loader (Debian: ocl-icd-libopencl1) and the GPU's driver"
+            ),
+            Self::CannotLoad { library, why } => write!(
+                f,
+                "the OpenCL library {library} is there but can't be loaded: {why}: install what is missing, or name its directory in \
+                 LD_LIBRARY_PATH"
+            ),
+        }
     }
 }
 
@@ -40,20 +61,29 @@ fn library_handle() -> Result<NonZeroUsize, OpenClNotLoaded> {
     LIBRARY
         .get_or_init(|| {
             if let Some(name) = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()) {
-                return open_library(name)
-                    .map_err(|why| OpenClNotLoaded(format!("{LIBRARY_VARIABLE}: {why}")));
+                return open_library(name).map_err(|error| match error {
+                    OpenClNotLoaded::NotInstalled(why) => {
+                        OpenClNotLoaded::NotInstalled(format!("{LIBRARY_VARIABLE}: {why}"))
+                    }
+                    broken @ OpenClNotLoaded::CannotLoad { .. } => broken,
+                });
             }
             let [first, second] = SYSTEM_LIBRARY_NAMES.map(OsString::from);
-            let library = open_library(first).or_else(|_| open_library(second));
-            library.map_err(|why| OpenClNotLoaded(format!("no OpenCL library: {why}")))
+            match open_library(first) {
+                // A library that is there and broken is the one to mend, whatever the next name
+                // gives.
+                Err(OpenClNotLoaded::NotInstalled(_)) => open_library(second),
+                found_or_broken => found_or_broken,
+            }
         })
         .clone()
 }
 
 /// Opens a library by name or path. The error names it.
-fn open_library(name: OsString) -> Result<NonZeroUsize, String> {
-    let shown = name.display().to_string();
-    let name = CString::new(name.into_vec()).map_err(|why| format!("{shown}: {why}"))?;
+fn open_library(name: OsString) -> Result<NonZeroUsize, OpenClNotLoaded> {
+    let library = name.display().to_string();
+    let name = CString::new(name.into_vec())
+        .map_err(|why| OpenClNotLoaded::NotInstalled(format!("{library}: {why}")))?;
     // SAFETY: `name` ends with a NUL byte and outlives the call. Opening a library runs its
     // initializers, which may do anything: that the library is an OpenCL library is for the system,
     // or for whoever sets `AZPIPE_OPENCL_LIBRARY`, to answer for, as for every library that a
@@ -63,10 +93,17 @@ fn open_library(name: OsString) -> Result<NonZeroUsize, String> {
         // SAFETY: `dlopen` has just failed on this thread, so `dlerror` returns null or a string
         // that ends with a NUL byte.
         let why = unsafe { libc::dlerror().as_ref().map(|why| CStr::from_ptr(why)) };
-        why.map_or_else(
-            || format!("{shown}: can't be opened"),
+        let why = why.map_or_else(
+            || format!("{library}: can't be opened"),
             |why| why.to_string_lossy().into_owned(),
-        )
+        );
+        // The message of a missing file begins with the file's name: this library's, or that of
+        // one that it needs.
+        if why.starts_with(&format!("{library}: cannot open shared object file: No such file")) {
+            OpenClNotLoaded::NotInstalled(why)
+        } else {
+            OpenClNotLoaded::CannotLoad { library, why }
+        }
     })
 }
 

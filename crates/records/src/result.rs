@@ -34,9 +34,9 @@ pub struct TaskResult {
     pub device: String,
     /// `cpu` or `opencl`, or `opencl+cpu` if the device did not integrate all frames.
     pub engine: String,
-    /// The decode path of the task's frames through the processor's kernels, for people: the
-    /// instruction set, how many frames took which path, and the reason for a slow path. Absent if
-    /// the processor integrated no frames. Older versions called it `way`.
+    /// The decode path of the task's frames, for people: the CPU's instruction set, or `opencl` if
+    /// only a device decoded frames; how many frames took which path; and the reason for a slow
+    /// path. Absent if no frames were integrated. Older versions called it `way`.
     #[serde(default, alias = "way", skip_serializing_if = "String::is_empty")]
     pub decode_path: String,
     /// The name of the machine.

@@ -114,6 +114,37 @@ fn a_driver_that_fails_is_told_where_no_device_was_asked_for() {
 }
 
 #[test]
+fn a_library_that_lacks_one_that_it_needs_is_reported_as_broken_and_not_as_missing() {
+    let workspace = Workspace::new(&small_options());
+    let folder = workspace.path(".");
+    let needed = folder.join("libneeded.so");
+    let library = folder.join("libbroken.so");
+    for (output, needs) in [(&needed, None), (&library, Some(&needed))] {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-xc", "/dev/null", "-xnone", "-Wl,--no-as-needed", "-o"]);
+        assert!(compiler.arg(output).args(needs).status().expect("a C compiler").success());
+    }
+    std::fs::remove_file(&needed).unwrap();
+    let library = ("AZPIPE_OPENCL_LIBRARY", library.to_str().expect("UTF-8"));
+    let listed =
+        driver::command().arg("--list-devices").envs([library]).output().expect("it starts");
+    let listed: Outcome = listed.into();
+    assert_eq!(listed.status, 2, "{}", listed.stderr);
+    let told = driver::integrate(&["--threads", "1"], &workspace.plan("auto", &[]), &[library])
+        .assert_success();
+    assert_eq!(list_engines(&told), ["cpu"]);
+    for said in [&listed.stderr, &told.stderr] {
+        assert!(
+            said.contains("libbroken.so is there but can't be loaded: ")
+                && said.contains("libneeded.so: cannot open shared object file")
+                && !said.contains("install an OpenCL loader"),
+            "{said}"
+        );
+    }
+    assert!(told.stderr.contains("the CPU integrates instead"), "{}", told.stderr);
+}
+
+#[test]
 fn a_driver_that_crashes_or_hangs_while_devices_are_listed_costs_only_the_devices() {
     if !driver::is_installed() {
         return;

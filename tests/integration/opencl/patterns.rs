@@ -43,13 +43,20 @@ fn a_device_gives_the_patterns_of_the_processor_and_says_what_it_was_sent() {
         };
         let expected = gather_summary(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
         let found = driver::integrate(
-            &["--engine", "opencl", "--threads", "1", "--verify", "2"],
+            &["--engine", "opencl", "--threads", "1", "-v"],
             &plan("opencl"),
             &[],
         )
         .assert_success();
         for result in found.records("result") {
             assert_eq!(result["engine"], "opencl", "{result}");
+            let decoded = result["decode_path"].as_str().expect("a text");
+            assert!(
+                decoded == "opencl: 5 frames decoded on the device"
+                    || decoded == "opencl: 4 frames decoded on the device",
+                "{result}"
+            );
+            assert!(found.stderr.contains(&format!("; {decoded}; ")), "{}", found.stderr);
             let bytes = |name: &str| result[name].as_f64().expect("bytes");
             assert!((1.0..1.1).contains(&(bytes("sent_bytes") / bytes("read_bytes"))), "{result}");
         }

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use filter::{Stop, worker_process};
-use integrator::opencl::OpenClUnavailable;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +149,7 @@ impl ProbeAnswer {
         let listed = select::visible_devices(environment);
         let warnings = match &listed {
             Ok(all) => all.iter().filter_map(warn_of_unusable).collect(),
-            Err(why @ DeviceSelectionError::Unavailable(OpenClUnavailable::Failed(_))) => {
+            Err(DeviceSelectionError::Unavailable(why)) if !why.is_absence() => {
                 vec![format!("{why}: {INSTEAD}")]
             }
             // Having no GPU is no reason to warn.

@@ -134,7 +134,12 @@ impl<'a> DeviceWorker<'a> {
         let sums =
             batch.integrators.integrate_on_device(queues, batch.decoder, batch.frames, scratch)?;
         let sent = queues.sent_bytes() - before;
-        match shared_device.first_mismatch(batch, &sums, scratch) {
+        // Frames that are integrated once more do not count twice.
+        let decode_paths = scratch.take_decode_paths();
+        let mismatch = shared_device.first_mismatch(batch, &sums, scratch);
+        scratch.take_decode_paths();
+        scratch.add_decode_paths(decode_paths);
+        match mismatch {
             None => Ok((sums, sent)),
             Some(frame) => {
                 shared_device.device.disable(DeviceError::WrongSums(frame));

@@ -14,6 +14,7 @@ use crate::batch::FrameResult;
 use crate::bitmap::iter_bits;
 use crate::codec::DecodeError;
 use crate::codec::bitshuffle::{BlockOffsets, Codec, default_block_elements};
+use crate::decode_paths::DecodePathCounts;
 use crate::invalid_values::InvalidValues;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
@@ -46,6 +47,7 @@ pub struct DeviceQueues {
     /// next call.
     matrices: Vec<Arc<DeviceMatrix>>,
     disputed_frames: u64,
+    decode_paths: DecodePathCounts,
 }
 
 /// A frame of a call.
@@ -97,6 +99,7 @@ impl DeviceQueues {
             last_invalid: HashMap::new(),
             matrices: Vec::new(),
             disputed_frames: 0,
+            decode_paths: DecodePathCounts::default(),
         })
     }
 
@@ -114,6 +117,11 @@ impl DeviceQueues {
     /// If it is not 0, the device can't be trusted.
     pub fn disputed(&self) -> u64 {
         self.disputed_frames
+    }
+
+    /// Returns where the frames of the calls since the last call of this function were decoded.
+    pub fn take_decode_paths(&mut self) -> DecodePathCounts {
+        std::mem::take(&mut self.decode_paths)
     }
 
     /// Returns the maximum number of frames per launch, as far as memory has allowed so far.
@@ -194,6 +202,9 @@ impl DeviceQueues {
         for BlockSizeGroup { block_bytes, frames: mut todo } in
             group_by_block_size(pipeline, plan, frames)
         {
+            let on_device = todo.iter().filter(|frame| frame.block_offsets.is_some()).count();
+            self.decode_paths.on_device += on_device as u64;
+            self.decode_paths.sent_decoded += (todo.len() - on_device) as u64;
             let device_plans =
                 specs.iter().map(|spec| self.device_plan(pipeline, block_bytes, spec));
             let job = LaunchJob { pipeline, plans: device_plans.collect::<Result<_, _>>()? };

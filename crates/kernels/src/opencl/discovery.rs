@@ -63,17 +63,26 @@ pub struct PciAddress {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenClUnavailable {
     /// No OpenCL library can be loaded.
-    #[error("{0}: install an OpenCL loader (Debian: ocl-icd-libopencl1) and the GPU's driver")]
+    #[error("{0}")]
     NoLibrary(#[from] opencl_loader::OpenClNotLoaded),
     /// The OpenCL library finds no driver.
     #[error(
         "no OpenCL driver found: install the GPU's driver, which must be listed in /etc/OpenCL/vendors; if it is installed but not \
-         listed, as in some containers, set OCL_ICD_VENDORS=libnvidia-opencl.so.1, or OCL_ICD_FILENAMES for the Khronos loader"
+         listed, as in some containers, set OCL_ICD_VENDORS=libnvidia-opencl.so.1, or OCL_ICD_FILENAMES for the Khronos loader; if it is listed, \
+         `ldd` on its library says whether one that it needs is missing"
     )]
     NoDriver,
     /// A call of the OpenCL library failed.
     #[error("OpenCL: listing the devices failed: {0}")]
     Failed(String),
+}
+
+impl OpenClUnavailable {
+    /// Returns `true` if the machine has no OpenCL, and `false` if what it has is broken.
+    pub fn is_absence(&self) -> bool {
+        use opencl_loader::OpenClNotLoaded::NotInstalled;
+        matches!(self, Self::NoDriver | Self::NoLibrary(NotInstalled(_)))
+    }
 }
 
 /// Minimum local memory of a work-group, in bytes: a block before and after unshuffling, and a few

@@ -23,6 +23,30 @@ pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
     }
 }
 
+/// Runs all tests of this program but those of the simulator with Intel's OpenCL driver for CPUs,
+/// whose compiler and scheduling are independent of PoCL's. `scripts/setup tests` installs it and
+/// sets the variable that names its library.
+pub fn run_with_intel_driver(this_test: &str) {
+    const LIBRARY: &str = "AZPIPE_INTEL_OPENCL";
+    let Some(library) = std::env::var_os(LIBRARY) else {
+        let is_needed = cfg!(target_arch = "x86_64") && std::env::var_os("CI").is_some();
+        assert!(!is_needed, "no {LIBRARY}: scripts/setup tests installs the driver and sets it");
+        return;
+    };
+    let vendor = tempfile::Builder::new().suffix(".icd").tempfile().expect("a file");
+    std::fs::write(vendor.path(), library.as_encoded_bytes()).expect("it can be written");
+    let ran = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--skip", this_test, "--skip", "kernels_are_sound_to_a_simulator"])
+        // A test without a device fails in CI, and this driver is the only one that is seen.
+        .envs([("CI", "1")])
+        .env("OCL_ICD_VENDORS", vendor.path())
+        .env_remove("AZPIPE_OPENCL_LIBRARY")
+        .output()
+        .expect("it starts");
+    let stdout = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{stdout}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
 /// Runs a test of this program under the simulator Oclgrind, and asserts that it reports nothing.
 ///
 /// Oclgrind finds data races, barriers that some lanes don't reach, accesses out of bounds and
