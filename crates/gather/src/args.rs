@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
-use patterns::export::{self, BackgroundScale, ExportContent, ExportFormat, MapRequest};
+use patterns::export::{self, ExportContent, ExportFormat, MapRequest};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
 
 use crate::messages;
+use crate::number_range::parse_range;
+use crate::reduction_args::ReductionArgs;
 
 /// Write the patterns of each scan to one NeXus file
 ///
@@ -43,7 +45,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -53,7 +55,7 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
@@ -71,7 +73,7 @@ pub struct Args {
     /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
     /// kept, too. Each file or directory that is removed is printed with its size. If another run
     /// is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "subtract", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
@@ -93,6 +95,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub output: OutputArgs,
+
+    #[command(flatten)]
+    pub reduction: ReductionArgs,
 
     #[command(flatten)]
     pub common: CommonArgs,
@@ -138,34 +143,8 @@ pub struct OutputArgs {
     /// With --map: map the mean over this radial range, in the unit of the patterns; repeatable
     ///
     /// Bins are weighted by their pixels. Default: the map has whole patterns.
-    #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "map", allow_hyphen_values = true, value_parser = parse_map_range)]
+    #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "map", allow_hyphen_values = true, value_parser = parse_range)]
     pub map_range: Vec<[f64; 2]>,
-
-    /// Subtract the mean pattern of FINAL, the final file of a background scan
-    ///
-    /// The result lies beside the final file, as NAME.subtracted.h5: the patterns of all frames
-    /// minus the background, and their mean. Exports of averages are also written minus the
-    /// background, as NAME.subtracted.xye. Errors are added in squares. Both scans must be
-    /// integrated with the same bins, corrections and monitor; a monitor's reference must be a
-    /// number. The final file itself does not change, and that of the background gets no such file.
-    #[arg(long, value_name = "FINAL", hide_short_help = true, value_hint = ValueHint::FilePath, conflicts_with_all = ["merge", "merge_all"])]
-    pub subtract: Option<PathBuf>,
-
-    /// With --subtract: factor of the background
-    ///
-    /// NUMBER is the factor of all frames. With the name of a counter, or the ratio of two as in
-    /// diode/monitor, the factor of a frame is its value, divided by the mean value of the
-    /// background's frames: of patterns that are divided by the monitor before the sample, the
-    /// ratio of the transmissions is diode/monitor. Frames without a value above 0 are NaN.
-    #[arg(
-        long,
-        value_name = "NUMBER|COUNTER[/COUNTER]",
-        default_value = "1",
-        hide_default_value = true,
-        hide_short_help = true,
-        requires = "subtract"
-    )]
-    pub subtract_scale: BackgroundScale,
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
@@ -221,7 +200,7 @@ pub struct OutputArgs {
     #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
-    /// Let --report, --plot, --plot-scans, --export, --map and --subtract replace any file
+    /// Let --report, --plot, --plot-scans, --export, --map, --subtract and --thickness replace any file
     ///
     /// By default, they replace only files that azpipe wrote and nobody changed since. Raw data,
     /// records, recipes and final files of this run are never replaced.
@@ -274,14 +253,6 @@ fn parse_map_axes(text: &str) -> Result<MapAxes, &'static str> {
         }
         _ => Err(messages::map_axes()),
     }
-}
-
-fn parse_map_range(text: &str) -> Result<[f64; 2], &'static str> {
-    let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-    text.split_once(',')
-        .and_then(|(low, high)| Some([number(low)?, number(high)?]))
-        .filter(|[low, high]| low < high)
-        .ok_or(messages::map_range())
 }
 
 /// Parses the name of an export format, and lists all formats in help.

@@ -1,6 +1,7 @@
 //! Writes final files, their summaries, and the exports, plots and report that go with them.
 
 mod derived_files;
+mod reduced_patterns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -10,7 +11,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
-use patterns::export::Background;
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
@@ -19,6 +19,7 @@ use system::ownership::ReplacePolicy;
 use crate::args::Args;
 use crate::messages;
 use crate::plots::PlotNames;
+use crate::reduction_args::OpenedReduction;
 use crate::scan_group::{LastReport, ScanGroup};
 
 /// Writes the final files of a run, and reports each in a summary or `fail` record.
@@ -35,8 +36,8 @@ pub struct Gatherer<'a> {
     report: Report,
     /// The files that exports, plots and the report may replace.
     policy: ReplacePolicy,
-    /// The background of `--subtract`.
-    background: Option<Background>,
+    /// The background of `--subtract` and the standard of `--calibrate`.
+    reduction: &'a OpenedReduction,
     /// The last summary of each final file, in the order of their first summaries, for the report.
     summaries: Vec<Summary>,
 }
@@ -46,7 +47,7 @@ impl<'a> Gatherer<'a> {
     pub fn new(
         args: &'a Args,
         policy: ReplacePolicy,
-        background: Option<Background>,
+        reduction: &'a OpenedReduction,
         filter: &'a Filter,
     ) -> Self {
         let plot_names = PlotNames::new(args.output.plot_scans.clone());
@@ -61,7 +62,7 @@ impl<'a> Gatherer<'a> {
             merge_members,
             report: Report::default(),
             policy,
-            background,
+            reduction,
             summaries,
         }
     }
@@ -165,7 +166,7 @@ impl<'a> Gatherer<'a> {
 
     /// Warns if the background that was subtracted was written again in this run.
     pub fn warn_of_changed_background(&self) {
-        let Some(background) = &self.background else { return };
+        let Some(background) = &self.reduction.background else { return };
         let of_run = self.data_digests.iter().find_map(|(root, finals)| {
             finals.iter().find(|(name, _)| is_same_file(&root.join(name), background.path()))
         });

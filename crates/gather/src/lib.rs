@@ -27,9 +27,11 @@ mod build_schedule;
 mod clean;
 mod gatherer;
 mod messages;
+mod number_range;
 mod output_files;
 mod plan_counts;
 mod plots;
+mod reduction_args;
 mod required_tasks;
 mod scan_group;
 mod summary_lines;
@@ -41,7 +43,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use filter::{Filter, Input, Polled, RunEnd, Stop};
-use patterns::export::Background;
 use patterns::output;
 use records::{Fail, Record};
 use system::ownership::ReplacePolicy;
@@ -115,16 +116,14 @@ fn gather(
     let writes_other_files = other_files.iter().any(|path| path.is_some())
         || !args.output.export.is_empty()
         || args.output.map.is_some()
-        || args.output.subtract.is_some();
+        || args.reduction.writes_patterns();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.into_iter().flat_map(RequiredTasks::split_by_recipe) {
         let added = groups.add_required_task(&task);
         added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
-    let scale = &args.output.subtract_scale;
-    let background = args.output.subtract.as_deref().map(|path| Background::open(path, scale));
-    let background = background.transpose().map_err(|why| Stop::fatal("--subtract", why))?;
-    let mut gatherer = Gatherer::new(args, policy, background, filter);
+    let reduction = args.reduction.open()?;
+    let mut gatherer = Gatherer::new(args, policy, &reduction, filter);
     if reads_results(args) {
         gather_results(args, &mut groups, &mut gatherer, filter)?;
     }

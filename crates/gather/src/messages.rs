@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use patterns::export::MapRequest;
+use patterns::export::{Calibration, MapRequest, Standard};
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
@@ -59,8 +59,8 @@ pub fn map_axes() -> &'static str {
     "expected two motors or counters, the fast one first, as in sampy,sampz"
 }
 
-/// Explains what `--map-range` expects.
-pub fn map_range() -> &'static str {
+/// Explains what `--map-range` and `--calibration-range` expect.
+pub fn range() -> &'static str {
     "expected two numbers, the lower one first, as in 10.5,12"
 }
 
@@ -81,15 +81,48 @@ pub fn frames_without_position(map: &Path, frames: &Spans) -> String {
     format!("{}: {count} ({frames}) without a position are not in the map", map.display())
 }
 
-/// Warns that frames have no factor of the background.
-pub fn frames_without_factor(subtracted: &Path, frames: &Spans) -> String {
+/// Warns that frames have no factor of the background or no transmission. `counters` are the flags
+/// with their values.
+pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> String {
     let count = format_count(frames.count(), "frame");
     let frames = format_ranges(frames, MAX_RANGES);
     format!(
-        "{}: {count} ({frames}) without a value of --subtract-scale above 0: no background is subtracted from them, and \
-         they are NaN",
-        subtracted.display()
+        "{}: {count} ({frames}) without a value of {counters} above 0: they are NaN",
+        written.display()
     )
+}
+
+/// Notes a calibration factor that was measured.
+pub fn calibrated(path: &Path, standard: &Standard, calibration: &Calibration) -> String {
+    let Calibration { factor, chi2, bins, range: [low, high], .. } = calibration;
+    let error = factor.error.unwrap_or_default();
+    let chi2 = chi2.map(|chi2| format!(", chi2 {chi2:.3}")).unwrap_or_default();
+    format!(
+        "{}: calibration factor {:.6e} +- {error:.1e} from {standard}: {bins} bins from {low:.4} to {high:.4}{chi2}",
+        path.display(),
+        factor.value
+    )
+}
+
+/// Refuses a transmission without patterns that it would be applied to.
+pub fn transmission_alone() -> &'static str {
+    "expected --subtract or --thickness, too: they write the patterns that are divided by it"
+}
+
+/// Refuses the transmission of a background that is not subtracted.
+pub fn transmission_of_no_background() -> &'static str {
+    "the second value is that of a background: expected --subtract, too, or one value only"
+}
+
+/// Refuses a transmission of the sample where that of the background is needed.
+pub fn transmission_of_sample_only() -> &'static str {
+    "expected two numbers, of sample and background, as in 0.62,0.95; the second is 1 if the first is relative to the \
+     background"
+}
+
+/// Refuses a transmission in two flags.
+pub fn two_transmissions() -> &'static str {
+    "the background is scaled by the transmissions of both scans: expected a number, or nothing, as --subtract-scale"
 }
 
 /// Warns that a background was subtracted whose final file was then written again.
@@ -104,7 +137,7 @@ pub fn background_changed(path: &Path) -> String {
 pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map or --subtract, or remove them",
+        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --subtract or --thickness, or remove them",
         final_file.display(),
         names.join(", ")
     )
@@ -143,7 +176,7 @@ pub fn report_name(path: &Path) -> String {
 
 /// Describes a file that is to be written, and that is an operand, the plan, the background, stdin or stdout.
 pub fn holds_records() -> &'static str {
-    "holds records or the background of this run, which are never overwritten: choose another name"
+    "holds records, the background or the standard of this run, which are never overwritten: choose another name"
 }
 
 /// Describes a file that two flags are to write.
@@ -180,6 +213,7 @@ fn removed(dry_run: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use patterns::export::CalibrationFactor;
     use records::{AbsentKind, Span, Spans};
 
     #[test]
@@ -198,6 +232,13 @@ mod tests {
         let merge = OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()] };
         let damaged =
             OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
+        let calibration = Calibration {
+            factor: CalibrationFactor { value: 0.0123, error: Some(0.0004) },
+            standard_relative_error: 0.0,
+            chi2: Some(1.1),
+            bins: 30,
+            range: [2.0, 5.0],
+        };
         let request = MapRequest { fast: "y".to_owned(), slow: "z".to_owned(), ranges: Vec::new() };
         let messages = [
             frames_without_pattern(path, &absent(Span::new(8, 16))),
@@ -211,10 +252,19 @@ mod tests {
             merge_not_examined(&damaged),
             unchanged(path),
             map_axes().to_owned(),
-            map_range().to_owned(),
+            range().to_owned(),
             no_grid(Path::new("/out/s.map.h5"), &request),
             frames_without_position(Path::new("/out/s.map.h5"), &Spans::first_n(2)),
-            frames_without_factor(Path::new("/out/s.subtracted.h5"), &Spans::first_n(2)),
+            frames_without_terms(
+                Path::new("/out/s.subtracted.h5"),
+                &Spans::first_n(2),
+                "--transmission diode",
+            ),
+            calibrated(path, &Standard::open(Path::new("water")).unwrap(), &calibration),
+            transmission_alone().to_owned(),
+            transmission_of_no_background().to_owned(),
+            transmission_of_sample_only().to_owned(),
+            two_transmissions().to_owned(),
             background_changed(Path::new("/out/empty.h5")),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
             scan_not_in_plot(Path::new("all.png"), path),
@@ -235,7 +285,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map or --subtract, or remove them",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --subtract or --thickness, or remove them",
             "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
             "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
@@ -243,14 +293,19 @@ mod tests {
             "expected two numbers, the lower one first, as in 10.5,12",
             "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
             "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
-            "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --subtract-scale above 0: no background is subtracted from them, and they are NaN",
+            "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
+            "/out/s_scan0001_p3.h5: calibration factor 1.230000e-2 +- 4.0e-4 from water: 30 bins from 2.0000 to 5.0000, chi2 1.100",
+            "expected --subtract or --thickness, too: they write the patterns that are divided by it",
+            "the second value is that of a background: expected --subtract, too, or one value only",
+            "expected two numbers, of sample and background, as in 0.62,0.95; the second is 1 if the first is relative to the background",
+            "the background is scaled by the transmissions of both scans: expected a number, or nothing, as --subtract-scale",
             "/out/empty.h5: the background was written again in this run, after it was subtracted: run gather --subtract again",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
             "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
             "no such directory: expected the directory that plan-split --out named",
             "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",
-            "holds records or the background of this run, which are never overwritten: choose another name",
+            "holds records, the background or the standard of this run, which are never overwritten: choose another name",
             "is the file of --plot, too: choose another name",
             "expected part of a file name, without `/`, that does not begin with a dot",
             "/out: removed 2 files, 1 byte",

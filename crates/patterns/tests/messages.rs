@@ -161,7 +161,7 @@ fn export_errors() {
             ExportError::Axis {
                 path: path(),
                 axis: "r (mm)".to_owned(),
-                format: "fxye",
+                wanted_by: "--export fxye".to_owned(),
                 expected: "2th or q",
             },
             ExportError::Wavelength {

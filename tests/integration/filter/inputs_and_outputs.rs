@@ -36,7 +36,11 @@ const PATHS: [(&str, &[&str], &[&str]); 5] = [
         &["out", "preview"],
     ),
     ("ai-integrate", &["inputs"], &["out", "cache"]),
-    ("gather", &["inputs", "from", "plan", "subtract"], &["plot", "plot-scans", "report"]),
+    (
+        "gather",
+        &["inputs", "from", "plan", "subtract", "calibrate"],
+        &["plot", "plot-scans", "report"],
+    ),
     ("slurm-emit", &["files", "profile", "integrator-ini", "rate-from", "bin"], &["dir"]),
 ];
 
@@ -139,6 +143,7 @@ fn gather_writes_over_none_of_its_inputs() {
     let background = inputs.workspace.path("background.h5");
     fs::copy(&finals[0], &background).unwrap();
     inputs.files.push(background.clone());
+    let standard = inputs.write("standard.dat", "0 1\n1000 1\n");
     for input in inputs.files.iter().chain(&finals) {
         for (flag, link) in [
             ("--plot", inputs.workspace.path("link.svg")),
@@ -146,15 +151,24 @@ fn gather_writes_over_none_of_its_inputs() {
             ("--report", inputs.workspace.path("link.html")),
             ("--export", export.clone()),
             ("--subtract", export.with_extension("subtracted.h5")),
+            ("--thickness", export.with_extension("absolute.h5")),
         ] {
+            if flag == "--subtract" && *input == standard {
+                continue;
+            }
             let mut arguments: Vec<OsString> = ["--keep-sums", "--overwrite", "--plan"]
                 .map(OsString::from)
                 .into_iter()
                 .chain([plan.clone().into_os_string()])
                 .chain(["--subtract".into(), background.clone().into_os_string()])
                 .collect();
+            if flag != "--subtract" {
+                let words = ["--subtract-scale", "0.5", "--thickness", "1mm", "--calibrate"];
+                arguments.extend(words.map(OsString::from));
+                arguments.push(standard.clone().into_os_string());
+            }
             match flag {
-                "--subtract" => (),
+                "--subtract" | "--thickness" => (),
                 "--export" => arguments.extend(["--export", "csv"].map(OsString::from)),
                 _ => arguments.extend([flag.into(), link.clone().into_os_string()]),
             }

@@ -77,21 +77,29 @@ print(json.dumps(out))
 "#;
 
 /// Two scans that are integrated and gathered: a sample and its background.
-struct Scans {
-    workspace: Workspace,
-    results: [String; 2],
-    finals: [String; 2],
+pub(super) struct Scans {
+    pub workspace: Workspace,
+    pub results: [String; 2],
+    pub finals: [String; 2],
 }
 
 impl Scans {
     /// The background's flux is twice the sample's.
     fn new(plan: &[&str]) -> Self {
-        let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+        Self::with_counters(plan, |_| ())
+    }
+
+    /// Integrates such scans with counters that are added to the master file, of which scan `1.1` is
+    /// the sample and `2.1` the background.
+    pub fn with_counters(plan: &[&str], add: impl Fn(&hdf5::File)) -> Self {
+        let mut workspace = Workspace::new(&Options { scans: 2, ..small_options() });
         let master = hdf5::File::open_rw(&workspace.data.master).unwrap();
         let monitor = master.dataset("2.1/measurement/monitor").unwrap();
         let doubled = monitor.read_1d::<f64>().unwrap().mapv(|reading| 2.0 * reading);
         monitor.write(&doubled).unwrap();
+        add(&master);
         drop((monitor, master));
+        workspace.find_scans();
         let tasks = workspace.plan("out", plan);
         let done = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
         let mut results = [String::new(), String::new()];
@@ -204,7 +212,7 @@ fn backgrounds_that_do_not_fit_are_refused_with_what_was_expected() {
     assert_eq!(lacking.status, 2);
     assert!(lacking.stderr.contains("no counter or motor `diode`"), "{}", lacking.stderr);
     for (file, why) in [
-        (scans.workspace.data.master.to_str().unwrap(), "not a file of azpipe"),
+        (scans.workspace.data.master.to_str().unwrap(), "not a final file of azpipe"),
         (scans.workspace.path("none.h5").to_str().unwrap(), "No such file"),
     ] {
         let refused = run("gather", &["--subtract", file], &scans.results[0]);

@@ -1,7 +1,9 @@
 //! gather, run as users run it, on what the other filters leave.
 
 mod absent_frames;
+mod absolute_units;
 mod backgrounds;
+mod calibrations;
 mod changed_monitors;
 mod clean;
 mod concurrency;

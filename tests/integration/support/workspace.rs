@@ -40,6 +40,11 @@ impl Workspace {
         Self { directory, data, scans }
     }
 
+    /// Finds the scans of the dataset once more, after it was changed.
+    pub fn find_scans(&mut self) {
+        self.scans = run("scan-find", &[&self.data.raw], "").stdout;
+    }
+
     /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)

@@ -11,7 +11,7 @@ use records::{Fail, RawPath, ScanState, Summary};
 use serde_json::Value;
 use system::ownership::ProtectedFiles;
 
-use super::{Gatherer, is_same_file};
+use super::Gatherer;
 use crate::messages;
 use crate::plots::plot_path;
 use crate::scan_group::ScanGroup;
@@ -66,7 +66,7 @@ impl Gatherer<'_> {
         let map = self.args.map_request();
         let wants_none = output.export.is_empty()
             && map.is_none()
-            && self.background.is_none()
+            && !self.args.reduction.writes_patterns()
             && output.plot.is_none();
         if wants_none && !replaced_data {
             return Ok(());
@@ -78,14 +78,12 @@ impl Gatherer<'_> {
         };
         protect_inputs(&self.policy.protected, &final_file);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
+        let reduction = self.find_reduction(group, &final_file, summary)?;
         for format in &output.export {
-            let background = self.background.as_ref().filter(|background| {
-                format.content() == ExportContent::Averages
-                    && !is_same_file(background.path(), &path)
-            });
+            let reduction = reduction.filter(|_| format.content() == ExportContent::Averages);
             let of_each: Vec<_> = std::iter::once(None)
-                .chain(background.map(Some))
-                .map(|background| format.write(&final_file, background, &self.policy))
+                .chain(reduction.map(Some))
+                .map(|reduction| format.write(&final_file, reduction, &self.policy))
                 .collect();
             for written in of_each {
                 match written {
@@ -115,22 +113,8 @@ impl Gatherer<'_> {
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
-        if let Some(background) = &self.background
-            && !is_same_file(background.path(), &path)
-        {
-            match export::write_subtracted(&final_file, background, &self.policy) {
-                Ok(subtracted) => {
-                    let frames = &subtracted.without_factor;
-                    if !frames.is_empty() && scan.scan_state() != ScanState::Running {
-                        self.filter
-                            .warn(&messages::frames_without_factor(&subtracted.path, frames));
-                        self.filter.mark_failed();
-                    }
-                    summary.extra.insert("subtracted".to_owned(), to_json(subtracted.path.clone()));
-                    written.push(subtracted.path);
-                }
-                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
-            }
+        if let Some(reduction) = reduction {
+            written.extend(self.write_reduced_patterns(group, &final_file, reduction, summary)?);
         }
         if replaced_data {
             match export::existing_exports(&final_file) {
@@ -223,7 +207,7 @@ fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
     final_file.recipe.file_paths().for_each(|path| protected.add(path));
 }
 
-fn to_json(path: PathBuf) -> Value {
+pub(super) fn to_json(path: PathBuf) -> Value {
     let path = std::path::absolute(&path).unwrap_or(path);
     serde_json::to_value(RawPath::from(path)).expect("a path serializes")
 }

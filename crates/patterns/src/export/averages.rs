@@ -2,28 +2,29 @@
 
 use std::ops::Range;
 
-use super::{Background, ExportError};
+use super::reduction::{FrameTerms, Terms};
+use super::{ExportError, PatternReduction};
 use crate::output::{AverageMethod, AveragePattern, AveragedPatterns, OutputFile};
 
 /// Average patterns of a final file. Each has one dimension.
 pub(super) struct Averages<'a> {
     output: &'a OutputFile,
     averaged: &'a AveragedPatterns,
-    /// Background that is subtracted, with its factor at each frame.
-    background: Option<(&'a Background, Vec<f64>)>,
+    /// Reduction of the patterns, with its terms at each frame.
+    reduction: Option<(PatternReduction<'a>, FrameTerms)>,
     /// Range of frames of each pattern.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl<'a> Averages<'a> {
-    /// Finds the average patterns of a final file, from which `background` is subtracted. `format` is the name of the format that needs
-    /// them.
+    /// Finds the average patterns of a final file, to which `reduction` is applied. `format` is the
+    /// name of the format that needs them.
     ///
     /// # Errors
-    /// Fails if there are none, if they are cakes, or if the background can't be subtracted.
+    /// Fails if there are none, if they are cakes, or if they can't be reduced.
     pub fn new(
         output: &'a OutputFile,
-        background: Option<&'a Background>,
+        reduction: Option<PatternReduction<'a>>,
         format: &'static str,
     ) -> Result<Self, ExportError> {
         let path = || output.path.clone();
@@ -34,10 +35,33 @@ impl<'a> Averages<'a> {
         }
         let mut ranges = averaged.average.ranges(output.task.acquisition.frames);
         ranges.truncate(averaged.frames.len());
-        let background = background.map(|background| {
-            Ok::<_, ExportError>((background, background.comparable_factors(output)?))
-        });
-        Ok(Self { output, averaged, background: background.transpose()?, ranges })
+        if reduction.is_some_and(|reduction| reduction.units().is_some())
+            && averaged.average.method == AverageMethod::Sum
+        {
+            return Err(ExportError::Reduction {
+                path: path(),
+                why: "a sum of frames has no absolute units; use --average mean".to_owned(),
+            });
+        }
+        let with_terms = |reduction: PatternReduction<'a>| {
+            Ok::<_, ExportError>((reduction, reduction.frame_terms(output)?))
+        };
+        let reduction = reduction.map(with_terms).transpose()?;
+        Ok(Self { output, averaged, reduction, ranges })
+    }
+
+    /// Returns the reduction of the patterns.
+    pub fn reduction(&self) -> Option<PatternReduction<'a>> {
+        self.reduction.as_ref().map(|(reduction, _)| *reduction)
+    }
+
+    /// Returns the mean terms of the reduction of a pattern; `None` without a reduction.
+    ///
+    /// # Errors
+    /// Fails if a frame of the average has none.
+    pub fn terms(&self, index: usize) -> Result<Option<Terms>, ExportError> {
+        let Some((reduction, terms)) = &self.reduction else { return Ok(None) };
+        reduction.mean_terms(self.output, terms, self.ranges[index].clone()).map(Some)
     }
 
     /// Returns whether each pattern is of some frames, and not one pattern of all.
@@ -54,13 +78,12 @@ impl<'a> Averages<'a> {
         let pattern =
             self.averaged.pattern(index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
         let mut pattern = pattern.ok_or_else(|| ExportError::Damaged { path: path(), index })?;
-        if let Some((background, factors)) = &self.background {
-            let frames = self.ranges[index].clone();
-            let factor = background.mean_factor(self.output, factors, frames)?;
-            let is_sum = self.averaged.average.method == AverageMethod::Sum;
-            let factor = if is_sum { factor * pattern.frames as f64 } else { factor };
+        if let (Some(reduction), Some(mut terms)) = (self.reduction(), self.terms(index)?) {
+            if self.averaged.average.method == AverageMethod::Sum {
+                terms.factor *= pattern.frames as f64;
+            }
             let errors = pattern.errors.take().unwrap_or_default();
-            let (intensity, errors) = background.subtract(&pattern.intensity, &errors, factor);
+            let (intensity, errors) = reduction.apply(&pattern.intensity, &errors, terms);
             pattern.intensity = intensity;
             pattern.errors = Some(errors).filter(|errors| !errors.is_empty());
         }
@@ -70,9 +93,9 @@ impl<'a> Averages<'a> {
     /// Describes a pattern, such as `mean of 60 frames`.
     pub fn describe(&self, pattern: &AveragePattern) -> String {
         let plural = if pattern.frames == 1 { "" } else { "s" };
-        let minus = if self.background.is_some() { " minus background" } else { "" };
+        let reduced = self.reduction().map(PatternReduction::describe).unwrap_or_default();
         format!(
-            "{} of {} frame{plural}{minus}",
+            "{} of {} frame{plural}{reduced}",
             self.averaged.average.method.name(),
             pattern.frames
         )

@@ -2,94 +2,13 @@
 //! it is scaled to each frame.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::Path;
-use std::str::FromStr;
 
-use super::ExportError;
+use super::absolute::transmissions;
+use super::{ExportError, FrameValue};
 use crate::Status;
 use crate::normalize::{NAN64, Normalizer};
 use crate::output::{AverageMethod, OutputError, OutputFile};
-
-/// Factor of a background at each frame: a value of `gather --subtract-scale`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BackgroundScale {
-    /// A number that all frames have in common.
-    Number(f64),
-    /// A counter, or the ratio of two, divided by its mean over the background's frames.
-    Counter {
-        /// Name of the counter.
-        name: String,
-        /// Name of the counter that it is divided by.
-        divisor: Option<String>,
-    },
-}
-
-impl Default for BackgroundScale {
-    fn default() -> Self {
-        Self::Number(1.0)
-    }
-}
-
-impl FromStr for BackgroundScale {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected a number above 0, a counter, or the ratio of two counters, as in diode/monitor";
-        if let Ok(number) = text.trim().parse::<f64>() {
-            let is_usable = number.is_finite() && number > 0.0;
-            return if is_usable { Ok(Self::Number(number)) } else { Err(EXPECTED) };
-        }
-        let names: Vec<&str> = text.split('/').map(str::trim).collect();
-        match names[..] {
-            [name] if !name.is_empty() => {
-                Ok(Self::Counter { name: name.to_owned(), divisor: None })
-            }
-            [name, divisor] if !name.is_empty() && !divisor.is_empty() => {
-                Ok(Self::Counter { name: name.to_owned(), divisor: Some(divisor.to_owned()) })
-            }
-            _ => Err(EXPECTED),
-        }
-    }
-}
-
-impl fmt::Display for BackgroundScale {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Counter { name, divisor: None } => f.write_str(name),
-            Self::Counter { name, divisor: Some(divisor) } => write!(f, "{name}/{divisor}"),
-        }
-    }
-}
-
-impl BackgroundScale {
-    /// Returns the number, or the value of the counters, at each frame; NaN where it is missing or
-    /// not above 0.
-    fn values(&self, output: &OutputFile) -> Result<Vec<f64>, OutputError> {
-        let frames = output.status.len();
-        let mut values = match self {
-            Self::Number(number) => vec![*number; frames],
-            Self::Counter { name, divisor } => {
-                let mut values = output.frame_numbers(name)?.values;
-                if let Some(divisor) = divisor {
-                    let divisors = output.frame_numbers(divisor)?.values;
-                    values.truncate(divisors.len());
-                    values.iter_mut().zip(divisors).for_each(|(value, by)| *value /= by);
-                }
-                values
-            }
-        };
-        // Of a scan that is running, frames may come before their readings.
-        values.resize(frames, NAN64);
-        for value in &mut values {
-            if !value.is_finite() || *value <= 0.0 {
-                *value = NAN64;
-            }
-        }
-        Ok(values)
-    }
-}
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {
@@ -101,9 +20,18 @@ pub struct Background {
     pub(super) errors: Vec<f64>,
     /// Number of frames in the mean.
     pub(super) frames: usize,
-    scale: BackgroundScale,
+    /// Factor at each frame that it is subtracted from.
+    pub(super) scale: FrameValue,
     /// Value of the scale that belongs to the mean pattern; 1 for a number.
     scale_unit: f64,
+    /// Transmission of the mean pattern; 1 if it is not known.
+    pub(super) transmission: f64,
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Background").field("path", &self.output.path).finish_non_exhaustive()
+    }
 }
 
 impl Background {
@@ -114,39 +42,59 @@ impl Background {
     /// the file has an average of all frames, that is taken, whose error assumes at least one photon
     /// in all frames together, and not in each.
     ///
+    /// Frames without a value of the scale or of the transmission take no part.
+    ///
     /// # Errors
-    /// Fails if the file can't be read or is damaged, or if no frame has a pattern, or none that
-    /// has one has a value of the scale.
-    pub fn open(path: &Path, scale: &BackgroundScale) -> Result<Self, ExportError> {
-        let output = OutputFile::open(path)?;
-        let values = scale.values(&output)?;
+    /// Fails if the file can't be read or is damaged, if no frame has a pattern, or none that has
+    /// one has a value of the scale and of the transmission, or if frames transmit more than what
+    /// enters.
+    pub fn open(
+        path: &Path,
+        scale: &FrameValue,
+        transmission: Option<&FrameValue>,
+    ) -> Result<Self, ExportError> {
+        let output = OutputFile::open(path).map_err(|why| match why {
+            OutputError::NotOwned { path } => {
+                let why = "not a final file of azpipe, or damaged beyond recognition; expected that \
+                           of a background scan, and not one of subtracted or absolute patterns";
+                ExportError::Reduction { path, why: why.to_owned() }
+            }
+            why => why.into(),
+        })?;
+        let scales = scale.values(&output)?;
+        let transmissions = match transmission {
+            Some(transmission) => transmissions(transmission, &output)?,
+            None => vec![1.0; output.status.len()],
+        };
         let mut mean = MeanPattern::new(&output);
         let mut rows = output.rows()?;
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for (frame, value) in values.iter().enumerate().filter(|(_, value)| value.is_finite()) {
-            if output.status.get(frame) != Some(&Status::Ok) {
+        let mut sums = (0.0, 0.0, 0.0);
+        for (frame, values) in scales.iter().zip(&transmissions).enumerate() {
+            let (scale, transmission) = values;
+            let is_known = scale.is_finite() && transmission.is_finite();
+            if !is_known || output.status.get(frame) != Some(&Status::Ok) {
                 continue;
             }
             let (intensity, errors) = rows.pattern(frame)?;
             let ratio = mean.add(frame, &intensity, errors.as_deref());
-            sum += ratio * value;
-            weight += ratio;
+            sums = (sums.0 + ratio * scale, sums.1 + ratio * transmission, sums.2 + ratio);
         }
         drop(rows);
         if mean.frames == 0 {
-            let what = match scale {
-                BackgroundScale::Number(_) => String::new(),
-                scale => format!(" and a value of {scale} above 0"),
-            };
-            return Err(ExportError::Background {
+            let counters = [Some(scale), transmission].into_iter().flatten();
+            let values = counters.filter(|value| value.is_counter());
+            let values: String =
+                values.map(|value| format!(" and a value of {value} above 0")).collect();
+            return Err(ExportError::Reduction {
                 path: path.to_owned(),
                 why: format!(
-                    "no frame has a pattern{what}; expected the final file of a background"
+                    "no frame has a pattern{values}; expected the final file of a background"
                 ),
             });
         }
         let frames = mean.frames;
-        let scale_unit = if let BackgroundScale::Number(_) = scale { 1.0 } else { sum / weight };
+        let scale_unit = if scale.is_counter() { sums.0 / sums.2 } else { 1.0 };
+        let transmission = sums.1 / sums.2;
         let (mut intensity, mut errors) = mean.finish();
         if let Some(averaged) = &output.averaged
             && averaged.average.method == AverageMethod::Mean
@@ -158,7 +106,8 @@ impl Background {
                 (intensity, errors) = (pattern.intensity, pattern.errors.unwrap_or_default());
             }
         }
-        Ok(Self { output, intensity, errors, frames, scale: scale.clone(), scale_unit })
+        let scale = scale.clone();
+        Ok(Self { output, intensity, errors, frames, scale, scale_unit, transmission })
     }
 
     /// Returns the path of the final file.
@@ -180,46 +129,10 @@ impl Background {
     pub(super) fn comparable_factors(&self, output: &OutputFile) -> Result<Vec<f64>, ExportError> {
         self.check_comparable(output).map_err(|why| {
             let path = self.path().to_owned();
-            ExportError::Background { path, why: format!("can't be subtracted: it {why}") }
+            ExportError::Reduction { path, why: format!("can't be subtracted: it {why}") }
         })?;
         let values = self.scale.values(output)?;
         Ok(values.into_iter().map(|value| value / self.scale_unit).collect())
-    }
-
-    /// Returns the mean of the factors of frames that have a pattern, with the weights that the
-    /// frames have in their mean pattern.
-    ///
-    /// # Errors
-    /// Fails if a factor is not known.
-    pub(super) fn mean_factor(
-        &self,
-        output: &OutputFile,
-        factors: &[f64],
-        frames: Range<u64>,
-    ) -> Result<f64, ExportError> {
-        let normalizer = Normalizer::new(&output.recipe);
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for frame in frames.start as usize..frames.end as usize {
-            if output.status.get(frame) != Some(&Status::Ok) {
-                continue;
-            }
-            let factor = factors.get(frame).copied().unwrap_or(NAN64);
-            if factor.is_nan() {
-                return Err(ExportError::Background {
-                    path: self.path().to_owned(),
-                    why: format!(
-                        "can't be subtracted from an average: {} has no value of {} above 0 at frame {frame}",
-                        output.path.display(),
-                        self.scale
-                    ),
-                });
-            }
-            let monitor = output.monitor.get(frame).copied().unwrap_or(NAN64);
-            let ratio = normalizer.scale(monitor, output.reference).unwrap_or(1.0);
-            sum += ratio * factor;
-            weight += ratio;
-        }
-        Ok(sum / weight)
     }
 
     /// Subtracts the background times a factor from a pattern: intensities, and errors if there are
@@ -234,11 +147,6 @@ impl Background {
         let errors = errors.iter().zip(&self.errors);
         let errors = errors.map(|(error, of)| error.hypot(factor * of));
         (values.collect(), errors.collect())
-    }
-
-    /// Returns the scale as text.
-    pub(super) fn describe_scale(&self) -> String {
-        self.scale.to_string()
     }
 
     /// Checks that the patterns of another final file are of the same quantity and over the same
@@ -323,24 +231,5 @@ impl<'a> MeanPattern<'a> {
         let has_errors = self.normalizer.has_errors();
         let errors = self.variance.iter().zip(&self.weight).map(|(sum, by)| sum.sqrt() / by);
         (mean.collect(), if has_errors { errors.collect() } else { Vec::new() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_scale_is_a_number_a_counter_or_a_ratio() {
-        for text in ["1", "0.95", "1e-3", "diode", "diode/monitor", "p3:roi1"] {
-            let scale: BackgroundScale = text.parse().unwrap();
-            assert_eq!(scale.to_string().parse(), Ok(scale));
-        }
-        assert_eq!("2.5".parse(), Ok(BackgroundScale::Number(2.5)));
-        let ratio = BackgroundScale::Counter { name: "a".into(), divisor: Some("b".into()) };
-        assert_eq!("a / b".parse(), Ok(ratio));
-        for wrong in ["", "0", "-1", "nan", "inf", "a/", "/b", "a/b/c", " "] {
-            assert!(wrong.parse::<BackgroundScale>().is_err(), "{wrong}");
-        }
     }
 }

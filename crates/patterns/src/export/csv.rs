@@ -6,7 +6,7 @@ use system::ownership::ReplacePolicy;
 
 use super::columns::{format_number, format_rows};
 use super::text_files::write_text_files;
-use super::{Background, ExportContent, ExportError, ExportFormat};
+use super::{ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::output::{AveragePattern, OutputFile};
 
 /// The format.
@@ -28,10 +28,10 @@ impl ExportFormat for Csv {
     fn write(
         &self,
         output: &OutputFile,
-        background: Option<&Background>,
+        reduction: Option<PatternReduction>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        write_text_files(self, output, background, policy, |pattern, _| {
+        write_text_files(self, output, reduction, policy, |pattern, _| {
             Ok(format_csv(output, pattern))
         })
     }

@@ -39,16 +39,16 @@ pub enum ExportError {
         /// Number of radial bins.
         radial: usize,
     },
-    /// The format does not support the radial axis.
-    #[error("{}: the axis is {axis}; --export {format} expects {expected}: run plan-split with another --unit", path.display())]
+    /// A format or the calibration does not support the radial axis.
+    #[error("{}: the axis is {axis}; {wanted_by} expects {expected}: run plan-split with another --unit", path.display())]
     Axis {
         /// Path of the final file.
         path: PathBuf,
         /// Quantity and unit of the axis.
         axis: String,
-        /// Name of the format.
-        format: &'static str,
-        /// Axes that the format supports.
+        /// Flag that needs another axis.
+        wanted_by: String,
+        /// Axes that it supports.
         expected: &'static str,
     },
     /// The format needs the wavelength, and the PONI file has none.
@@ -61,10 +61,10 @@ pub enum ExportError {
         /// Reason why there is no wavelength.
         why: String,
     },
-    /// The background can't be subtracted.
+    /// The background can't be subtracted, or intensities can't be put in absolute units.
     #[error("{}: {why}", path.display())]
-    Background {
-        /// Path of the background's final file.
+    Reduction {
+        /// Path of the final file, or of the background's.
         path: PathBuf,
         /// Reason, and what was expected.
         why: String,

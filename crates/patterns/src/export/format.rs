@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use system::ownership::ReplacePolicy;
 
-use super::{Background, ExportError};
+use super::{ExportError, PatternReduction};
 use crate::output::OutputFile;
 
 /// A format in which final files are exported for other programs: a value of `gather --export`.
@@ -18,8 +18,8 @@ pub trait ExportFormat: Send + Sync {
     /// Returns which patterns the files have.
     fn content(&self) -> ExportContent;
 
-    /// Writes the files beside the final file, and returns their paths. With a background, it is
-    /// subtracted from the averages, and the files have names of their own; formats of
+    /// Writes the files beside the final file, and returns their paths. With a reduction, the
+    /// averages are reduced, and the files have names of their own; formats of
     /// [`ExportContent::AllFrames`] are written without. A file that exists is
     /// replaced if azpipe wrote it, or if `policy` allows it. `write_text_files` in `text_files.rs`
     /// and `write_hdf5_file` in `hdf5_file.rs` see to that.
@@ -31,7 +31,7 @@ pub trait ExportFormat: Send + Sync {
     fn write(
         &self,
         output: &OutputFile,
-        background: Option<&Background>,
+        reduction: Option<PatternReduction>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError>;
 }

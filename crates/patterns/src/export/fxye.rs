@@ -21,7 +21,7 @@ use system::ownership::ReplacePolicy;
 
 use super::columns::format_number;
 use super::text_files::write_text_files;
-use super::{Background, ExportContent, ExportError, ExportFormat};
+use super::{ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::output::{AveragePattern, OutputFile};
 
 /// Maximum length of a title.
@@ -46,10 +46,10 @@ impl ExportFormat for Fxye {
     fn write(
         &self,
         output: &OutputFile,
-        background: Option<&Background>,
+        reduction: Option<PatternReduction>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        write_text_files(self, output, background, policy, |pattern, title| {
+        write_text_files(self, output, reduction, policy, |pattern, title| {
             format_fxye(output, pattern, title)
         })
     }
@@ -125,7 +125,7 @@ fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f6
             return Err(ExportError::Axis {
                 path: path(),
                 axis: axis.label(),
-                format,
+                wanted_by: format!("--export {format}"),
                 expected: "2th or q",
             });
         }

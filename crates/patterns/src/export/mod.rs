@@ -5,29 +5,41 @@
 //! command line, help and manual pages take their lists. `docs/extending.md` shows how one is
 //! added.
 
+mod absolute;
 mod averages;
 mod background;
+mod calibration;
 mod columns;
 mod csv;
 mod dat;
 mod error;
 mod export_digests;
 mod format;
+mod frame_value;
 mod fxye;
+mod glassy_carbon;
 mod hdf5_file;
 mod map;
 mod nxazint;
 mod nxcansas;
-mod subtract;
+mod q_axis;
+mod reduced;
+mod reduction;
+mod standard;
 mod text_files;
 mod xye;
 
-pub use background::{Background, BackgroundScale};
+pub use absolute::{AbsoluteScale, CalibrationFactor, Thickness, Transmission};
+pub use background::Background;
+pub use calibration::{Calibration, calibrate};
 pub use error::ExportError;
 pub use export_digests::existing_exports;
 pub use format::{ExportContent, ExportFormat};
+pub use frame_value::FrameValue;
 pub use map::{MapRequest, WrittenMap, write_map};
-pub use subtract::{WrittenSubtraction, write_subtracted};
+pub use reduced::{WrittenPatterns, write_reduced};
+pub use reduction::PatternReduction;
+pub use standard::Standard;
 
 /// Returns every format, in the order of help.
 pub fn formats() -> &'static [&'static dyn ExportFormat] {

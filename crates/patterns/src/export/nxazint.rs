@@ -19,7 +19,7 @@ use geometry::{Poni, Unit, quantity};
 use system::ownership::ReplacePolicy;
 
 use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
-use super::{Background, ExportContent, ExportError, ExportFormat};
+use super::{ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::PatternAxis;
 use crate::h5::{self, Group};
 use crate::normalize::NAN32;
@@ -50,7 +50,7 @@ impl ExportFormat for NxAzint {
     fn write(
         &self,
         output: &OutputFile,
-        _: Option<&Background>,
+        _: Option<PatternReduction>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
         let (radial, wavelength) = (self.radial_name(output)?, self.wavelength(output)?);
@@ -72,7 +72,7 @@ impl NxAzint {
             _ => Err(ExportError::Axis {
                 path: output.path.clone(),
                 axis: axis.label(),
-                format: self.name(),
+                wanted_by: format!("--export {}", self.name()),
                 expected: "q or 2th",
             }),
         }

@@ -5,7 +5,9 @@
 //! /sasentry01                    NXentry, SASentry: one average pattern; `sasentry02` and so on for further ones
 //!   definition, title, run       text
 //!   sasdata01                    NXdata, SASdata
-//!     Q, I, Idev                 f64 (points): 1/nm or 1/angstrom, arbitrary units, and Idev in the units of I
+//!     Q, I, Idev                 f64 (points): 1/nm or 1/angstrom, 1/cm or arbitrary units, and Idev in the units of I
+//!     I_scaling, I_scaling_dev   1, and the relative error that all absolute I have in common
+//!   sassample01                  NXsample, SASsample: thickness, transmission, if they are used
 //!   sasinstrument01              NXinstrument, SASinstrument
 //!     sasdetector01              NXdetector, SASdetector: name, SDD
 //!     sassource01                NXsource, SASsource: radiation, incident_wavelength
@@ -18,13 +20,14 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use geometry::{Poni, Unit, quantity};
+use geometry::Poni;
 use recipe::ErrorMeasure;
 use system::ownership::ReplacePolicy;
 
 use super::averages::Averages;
 use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
-use super::{Background, ExportContent, ExportError, ExportFormat};
+use super::q_axis::QAxis;
+use super::{AbsoluteScale, ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::h5::{self, Group};
 use crate::output::{AveragePattern, OutputFile, create_nexus_group, format_iso8601};
 
@@ -50,12 +53,16 @@ impl ExportFormat for NxCanSas {
     fn write(
         &self,
         output: &OutputFile,
-        background: Option<&Background>,
+        reduction: Option<PatternReduction>,
         policy: &ReplacePolicy,
     ) -> Result<Vec<PathBuf>, ExportError> {
-        let averages = Averages::new(output, background, self.name())?;
-        let axis = self.q_axis(output)?;
-        let extension = if background.is_some() { "subtracted.nxcansas.h5" } else { "nxcansas.h5" };
+        let averages = Averages::new(output, reduction, self.name())?;
+        let axis = QAxis::new(output, format_args!("--export {}", self.name()))?;
+        let extension = match reduction.map(PatternReduction::name) {
+            Some("absolute") => "absolute.nxcansas.h5",
+            Some(_) => "subtracted.nxcansas.h5",
+            None => "nxcansas.h5",
+        };
         let export = Hdf5Export { extension, mark: "sasprocess01/name" };
         write_hdf5_file(&export, output, policy, |file| {
             file.set_text("NX_class", "NXroot")?;
@@ -72,35 +79,6 @@ impl ExportFormat for NxCanSas {
             }
             Ok(())
         })
-    }
-}
-
-/// Values of q at the centres of the bins.
-struct QAxis {
-    values: Vec<f64>,
-    units: &'static str,
-}
-
-impl NxCanSas {
-    /// Returns the axis in a unit of the definition.
-    ///
-    /// # Errors
-    /// Fails if the axis is not q.
-    fn q_axis(&self, output: &OutputFile) -> Result<QAxis, ExportError> {
-        let axis = &output.shared.axes.radial;
-        let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
-        let unit = unit.filter(|unit| *unit.quantity() == quantity::Q).ok_or_else(|| {
-            ExportError::Axis {
-                path: output.path.clone(),
-                axis: axis.label(),
-                format: self.name(),
-                expected: "q, such as q_nm^-1",
-            }
-        })?;
-        if unit.axis_units() == "A^-1" {
-            return Ok(QAxis { values: axis.centers.clone(), units: "1/angstrom" });
-        }
-        Ok(QAxis { values: axis.centers.iter().map(|q| q / unit.scale()).collect(), units: "1/nm" })
     }
 }
 
@@ -136,9 +114,10 @@ fn write_entry(
     entry.write_text("definition", "NXcanSAS")?;
     entry.write_text("title", &format!("{stem} {} {}: {average}", scan.entry, scan.detector))?;
     entry.write_text("run", &scan.entry)?;
-    write_data(entry, output, &pattern, axis)?;
+    write_data(entry, output, averages.reduction(), &pattern, axis)?;
+    write_sample(entry, averages, index)?;
     write_instrument(entry, output)?;
-    write_process(entry, output, &average)?;
+    write_process(entry, output, averages.reduction(), &average)?;
     Ok(())
 }
 
@@ -146,6 +125,7 @@ fn write_entry(
 fn write_data(
     entry: &Group,
     output: &OutputFile,
+    reduction: Option<PatternReduction>,
     pattern: &AveragePattern,
     axis: &QAxis,
 ) -> h5::Result<()> {
@@ -164,11 +144,12 @@ fn write_data(
     }
     data.write_list("Q", &values_at(&axis.values))?.set_text("units", axis.units)?;
     let intensity = data.write_list("I", &values_at(&pattern.intensity))?;
-    intensity.set_text("units", ARBITRARY)?;
+    let units = reduction.and_then(PatternReduction::units).unwrap_or(ARBITRARY);
+    intensity.set_text("units", units)?;
     if let Some(errors) = &pattern.errors {
         intensity.set_text("uncertainties", "Idev")?;
         let errors = data.write_list("Idev", &values_at(errors))?;
-        errors.set_text("units", ARBITRARY)?;
+        errors.set_text("units", units)?;
         errors.set_text(
             "long_name",
             match output.recipe.error {
@@ -176,6 +157,33 @@ fn write_data(
                 ErrorMeasure::Std => "standard deviation of a pixel",
             },
         )?;
+    }
+    let absolute = reduction.and_then(|reduction| reduction.absolute);
+    if let Some(error) = absolute.and_then(AbsoluteScale::relative_error) {
+        intensity.set_text("scaling_factor", "I_scaling")?;
+        let scaling = data.write_scalar("I_scaling", 1.0)?;
+        scaling.set_text("units", "")?;
+        scaling.set_text("uncertainties", "I_scaling_dev")?;
+        data.write_scalar("I_scaling_dev", error)?.set_text("units", "")?;
+    }
+    Ok(())
+}
+
+/// Writes the thickness and the mean transmission of the sample, if they are used.
+fn write_sample(entry: &Group, averages: &Averages, index: usize) -> Result<(), WriteError> {
+    let Some(PatternReduction { transmission, absolute, .. }) = averages.reduction() else {
+        return Ok(());
+    };
+    if transmission.is_none() && absolute.is_none() {
+        return Ok(());
+    }
+    let sample = create_class(entry, "sassample01", "NXsample", "SASsample")?;
+    if let Some(AbsoluteScale { thickness, .. }) = absolute {
+        // SasView takes it for millimetres, whatever the units.
+        sample.write_scalar("thickness", thickness.0 * 10.0)?.set_text("units", "mm")?;
+    }
+    if let (Some(_), Some(terms)) = (transmission, averages.terms(index)?) {
+        sample.write_scalar("transmission", terms.transmission)?;
     }
     Ok(())
 }
@@ -198,7 +206,12 @@ fn write_instrument(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     Ok(())
 }
 
-fn write_process(entry: &Group, output: &OutputFile, average: &str) -> h5::Result<()> {
+fn write_process(
+    entry: &Group,
+    output: &OutputFile,
+    reduction: Option<PatternReduction>,
+    average: &str,
+) -> h5::Result<()> {
     let process = create_class(entry, "sasprocess01", "NXprocess", "SASprocess")?;
     process.write_text("name", MARK)?;
     process.write_text("date", &format_iso8601(SystemTime::now()))?;
@@ -208,6 +221,10 @@ fn write_process(entry: &Group, output: &OutputFile, average: &str) -> h5::Resul
         &format!("azimuthal integration by azpipe {version}, {average}"),
     )?;
     process.write_text("term01", &format!("recipe_digest = {}", output.task.recipe_digest))?;
+    if let Some(AbsoluteScale { factor, .. }) = reduction.and_then(|reduction| reduction.absolute) {
+        let error = factor.error.map(|error| format!(" +- {error}")).unwrap_or_default();
+        process.write_text("term02", &format!("calibration_factor = {}{error}", factor.value))?;
+    }
     let note = create_class(&process, "sasprocessnote01", "NXcollection", "SASprocessnote")?;
     note.write_text("recipe", &output.recipe.to_toml())?;
     note.write_text("poni", &output.recipe.poni)?;

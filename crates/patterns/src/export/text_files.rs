@@ -9,7 +9,7 @@ use system::{atomic, untrusted_file};
 
 use super::averages::{Averages, format_range};
 use super::export_digests::ExportDigests;
-use super::{Background, ExportError, ExportFormat};
+use super::{ExportError, ExportFormat, PatternReduction};
 use crate::output::{AveragePattern, OutputFile};
 
 /// Number of text files that are formatted before they are written.
@@ -23,11 +23,11 @@ const FILES_AT_ONCE: usize = 256;
 pub(super) fn write_text_files(
     format: &dyn ExportFormat,
     output: &OutputFile,
-    background: Option<&Background>,
+    reduction: Option<PatternReduction>,
     policy: &ReplacePolicy,
     format_pattern: impl Fn(&AveragePattern, &str) -> Result<String, ExportError>,
 ) -> Result<Vec<PathBuf>, ExportError> {
-    let averages = Averages::new(output, background, format.name())?;
+    let averages = Averages::new(output, reduction, format.name())?;
     let digests = ExportDigests::read(output)?;
     let _lock = digests.lock()?;
     let claim = digests.owned_exports(has_dat_header, policy);
@@ -37,7 +37,7 @@ pub(super) fn write_text_files(
         let mut new = Vec::new();
         for &index in batch {
             let range = averages.are_of_ranges().then(|| format_range(&averages.ranges[index]));
-            let path = text_path(output, background, range.as_deref(), format.name());
+            let path = text_path(output, reduction, range.as_deref(), format.name());
             let pattern = averages.read(index)?;
             let text = format_pattern(&pattern, &averages.describe(&pattern))?;
             claim
@@ -74,13 +74,13 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
 /// Returns the path of the text file of all frames, or of a range of frames.
 fn text_path(
     output: &OutputFile,
-    background: Option<&Background>,
+    reduction: Option<PatternReduction>,
     range: Option<&str>,
     extension: &str,
 ) -> PathBuf {
     let mut name = output.path.file_stem().unwrap_or_default().to_owned();
-    if background.is_some() {
-        name.push(".subtracted");
+    if let Some(reduction) = reduction {
+        name.push(format!(".{}", reduction.name()));
     }
     if let Some(range) = range {
         name.push(format!("_{range}"));
