@@ -97,7 +97,9 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
     let part = |from: u64, to: u64, chi| {
         let task = task(&scan, &recipe, &Span::new(from, to).into());
         let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-        let mut writer = PartWriter::create(&out, &task.part, &head, &shared(chi)).expect("a part");
+        let mut writer =
+            PartWriter::create(&out, &task.part, &head, &shared(chi), Default::default())
+                .expect("a part");
         for frame in from..to {
             writer.push_row(&row(frame)).expect("a row");
         }

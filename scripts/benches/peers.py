@@ -121,6 +121,7 @@ def decode(data):
 
 KINDS = {
     "pyfai": integrator("integrate1d_ng"),
+    "cake": integrator("integrate2d_ng", npt_azim=360),
     "opencl": opencl,
     "opencl-silx": opencl_silx,
     "azimuthal": integrator("integrate1d_ng", errors="azimuthal"),

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
+use patterns::Compression;
+use patterns::part::PartStorage;
 
 /// Integrate the frames of tasks and write the patterns to part files
 ///
@@ -115,11 +118,37 @@ pub struct Args {
     )]
     pub verify: u32,
 
+    /// Compression of cakes
+    ///
+    /// Each thread compresses the cakes that it integrates, and gather copies them as they are.
+    #[arg(long, value_name = "gzip|lz4|zstd|none", default_value = "gzip", help_heading = "Output",
+        hide_default_value = true, hide_possible_values = true, hide_short_help = true, value_parser = compression_parser())]
+    pub compression: Compression,
+
+    /// Keep the sums of cakes, too, for `gather --keep-sums`
+    ///
+    /// They take three to six times the space of the cakes. Averages and merges of cakes are made
+    /// from their patterns, to seven digits. Patterns of one dimension always have their sums.
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub keep_sums: bool,
+
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
+/// Parses the name of a compression, and lists all in help.
+fn compression_parser() -> impl TypedValueParser<Value = Compression> {
+    let values = Compression::ALL.map(|each| PossibleValue::new(each.name()).help(each.help()));
+    PossibleValuesParser::new(values)
+        .map(|name| name.parse().expect("the parser knows no other names"))
+}
+
 impl Args {
+    /// Returns how parts store their rows.
+    pub fn part_storage(&self) -> PartStorage {
+        PartStorage { compression: self.compression, keep_sums: self.keep_sums }
+    }
+
     /// Returns the directory of the matrix cache for results below `out`, or `None` with `--cache
     /// none`.
     pub fn matrix_cache_dir(&self, out: &Path) -> Option<PathBuf> {

@@ -1,8 +1,12 @@
 //! The output of a batch: what a worker thread hands on for the part, the statistics and the
 //! messages.
 
+use std::io;
+use std::time::Instant;
+
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Sums};
+use patterns::part::{PartRow, RowEncoder};
 use patterns::{BinWeights, FrameRow, MonitorValues};
 
 use crate::batches::RecipeIndex;
@@ -14,8 +18,13 @@ use crate::sources::FrameLoss;
 pub struct BatchOutput {
     /// The number of frames in the batch.
     pub frames: usize,
-    /// The rows with their recipes, in ascending order of frames.
-    pub rows: Vec<(RecipeIndex, FrameRow)>,
+    /// The sums of frames with their recipes.
+    pub sums: Vec<(RecipeIndex, FrameRow)>,
+    /// The rows of parts with their recipes, in ascending order of frames: what
+    /// [`encode_rows`](Self::encode_rows) makes of the sums.
+    pub rows: Vec<(RecipeIndex, PartRow)>,
+    /// The error by which rows are missing.
+    pub encode_error: Option<io::Error>,
     /// The frames that were lost, each with its source and reason.
     pub losses: Vec<(u64, usize, FrameLoss)>,
     /// Warnings about suspicious frames.
@@ -37,7 +46,7 @@ pub struct BatchOutput {
     pub prefetch_seconds: f64,
     /// The time that the worker thread spent reading, in seconds.
     pub read_seconds: f64,
-    /// The time spent decoding and integrating, in seconds.
+    /// The time spent decoding and integrating, and making the rows of parts, in seconds.
     pub integrate_seconds: f64,
 }
 
@@ -51,8 +60,23 @@ impl BatchOutput {
         sums: Vec<Sums>,
     ) {
         for ((&recipe, monitor), sums) in group.recipes.iter().zip(&group.monitors).zip(sums) {
-            self.rows.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
+            self.sums.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
         }
+    }
+
+    /// Makes the rows of parts from the sums, in ascending order of frames.
+    pub fn encode_rows(&mut self, encoders: &mut [Option<RowEncoder>]) {
+        let began = Instant::now();
+        self.sums.sort_by_key(|(_, row)| row.frame);
+        for (recipe, row) in std::mem::take(&mut self.sums) {
+            let encoder =
+                encoders[recipe.0].as_mut().expect("a recipe with frames to do has a part");
+            match encoder.encode(row) {
+                Ok(row) => self.rows.push((recipe, row)),
+                Err(why) => self.encode_error = Some(why),
+            }
+        }
+        self.integrate_seconds += began.elapsed().as_secs_f64();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use filter::{Filter, Stop};
 use memory_model::{max_batches_in_flight, prefetch_threads};
+use patterns::part::RowEncoder;
 
 use crate::batch_output::BatchOutput;
 use crate::batches::Batches;
@@ -23,6 +24,8 @@ pub struct BatchRunner<'a> {
     /// The recipes that integrate the same frames together, one group for each recipe set of the
     /// batches.
     pub recipe_groups: &'a [RecipeGroup<'a>],
+    /// The encoders of the rows of each recipe's part; `None` for a recipe without frames to integrate.
+    pub encoders: &'a [Option<RowEncoder>],
     /// The device that integrates, if there is one.
     pub shared_device: Option<&'a SharedDevice>,
     /// The open files that hold the frames.
@@ -48,6 +51,7 @@ impl BatchRunner<'_> {
         let worker = || {
             let mut worker = IntegrationWorker::new(
                 self.recipe_groups,
+                self.encoders,
                 self.sources,
                 prefetcher,
                 self.batch_frames,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use filter::Filter;
 use integrator::Integrator;
 use patterns::coverage::{Coverage, CoverageIndex};
-use patterns::part::{self, PartMetadata, PartWriter};
+use patterns::part::{self, PartMetadata, PartStorage, PartWriter};
 use patterns::{
     BinWeights, FrameRow, MonitorError, MonitorValues, PatternAxes, PatternAxis, SharedBins, Status,
 };
@@ -129,11 +129,12 @@ impl RecipeTask {
         &self,
         integrator: &Integrator,
         frames: &Spans,
+        storage: PartStorage,
     ) -> Result<PartWriter, part::PartError> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
         let head =
             PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
-        PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
+        PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator), storage)
     }
 
     /// Returns the name of a part that lacks some of its intended frames. It is the name for the

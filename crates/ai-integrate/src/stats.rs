@@ -77,7 +77,8 @@ impl TaskStats {
             *bytes += sent_bytes;
         }
         self.device_error = self.device_error.take().or(batch.device_error);
-        for (recipe, row) in batch.rows.iter().filter(|(_, row)| row.has_sums()) {
+        let rows = batch.rows.iter().map(|(recipe, row)| (recipe, &row.row));
+        for (recipe, row) in rows.filter(|(_, row)| row.has_sums()) {
             self.done[recipe.0].push(row.frame);
             if row.status != Status::Ok {
                 self.without_pattern[recipe.0].entry(row.status).or_default().push(row.frame);
@@ -242,19 +243,13 @@ fn source_name(source: &Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use patterns::FrameRow;
 
     fn batch(losses: &[(u64, usize, Status, &str)]) -> BatchOutput {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
-        let rows = losses
-            .iter()
-            .map(|loss| (RecipeIndex(0), FrameRow::without_sums(loss.0, loss.2, 1.0)))
-            .collect();
         BatchOutput {
             frames: losses.len(),
-            rows,
             losses: losses.iter().map(lost).collect(),
             ..BatchOutput::default()
         }

@@ -7,7 +7,7 @@ use filter::{Filter, FrameCounts, Stop, Work};
 use integrator::opencl::DeviceError;
 use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
-use patterns::part::{self, PartWriter};
+use patterns::part::{self, PartWriter, RowEncoder};
 use records::{Acquisition, Fail, Seconds, Spans, Task, format_count, format_frames};
 
 use crate::args::Args;
@@ -223,7 +223,7 @@ impl<'a> TaskRunner<'a> {
             parts.push(match &recipe_task.resources {
                 Some(resources) if !frames.is_empty() => Some(
                     recipe_task
-                        .create_part(&resources.integrator, &frames)
+                        .create_part(&resources.integrator, &frames, self.args.part_storage())
                         .map_err(cannot_write)?,
                 ),
                 _ => None,
@@ -244,11 +244,14 @@ impl<'a> TaskRunner<'a> {
         {
             self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
         }
+        let encoders: Vec<Option<RowEncoder>> =
+            parts.iter().map(|part| part.as_ref().map(PartWriter::row_encoder)).collect();
         let runner = BatchRunner {
             filter: self.filter,
             threads,
             batch_frames: batch,
             recipe_groups: &groups,
+            encoders: &encoders,
             shared_device,
             sources: &sources,
             batches,
@@ -275,10 +278,13 @@ impl<'a> TaskRunner<'a> {
         runner.run(|output| {
             let began = Instant::now();
             output.warnings.iter().for_each(|warning| self.filter.warn(warning));
+            if let Some(why) = &output.encode_error {
+                return Err(Stop::fatal("part", why));
+            }
             for (recipe, row) in &output.rows {
                 let part = parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
-                recipe_tasks[recipe.0].check_first_frame(row, self.filter);
-                part.push_row(row).map_err(cannot_write)?;
+                recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
+                part.push(row).map_err(cannot_write)?;
             }
             let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
             counted.done += frames - failed;

@@ -7,6 +7,7 @@ use frames::source::{Chunk, FrameChunks as Where};
 use integrator::{AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, Scratch};
 use memory_model::frames_assembled_at_once;
 use patterns::FrameRow;
+use patterns::part::RowEncoder;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batch_output::BatchOutput;
@@ -25,6 +26,7 @@ pub struct IntegrationWorker<'a> {
     buffers: Vec<Vec<u8>>,
     scratch: Scratch,
     device: DeviceWorker<'a>,
+    encoders: Vec<Option<RowEncoder>>,
     assembler: Assembler,
     /// The source whose chunks `assembler` keeps.
     assembled: Option<usize>,
@@ -42,6 +44,7 @@ impl<'a> IntegrationWorker<'a> {
     /// Creates a worker that integrates `batch` frames at once, on the device if there is one.
     pub fn new(
         recipe_groups: &'a [RecipeGroup<'a>],
+        encoders: &[Option<RowEncoder>],
         sources: &'a SourcePool<'a>,
         prefetcher: &'a Prefetcher<'a>,
         batch: usize,
@@ -55,6 +58,7 @@ impl<'a> IntegrationWorker<'a> {
             buffers: vec![Vec::new(); batch],
             scratch: Scratch::default(),
             device: DeviceWorker::new(shared_device),
+            encoders: encoders.to_vec(),
             assembler: Assembler::default(),
             assembled: None,
         }
@@ -87,7 +91,7 @@ impl<'a> IntegrationWorker<'a> {
             self.sources.release(index, run.len() as u64);
         }
         out.decode_paths = self.scratch.take_decode_paths();
-        out.rows.sort_by_key(|(_, row)| row.frame);
+        out.encode_rows(&mut self.encoders);
         out
     }
 
@@ -241,7 +245,7 @@ impl<'a> IntegrationWorker<'a> {
     fn record_loss(&self, location: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
         let group = &self.recipe_groups[location.recipe_set];
         for (&recipe, monitor) in group.recipes.iter().zip(&group.monitors) {
-            out.rows.push((
+            out.sums.push((
                 recipe,
                 FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame)),
             ));

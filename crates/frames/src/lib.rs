@@ -81,6 +81,6 @@ pub use prefetch::{open_ahead, prefetch_to_read};
 
 pub use ffi::{
     LibraryError, ScaledDataset, attach_dimension_scales, attribute_exists, is_memory_error,
-    link_exists, start_library, write_chunk,
+    link_exists, read_chunk, start_library, write_chunk,
 };
 pub use worker_requests::run_with_worker;

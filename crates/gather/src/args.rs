@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
+use patterns::Compression;
 use patterns::export::{self, ExportContent, ExportFormat, MapRequest};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
 
@@ -118,7 +119,8 @@ pub struct OutputArgs {
     /// The sums of the frames are removed with the parts, unless they are kept (--keep-sums,
     /// --keep-parts or --layout virtual). Averages are then made from the patterns, and are the same
     /// to seven digits; but a frame of which pixels were left out (--dummy, --valid-max,
-    /// --sigma-clip) has the weight of the others. With --empty 0, averages need the sums, which
+    /// --sigma-clip) has the weight of the others. Parts of cakes hold no sums, unless
+    /// `ai-integrate --keep-sums` wrote them, but the weights of each frame. With --empty 0, averages need the sums, which
     /// `ai-integrate --force` makes again. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
@@ -192,11 +194,21 @@ pub struct OutputArgs {
     #[arg(long, value_name = "HOW", default_value = "copy", hide_short_help = true)]
     pub layout: LayoutArg,
 
+    /// Compression of cakes in final files
+    ///
+    /// Default: that of an existing final file, otherwise that of the parts (`ai-integrate
+    /// --compression`), which are then copied as they are. An existing final file of another
+    /// compression is rewritten. Patterns of one dimension, exports and maps are not affected.
+    #[arg(long, value_name = "gzip|lz4|zstd|none", hide_short_help = true, value_parser = compression_parser())]
+    pub compression: Option<Compression>,
+
     /// Keep the parts after they have been copied into the final file
     #[arg(long, hide_short_help = true)]
     pub keep_parts: bool,
 
     /// Keep the sums of each frame in the final file, for later averages and merges
+    ///
+    /// Those of cakes are in the parts only if ai-integrate was given --keep-sums, too.
     #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
@@ -218,8 +230,7 @@ impl AsRef<CommonArgs> for Args {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LayoutArg {
     /// Copy the patterns from the parts, which are removed once the file has every frame that
-    /// exists. The file can be moved. Cakes are compressed with shuffle and deflate, which h5py and
-    /// silx read without a plugin
+    /// exists. The file can be moved. Cakes are compressed (--compression)
     Copy,
     /// Link to the parts with virtual datasets. The file is written at once, and needs its parts
     Virtual,
@@ -264,6 +275,13 @@ fn export_format_parser() -> impl TypedValueParser<Value = &'static dyn ExportFo
         .map(|name| export::find_format(&name).expect("the parser knows no other names"))
 }
 
+/// Parses the name of a compression, and lists all in help.
+fn compression_parser() -> impl TypedValueParser<Value = Compression> {
+    let values = Compression::ALL.map(|each| PossibleValue::new(each.name()).help(each.help()));
+    PossibleValuesParser::new(values)
+        .map(|name| name.parse().expect("the parser knows no other names"))
+}
+
 impl Args {
     /// Returns the options for writing final files.
     pub fn output_options(&self) -> OutputOptions {
@@ -277,6 +295,7 @@ impl Args {
                 LayoutArg::Virtual => output::OutputLayout::Virtual,
                 LayoutArg::Integrator => output::OutputLayout::Integrator,
             },
+            compression: self.output.compression,
             policy: if self.complete_only {
                 WritePolicy::WhenComplete
             } else {

@@ -1,10 +1,13 @@
-//! Names of HDF5's filters by their numbers in the HDF Group's registry, for records and messages.
+//! HDF5's filters: their names by their numbers in the HDF Group's registry, for records and
+//! messages, and [`bitshuffle`], which results are written with.
 //!
 //! `frames` writes these names into records, and `kernels` undoes some of the filters. Neither
 //! knows the other, so the names are in this crate, which knows neither. A name is a fact of the
 //! format: it is listed whether or not azpipe can decode the filter.
 //!
 //! Source: <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
+
+pub mod bitshuffle;
 
 /// Number and name of each filter, ordered by number. Records have these names, so a name never
 /// changes.

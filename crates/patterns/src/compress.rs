@@ -1,38 +1,36 @@
-//! Compresses cakes with shuffle and deflate, which every HDF5 reader supports without a plugin.
+//! Compression of cakes, in chunks that are encoded outside of the HDF5 library.
 //!
 //! Each chunk holds whole chi bins of one frame and is smaller than the 1 MiB that readers cache,
-//! so that a frame or a sector can be read without its neighbours. The chunks are compressed in
-//! parallel on all CPUs, outside of the HDF5 library, and then written through it.
+//! so that a frame or a sector can be read without its neighbours. The chunks are encoded in
+//! parallel on all CPUs, without the HDF5 library's lock, and then written through it.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::thread::Builder;
 
-use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use hdf5_filters::bitshuffle::Encoder;
 
-use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Result};
+use crate::compression::{Compression, DEFLATE_LEVEL};
+use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Hdf5Error, Result};
 
 /// Default size of the HDF5 library's chunk cache.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// Level of deflate. Higher levels take twice the time to save another 2 %.
-pub(crate) const DEFLATE_LEVEL: u8 = 1;
-
 /// Number type of a dataset that can be compressed.
-pub(crate) trait ShuffleElement: DatasetElement {
-    /// Returns one byte of the number; byte 0 is the least significant.
-    fn byte(self, index: usize) -> u8;
+pub(crate) trait CompressedElement: DatasetElement {
+    /// Writes the number, least significant byte first, into as many bytes as it has.
+    fn write_le(self, bytes: &mut [u8]);
 }
 
-macro_rules! impl_shuffle_element {
+macro_rules! impl_compressed_element {
     ($($number:ty),*) => {
-        $(impl ShuffleElement for $number {
-            fn byte(self, index: usize) -> u8 {
-                self.to_le_bytes()[index]
+        $(impl CompressedElement for $number {
+            fn write_le(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
             }
         })*
     };
 }
-impl_shuffle_element!(f32, f64, u32, u64);
+impl_compressed_element!(f32, f64, u32, u64);
 
 /// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is
 /// `[chi, radial]`.
@@ -41,34 +39,125 @@ fn rows_per_chunk<T>([lines, width]: [usize; 2]) -> usize {
     lines.max(1).div_ceil(lines.max(1).div_ceil(most))
 }
 
+/// Returns the number of values of a chunk. A cake is in memory, and a chunk is no larger than a
+/// cake, so the product does not saturate.
+fn chunk_values<T>(cake: [usize; 2]) -> usize {
+    rows_per_chunk::<T>(cake).saturating_mul(cake[1]).max(1)
+}
+
+/// Returns the storage of cakes: chunks of one frame each.
+pub(crate) fn cake_storage<T>(
+    cake: [usize; 2],
+    compression: Compression,
+    is_resizable: bool,
+) -> DatasetStorage {
+    let chunk = [1, rows_per_chunk::<T>(cake), cake[1]];
+    DatasetStorage::Compressed { chunk, compression, is_resizable }
+}
+
+/// Returns whether a dataset has cakes in the chunks and the compression that a final file has.
+pub(crate) fn has_cake_storage<T>(
+    dataset: &Dataset,
+    cake: [usize; 2],
+    compression: Compression,
+) -> Result<bool> {
+    let chunk = [1, rows_per_chunk::<T>(cake), cake[1]];
+    let has_chunk = dataset.chunk_shape()?.is_some_and(|found| found == chunk);
+    Ok(has_chunk && dataset.compression()? == Some(compression))
+}
+
+/// Encodes cakes; its buffers are reused from chunk to chunk.
+pub(crate) struct CakeEncoder {
+    compression: Compression,
+    bitshuffle: Option<Encoder>,
+    bytes: Vec<u8>,
+    shuffled: Vec<u8>,
+}
+
+impl CakeEncoder {
+    /// Creates an encoder.
+    ///
+    /// # Errors
+    /// Fails if there is no memory.
+    pub fn new(compression: Compression) -> io::Result<Self> {
+        let bitshuffle = compression.block_codec().map(Encoder::new).transpose()?;
+        Ok(Self { compression, bitshuffle, bytes: Vec::new(), shuffled: Vec::new() })
+    }
+
+    /// Returns the stored bytes of a cake's chunks, one after the other. A chunk that extends beyond
+    /// the cake is filled with 0.
+    ///
+    /// # Errors
+    /// Fails if there is no memory.
+    pub fn encode<T: CompressedElement>(
+        &mut self,
+        values: &[T],
+        cake: [usize; 2],
+    ) -> io::Result<Vec<Vec<u8>>> {
+        let size = chunk_values::<T>(cake);
+        values.chunks(size).map(|values| self.encode_chunk(values, size)).collect()
+    }
+
+    fn encode_chunk<T: CompressedElement>(
+        &mut self,
+        values: &[T],
+        size: usize,
+    ) -> io::Result<Vec<u8>> {
+        self.bytes.clear();
+        self.bytes.resize(size.saturating_mul(size_of::<T>()), 0);
+        for (bytes, value) in self.bytes.chunks_exact_mut(size_of::<T>()).zip(values) {
+            value.write_le(bytes);
+        }
+        match (self.compression, &mut self.bitshuffle) {
+            (Compression::None, _) => Ok(self.bytes.clone()),
+            (_, Some(bitshuffle)) => bitshuffle.encode(&self.bytes, size_of::<T>()),
+            (_, None) => {
+                self.shuffled.clear();
+                for byte in 0..size_of::<T>() {
+                    self.shuffled.extend(self.bytes.iter().skip(byte).step_by(size_of::<T>()));
+                }
+                let level = flate2::Compression::new(DEFLATE_LEVEL.into());
+                let mut encoder = ZlibEncoder::new(Vec::new(), level);
+                encoder.write_all(&self.shuffled)?;
+                encoder.finish()
+            }
+        }
+    }
+}
+
 /// Creates a dataset of `frames` cakes, which [`write_compressed`] fills.
-pub(crate) fn create_compressed<T: ShuffleElement>(
+pub(crate) fn create_compressed<T: CompressedElement>(
     group: &Group,
     name: &str,
     frames: usize,
     cake: [usize; 2],
+    compression: Compression,
 ) -> Result<Dataset> {
     let [lines, width] = cake;
-    let form = DatasetStorage::Deflated([1, rows_per_chunk::<T>(cake), width], DEFLATE_LEVEL);
-    group.create_dataset::<T>(name, &[frames, lines, width], &form)
+    group.create_dataset::<T>(
+        name,
+        &[frames, lines, width],
+        &cake_storage::<T>(cake, compression, false),
+    )
 }
 
-/// Compresses and writes the cakes of consecutive frames, from frame `first` on.
-pub(crate) fn write_compressed<T: ShuffleElement>(
+/// Encodes and writes the cakes of consecutive frames, from frame `first` on.
+pub(crate) fn write_compressed<T: CompressedElement>(
     dataset: &Dataset,
     first: usize,
     values: &[T],
     cake: [usize; 2],
+    compression: Compression,
 ) -> Result<()> {
-    let ([lines, width], lines_of_chunk) = (cake, rows_per_chunk::<T>(cake));
-    // A cake is in memory, and a chunk is no larger than a cake, so the products do not saturate.
-    let (of_cake, size) =
-        (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
+    let ([lines, width], size) = (cake, chunk_values::<T>(cake));
+    // A cake is in memory, so the product does not saturate.
+    let of_cake = lines.saturating_mul(width).max(1);
     let pieces: Vec<&[T]> = values.chunks(of_cake).flat_map(|frame| frame.chunks(size)).collect();
     let threads = system::cpu::available_cpus().min(pieces.len()).max(1);
-    let compressed: Vec<Vec<u8>> = std::thread::scope(|scope| {
-        let share = |pieces: &[&[T]]| {
-            pieces.iter().map(|piece| compress_chunk(piece, size)).collect::<Vec<_>>()
+    let encoded: io::Result<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+        let share = |pieces: &[&[T]]| -> io::Result<Vec<_>> {
+            let mut encoder = CakeEncoder::new(compression)?;
+            pieces.iter().map(|piece| encoder.encode_chunk(piece, size)).collect()
         };
         let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));
         let workers: Vec<_> = shares
@@ -78,34 +167,44 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
                 worker.map_err(|_| share(pieces))
             })
             .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker {
-                Ok(worker) => worker.join().expect("compression does not panic"),
-                Err(compressed) => compressed,
-            })
-            .collect()
-    });
-    let chunks_of_frame = lines.div_ceil(lines_of_chunk).max(1);
-    for (frame, chunks) in (first..).zip(compressed.chunks(chunks_of_frame)) {
-        for (line, chunk) in (0..).step_by(lines_of_chunk).zip(chunks) {
-            dataset.write_chunk(&[frame as u64, line, 0], chunk)?;
+        let mut encoded = Vec::with_capacity(pieces.len());
+        for worker in workers {
+            encoded.extend(match worker {
+                Ok(worker) => worker.join().expect("compression does not panic")?,
+                Err(encoded) => encoded?,
+            });
         }
+        Ok(encoded)
+    });
+    let encoded = encoded.map_err(Hdf5Error::Io)?;
+    let chunks_of_frame = lines.div_ceil(rows_per_chunk::<T>(cake)).max(1);
+    for (frame, chunks) in (first..).zip(encoded.chunks(chunks_of_frame)) {
+        write_cake::<T>(dataset, frame, chunks, cake)?;
     }
     Ok(())
 }
 
-/// Returns the stored bytes of a chunk of `size` numbers. A chunk that extends beyond the cake is
-/// filled with 0.
-fn compress_chunk<T: ShuffleElement>(values: &[T], size: usize) -> Vec<u8> {
-    let mut shuffled = Vec::with_capacity(size.saturating_mul(size_of::<T>()));
-    let rest = size.saturating_sub(values.len());
-    for byte in 0..size_of::<T>() {
-        shuffled.extend(values.iter().map(|value| value.byte(byte)));
-        shuffled.extend(std::iter::repeat_n(0, rest));
+/// Reads the stored bytes of the chunks of one frame's cake.
+pub(crate) fn read_cake<T>(
+    dataset: &Dataset,
+    frame: usize,
+    cake: [usize; 2],
+) -> Result<Vec<Vec<u8>>> {
+    let lines = (0..cake[0] as u64).step_by(rows_per_chunk::<T>(cake));
+    lines.map(|line| dataset.read_chunk(&[frame as u64, line, 0])).collect()
+}
+
+/// Writes the chunks of one frame's cake.
+pub(crate) fn write_cake<T>(
+    dataset: &Dataset,
+    frame: usize,
+    chunks: &[Vec<u8>],
+    cake: [usize; 2],
+) -> Result<()> {
+    for (line, chunk) in (0..).step_by(rows_per_chunk::<T>(cake)).zip(chunks) {
+        dataset.write_chunk(&[frame as u64, line, 0], chunk)?;
     }
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(DEFLATE_LEVEL.into()));
-    encoder.write_all(&shuffled).and_then(|()| encoder.finish()).expect("memory takes all bytes")
+    Ok(())
 }
 
 #[cfg(test)]
@@ -125,30 +224,38 @@ mod tests {
     #[test]
     fn the_library_reads_compressed_chunks() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.h5");
         // Three chunks a frame, the last of them one chi bin short.
         let (frames, [lines, width]) = (3, [8, 87_000]);
         let value = |index: usize| (index as f32).sqrt();
-        let file =
-            h5::NewHdf5File::create_in(std::fs::File::create_new(&path).expect("a file"), &path, 0)
-                .expect("a file");
-        let mut table =
-            RowWriter::<f32>::with_rows(&file, "x", frames, &[lines, width]).expect("a dataset");
-        for frame in 0..frames {
-            let row = frame * lines * width..(frame + 1) * lines * width;
-            table.push(row.map(value)).expect("it is written");
+        for compression in Compression::ALL {
+            let path = directory.path().join(compression.name());
+            let new = std::fs::File::create_new(&path).expect("a file");
+            let file = h5::NewHdf5File::create_in(new, &path, 0).expect("a file");
+            let row = [lines, width];
+            let mut table = RowWriter::<f32>::with_rows(&file, "x", frames, &row, compression)
+                .expect("a dataset");
+            for frame in 0..frames {
+                let row = frame * lines * width..(frame + 1) * lines * width;
+                table.push(row.map(value)).expect("it is written");
+            }
+            table.flush().expect("it is written");
+            drop(table);
+            file.finish().and_then(h5::VerifiedFile::sync).expect("it is closed");
+            let file = h5::Hdf5File::open(&path).expect("a file");
+            let dataset = file.dataset("x").expect("a dataset");
+            assert_eq!(dataset.compression().expect("it is read"), Some(compression));
+            let has_storage = has_cake_storage::<f32>(&dataset, [lines, width], compression);
+            assert!(has_storage.expect("it is read"));
+            for frame in [1, 0, 2] {
+                let found: Vec<f32> = read_rows(&dataset, frame..frame + 1).expect("it is read");
+                let expected = (frame * lines * width..(frame + 1) * lines * width).map(value);
+                assert!(found.into_iter().eq(expected), "frame {frame}");
+                let stored = read_cake::<f32>(&dataset, frame, [lines, width]).expect("it is read");
+                assert_eq!(stored.len(), 3);
+            }
+            let size = path.metadata().expect("a file").len();
+            let raw = (frames * lines * width * 4) as u64;
+            assert_eq!(size < raw, compression != Compression::None, "{size} of {raw} bytes");
         }
-        table.flush().expect("it is written");
-        drop(table);
-        file.finish().and_then(h5::VerifiedFile::sync).expect("it is closed");
-        let file = h5::Hdf5File::open(&path).expect("a file");
-        let dataset = file.dataset("x").expect("a dataset");
-        for frame in [1, 0, 2] {
-            let found: Vec<f32> = read_rows(&dataset, frame..frame + 1).expect("it is read");
-            let expected = (frame * lines * width..(frame + 1) * lines * width).map(value);
-            assert!(found.into_iter().eq(expected), "frame {frame}");
-        }
-        let size = path.metadata().expect("a file").len();
-        assert!(size < (frames * lines * width * 4) as u64);
     }
 }

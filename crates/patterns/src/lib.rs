@@ -31,6 +31,7 @@
 
 mod axes;
 mod compress;
+mod compression;
 pub mod coverage;
 pub mod export;
 mod file_states;
@@ -44,6 +45,7 @@ pub mod part;
 pub mod plot;
 pub mod report;
 mod row_blocks;
+mod row_digest;
 mod row_writer;
 mod source_fingerprint;
 mod stored_patterns;
@@ -51,6 +53,7 @@ mod variance;
 mod weight_overrides;
 
 pub use axes::{PatternAxes, PatternAxis};
+pub use compression::Compression;
 pub use frame_row::{BinWeights, FrameRow, SharedBins};
 pub use frame_status::Status;
 pub use h5::Hdf5Error;

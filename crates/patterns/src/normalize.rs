@@ -160,15 +160,20 @@ impl Normalizer {
     }
 
     /// Returns the sums of a frame of which only the pattern is known, S = I W g and V = (σ W g)²,
-    /// to the rounding of f32. `scale` is g. `shared` are taken for the frame's weights: if pixels
-    /// of this frame alone were left out, it counts as if they were there. Bins that are NaN have
-    /// no weight.
+    /// to the rounding of f32. `scale` is g. Without its `own` weights, `shared` are taken for the
+    /// frame's: if pixels of this frame alone were left out, it counts as if they were there. Bins
+    /// that are NaN have no weight.
     pub(crate) fn recompute_row(
         &self,
         pattern: &Pattern,
         scale: f64,
+        own: Option<&BinWeights>,
         shared: &BinWeights,
     ) -> FrameRow {
+        if let Some(own) = own {
+            let row = without_nan(self.recompute_sums(pattern, scale, own, shared));
+            return FrameRow { weight_override: Some(own.clone()), ..row };
+        }
         let (intensity, errors) = pattern;
         let is_gap = |(value, norm): (&f32, &f64)| value.is_nan() && *norm != 0.0;
         if !intensity.iter().zip(&shared.norm).any(is_gap) {

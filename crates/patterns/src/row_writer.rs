@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::compress::{self, ShuffleElement};
+use crate::compress::{self, CompressedElement};
+use crate::compression::Compression;
 use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Result};
 use crate::row_blocks::{rows_in, rows_per_block, width_of};
 
@@ -31,10 +32,10 @@ enum RowStorage {
     /// Chunked; the dataset grows with the rows.
     Chunked,
     /// Compressed chunks of cakes of the shape `[chi, radial]`.
-    Compressed([usize; 2]),
+    Compressed([usize; 2], Compression),
 }
 
-impl<T: ShuffleElement> RowWriter<T> {
+impl<T: CompressedElement> RowWriter<T> {
     /// Creates an empty chunked dataset that grows to at most about `expected` rows.
     pub fn chunked(group: &Group, name: &str, expected: usize, row: &[usize]) -> Result<Self> {
         let rows_of_block = rows_per_block::<T>(row).min(expected).max(1);
@@ -51,21 +52,43 @@ impl<T: ShuffleElement> RowWriter<T> {
         Self::chunked(group, name, LIST_BLOCK_ENTRIES, &[])
     }
 
-    /// Creates a dataset of `rows` rows: compressed if the rows are cakes, otherwise contiguous.
-    pub fn with_rows(group: &Group, name: &str, rows: usize, row: &[usize]) -> Result<Self> {
+    /// Creates a dataset of `rows` rows: in chunks of this compression if the rows are cakes,
+    /// otherwise contiguous.
+    pub fn with_rows(
+        group: &Group,
+        name: &str,
+        rows: usize,
+        row: &[usize],
+        compression: Compression,
+    ) -> Result<Self> {
         if let (&[lines, width], true) = (row, rows > 0) {
-            let dataset = compress::create_compressed::<T>(group, name, rows, [lines, width])?;
+            let cake = [lines, width];
+            let dataset = compress::create_compressed::<T>(group, name, rows, cake, compression)?;
             let rows_of_block = rows_in::<T>(COMPRESS_BLOCK_BYTES, lines.saturating_mul(width));
             return Ok(Self::new(
                 dataset,
                 row,
-                RowStorage::Compressed([lines, width]),
+                RowStorage::Compressed(cake, compression),
                 rows_of_block,
             ));
         }
         let dataset =
             group.create_dataset::<T>(name, &shape(rows, row), &DatasetStorage::Contiguous)?;
         Ok(Self::new(dataset, row, RowStorage::Contiguous, rows_per_block::<T>(row)))
+    }
+
+    /// Creates a dataset for at most `expected` cakes that are [encoded](Self::push_encoded)
+    /// elsewhere; [`truncate`](Self::truncate) removes the rest.
+    pub fn encoded(
+        group: &Group,
+        name: &str,
+        expected: usize,
+        cake: [usize; 2],
+        compression: Compression,
+    ) -> Result<Self> {
+        let storage = compress::cake_storage::<T>(cake, compression, true);
+        let dataset = group.create_dataset::<T>(name, &shape(expected, &cake), &storage)?;
+        Ok(Self::new(dataset, &cake, RowStorage::Compressed(cake, compression), 1))
     }
 
     fn new(dataset: Dataset, row: &[usize], kind: RowStorage, rows_of_block: usize) -> Self {
@@ -91,6 +114,24 @@ impl<T: ShuffleElement> RowWriter<T> {
         }
     }
 
+    /// Appends one cake, given as the stored bytes of its chunks in this dataset's compression.
+    pub fn push_encoded(&mut self, chunks: &[Vec<u8>]) -> Result<()> {
+        self.flush()?;
+        if let RowStorage::Compressed(cake, _) = self.kind {
+            compress::write_cake::<T>(&self.dataset, self.written, chunks, cake)?;
+        }
+        self.written = self.written.saturating_add(1);
+        Ok(())
+    }
+
+    /// Removes the rows of a dataset of [encoded](Self::encoded) cakes that were not written.
+    pub fn truncate(&mut self) -> Result<()> {
+        match self.kind {
+            RowStorage::Compressed(..) => self.dataset.resize(self.written, &self.row),
+            RowStorage::Contiguous | RowStorage::Chunked => Ok(()),
+        }
+    }
+
     /// Writes the rows that are still in memory.
     pub fn flush(&mut self) -> Result<()> {
         let rows = self.pending.len().checked_div(self.width).unwrap_or_default();
@@ -98,8 +139,8 @@ impl<T: ShuffleElement> RowWriter<T> {
         if from == to {
             return Ok(());
         }
-        if let RowStorage::Compressed(cake) = self.kind {
-            compress::write_compressed(&self.dataset, from, &self.pending, cake)?;
+        if let RowStorage::Compressed(cake, compression) = self.kind {
+            compress::write_compressed(&self.dataset, from, &self.pending, cake, compression)?;
         } else {
             if self.kind == RowStorage::Chunked {
                 self.dataset.resize(to, &self.row)?;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::h5::{Dataset, Result};
+use crate::h5::{Dataset, Hdf5Error, Result};
 use crate::row_blocks;
 
 /// Datasets of intensities and errors, with the block of rows that was read last.
@@ -39,6 +39,16 @@ impl StoredPatterns {
         let shape = self.intensity.shape()?;
         let end = first.saturating_add(row_blocks::rows_per_block::<f32>(&shape[1..]));
         let block = first..end.min(shape[0]);
+        match self.read_block(block.clone()) {
+            // A row that can't be decoded is no reason to lose those before it.
+            Err(Hdf5Error::Library(_) | Hdf5Error::Damaged(_)) if block.len() > 1 => {
+                self.read_block(first..first.saturating_add(1))
+            }
+            read => read,
+        }
+    }
+
+    fn read_block(&mut self, block: Range<usize>) -> Result<()> {
         self.block = 0..0;
         self.intensities = self.intensity.rows_unverified(block.clone())?;
         if let Some(errors) = &self.errors {

@@ -116,6 +116,11 @@ fn output_errors() {
                 what: "the new mean of the monitor",
                 frames: one_frame(),
             },
+            OutputError::SumsNotInParts {
+                path: path(),
+                what: "--keep-sums",
+                frames: Spans::first_n(10),
+            },
             OutputError::SumsDamaged { path: path(), frames: one_frame() },
             OutputError::Busy { path: path() },
             OutputError::Stopped,
@@ -141,6 +146,8 @@ fn output_errors() {
              run ai-integrate --force to compute them again",
             "/out/a.h5: the new mean of the monitor needs the sums of 1 frame, which were removed with the parts; \
              run ai-integrate --force to compute them again",
+            "/out/a.h5: --keep-sums needs the sums of 10 frames, which parts of cakes hold only on request; \
+             run ai-integrate --keep-sums --force",
             "/out/a.h5: damaged: the sums of 1 frame were changed after writing; \
              run ai-integrate to compute them again",
             "/out/a.h5: another run is at work there; remove leftovers when it has ended",

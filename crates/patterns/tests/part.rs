@@ -104,7 +104,8 @@ fn an_abandoned_part_leaves_nothing_and_stale_files_are_removed() {
     let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
     fs::create_dir_all(directory).unwrap();
     fs::write(directory.join(format!(".{name}.{}.tmp", ended_writer())), "half").unwrap();
-    let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
+    let mut writer =
+        PartWriter::create(out.path(), &task.part, &head, &shared(), Default::default()).unwrap();
     writer.push_row(&row(0)).unwrap();
     drop(writer);
     assert!(names(directory).is_empty());
@@ -119,10 +120,11 @@ fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     fs::write(out.path().join("raw.h5"), "the only copy").unwrap();
-    let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared())
-        .err()
-        .unwrap()
-        .to_string();
+    let refusal =
+        PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared(), Default::default())
+            .err()
+            .unwrap()
+            .to_string();
     assert!(refusal.contains("raw.h5: exists, and azpipe did not write it as a part"), "{refusal}");
     assert_eq!(fs::read(out.path().join("raw.h5")).unwrap(), b"the only copy");
     assert_eq!(names(out.path()), ["raw.h5"]);
@@ -139,15 +141,20 @@ fn rows_and_weights_that_do_not_fit_are_refused() {
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartMetadata { task: task.clone(), recipe };
-    let refusal =
-        PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
+    let refusal = PartWriter::create(out.path(), &outside(), &head, &shared(), Default::default())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(refusal.contains("outside of the output directory"), "{refusal}");
 
     let mut narrow = shared();
     narrow.weights.norm.pop();
-    assert!(PartWriter::create(out.path(), &task.part, &head, &narrow).is_err());
+    assert!(
+        PartWriter::create(out.path(), &task.part, &head, &narrow, Default::default()).is_err()
+    );
 
-    let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
+    let mut writer =
+        PartWriter::create(out.path(), &task.part, &head, &shared(), Default::default()).unwrap();
     writer.push_row(&row(3)).unwrap();
     let mut refuse = |row: FrameRow| writer.push_row(&row).unwrap_err().to_string();
     assert!(refuse(row(3)).contains("added after frame 3; expected ascending order"));
@@ -253,4 +260,50 @@ fn weight_overrides_shorter_than_their_starts_are_refused_though_the_checksum_is
             part::read_part(&path).and_then(|part| part.open().map(drop)).unwrap_err().to_string();
         assert!(why.contains(&format!("{name} has shape")), "{why}");
     }
+}
+
+#[test]
+fn cakes_without_sums_need_digests_and_patterns_though_the_checksum_is_right() {
+    let out = tempfile::tempdir().unwrap();
+    let path = write_cake(out.path(), &acquisition(30, |_| 7), &recipe(), 10, 20);
+    let whole = fs::read(&path).unwrap();
+    let part = part::read_part(&path).unwrap();
+    let mut rows = part.open().unwrap();
+    let expected = rows.pattern(3).unwrap().expect("a pattern");
+    assert!(!rows.row(3).unwrap().has_sums());
+    drop(rows);
+    for (name, why) in [
+        ("row_digest", "signal"),
+        ("intensity", "intensity"),
+        ("intensity_errors", "intensity_errors"),
+    ] {
+        edit(&path, |file| file.unlink(name).unwrap());
+        let refusal = part::read_part(&path).err().unwrap().to_string();
+        assert!(refusal.contains(&format!("no object {why:?}")), "{name}: {refusal}");
+        fs::write(&path, &whole).unwrap();
+    }
+    edit(&path, |file| {
+        file.unlink("row_digest").unwrap();
+        file.new_dataset::<u64>().shape([9]).create("row_digest").unwrap();
+    });
+    let refusal = part::read_part(&path).err().unwrap().to_string();
+    assert!(refusal.contains("9 values of row_digest; expected 10"), "{refusal}");
+    fs::write(&path, &whole).unwrap();
+    // As earlier versions wrote it: sums, and cakes that are not compressed, without digests.
+    edit(&path, |file| {
+        for name in ["intensity", "intensity_errors"] {
+            let values: Vec<f32> = file.dataset(name).unwrap().read_raw().unwrap();
+            file.unlink(name).unwrap();
+            let new = file.new_dataset::<f32>().chunk([5, 2, 3]).shape([10, 2, 3]).create(name);
+            new.unwrap().write_raw(&values).unwrap();
+        }
+        file.unlink("row_digest").unwrap();
+        for name in ["signal", "variance"] {
+            file.new_dataset::<f64>().shape([10, 2, 3]).create(name).unwrap();
+        }
+    });
+    let part = part::read_part(&path).unwrap();
+    let mut rows = part.open().unwrap();
+    assert_eq!(format!("{:?}", rows.pattern(3).unwrap()), format!("{:?}", Some(expected)));
+    assert!(rows.row(3).unwrap().has_sums());
 }

@@ -58,9 +58,14 @@ fn rings_in_bins(
     };
     let (recipe, scan) = (recipe(), acquisition(frames, |_| 7));
     let task = task(&scan, &recipe, &Spans::first_n(frames));
-    let mut writer =
-        PartWriter::create(out, &task.part, &PartMetadata { task: task.clone(), recipe }, &shared)
-            .unwrap();
+    let mut writer = PartWriter::create(
+        out,
+        &task.part,
+        &PartMetadata { task: task.clone(), recipe },
+        &shared,
+        Default::default(),
+    )
+    .unwrap();
     (0..frames)
         .filter(|frame| !(40..50).contains(frame))
         .for_each(|frame| writer.push_row(&rows(frame)).unwrap());

@@ -6,6 +6,7 @@ mod backgrounds;
 mod calibrations;
 mod changed_monitors;
 mod clean;
+mod compression;
 mod concurrency;
 mod error_bars;
 mod exports;

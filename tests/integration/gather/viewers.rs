@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{NO_ARGUMENTS, Workspace, run, run_python, small_options};
+use crate::support::{Workspace, run, run_python, small_options};
 
 const LOOK: &str = r#"
 import json, os, sys
@@ -222,7 +222,7 @@ fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
                 &[plan, &["--recipe-name", "other", "--azimuth-range", "0,90"][..]].concat(),
             );
         }
-        let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        let results = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
         let summary =
             run("gather", gather, &results).assert_success().records("summary").pop().unwrap();
         files.push(summary["final"].as_str().unwrap().to_owned());
@@ -295,8 +295,9 @@ fn scripts_for_the_integrator_find_its_names() {
         let workspace = Workspace::new(&small_options());
         let slicing = ["--npt-azim".to_owned(), slices.to_string()];
         let flags = ["--unit", "2th_deg", "--split", "no", &slicing[0], &slicing[1]];
-        let results = run("ai-integrate", &["--threads", "1"], &workspace.plan("out", &flags))
-            .assert_success();
+        let integrate = ["--threads", "1", "--keep-sums"];
+        let results = run("ai-integrate", &integrate, &workspace.plan("out", &flags));
+        let results = results.assert_success();
         // Sums that are kept serve what comes later.
         run("gather", &["--keep-sums"], &results.stdout).assert_success();
         let arguments = ["--layout", "integrator", "--average", "mean", "--keep-sums"];

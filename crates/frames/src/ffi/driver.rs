@@ -20,6 +20,7 @@ use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_TRUNC, H5Fcreate, H5Fopen};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5Pset_driver;
 
+use super::bitshuffle_filter::register_bitshuffle;
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, with_library_lock};
 use callbacks::CLASS;
 use layout::{DriverClass, DriverInfo};
@@ -90,6 +91,7 @@ fn with_driver(
     let info = Arc::new(DriverInfo { name: name.clone(), storage });
     with_library_lock(|| {
         let driver = register_driver()?;
+        register_bitshuffle()?;
         // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this
         // returns.
         call_for_status(|| unsafe { H5Pset_driver(access, driver, Arc::as_ptr(&info).cast()) })?;

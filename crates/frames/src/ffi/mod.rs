@@ -4,6 +4,7 @@
 //! read without the library. Files are opened read-only and without any file lock.
 #![allow(unsafe_code)]
 
+mod bitshuffle_filter;
 mod dataset;
 mod dataspace;
 mod dimension_scales;
@@ -15,10 +16,10 @@ mod library_start;
 mod lookup3;
 mod object;
 mod raw;
+mod stored_chunk;
 mod values;
 mod virtual_layout;
 mod virtual_mappings;
-mod write_chunk;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
@@ -38,8 +39,8 @@ pub use dimension_scales::{ScaledDataset, attach_dimension_scales};
 pub use exists::{attribute_exists, link_exists};
 pub use library_start::start_library;
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
+pub use stored_chunk::{read_chunk, write_chunk};
 pub(crate) use virtual_mappings::{ElementSelection, Hyperslab, VirtualMapping};
-pub use write_chunk::write_chunk;
 
 /// Error of a call of the HDF5 library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

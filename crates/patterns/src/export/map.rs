@@ -21,6 +21,7 @@ use system::ownership::ReplacePolicy;
 use super::ExportError;
 use super::hdf5_file::{Hdf5Export, WriteError, write_entry, write_hdf5_file, write_pattern_axes};
 use crate::Status;
+use crate::compression::Compression;
 use crate::h5::{self, Dataset, Group};
 use crate::normalize::{NAN32, NAN64};
 use crate::output::{FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group};
@@ -253,7 +254,7 @@ impl MapData<'_> {
         let [rows, inner @ ..] = &cells.shape[..] else { return Ok(()) };
         let row: Vec<usize> = inner.iter().copied().chain(bins.shape()).collect();
         let table = |name| -> h5::Result<RowWriter<f32>> {
-            let table = RowWriter::with_rows(group, name, *rows, &row)?;
+            let table = RowWriter::with_rows(group, name, *rows, &row, Compression::Gzip)?;
             group.dataset(name)?.set_text("interpretation", interpretation)?;
             Ok(table)
         };

@@ -21,6 +21,7 @@ use system::ownership::ReplacePolicy;
 use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
 use super::{ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::PatternAxis;
+use crate::compression::Compression;
 use crate::h5::{self, Group};
 use crate::normalize::NAN32;
 use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, entry_name, format_iso8601};
@@ -238,7 +239,13 @@ impl NxDataWriter {
         let status: Vec<u8> = output.status.iter().map(|status| *status as u8).collect();
         data.write_list("frame_status", &status)?;
         let table = |name, meaning| -> h5::Result<RowWriter<f32>> {
-            let table = RowWriter::with_rows(&data, name, output.status.len(), &axes.shape())?;
+            let table = RowWriter::with_rows(
+                &data,
+                name,
+                output.status.len(),
+                &axes.shape(),
+                Compression::Gzip,
+            )?;
             set_name_and_units(&data.dataset(name)?, meaning, ARBITRARY)?;
             Ok(table)
         };

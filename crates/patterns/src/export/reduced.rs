@@ -26,6 +26,7 @@ use super::hdf5_file::{Hdf5Export, WriteError, write_entry, write_hdf5_file, wri
 use super::reduction::{FrameTerms, MeanTerms, Terms};
 use super::{ExportError, PatternReduction};
 use crate::Status;
+use crate::compression::Compression;
 use crate::h5::{self, Group};
 use crate::normalize::{NAN32, to_f32};
 use crate::output::{OutputFile, create_nexus_group, write_statuses};
@@ -141,7 +142,8 @@ impl ReducedPatterns<'_> {
         }
         write_statuses(&group, &self.output.status)?;
         let row = self.output.shared.axes.shape();
-        let table = |name| RowWriter::<f32>::with_rows(&group, name, frames, &row);
+        let table =
+            |name| RowWriter::<f32>::with_rows(&group, name, frames, &row, Compression::Gzip);
         let mut intensity = table("intensity")?;
         let mut errors = self.has_errors().then(|| table("intensity_errors")).transpose()?;
         let title = self.reduction.title(&self.output.intensity_label()?);

@@ -2,10 +2,14 @@
 
 use std::ops::Range;
 
+use hdf5::filters::Filter;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{TypeDescriptor, VarLenUnicode};
 use hdf5::{Extent, H5Type, Hyperslab, SliceOrIndex};
+use hdf5_filters::bitshuffle::{self, BlockCodec};
 use ndarray::{ArrayViewD, IxDyn};
+
+use crate::compression::{Compression, DEFLATE_LEVEL};
 
 use super::attributes::{self, Attributes, check_size};
 use super::error::{ErrorLatch, Hdf5Error, Result};
@@ -28,8 +32,8 @@ pub(crate) enum DatasetStorage {
     Contiguous,
     /// Chunks of this many rows; the dataset can grow.
     Chunked(usize),
-    /// Chunks of this shape, shuffled and deflated at this level.
-    Deflated([usize; 3], u8),
+    /// Chunks of this shape, in this compression; the number of rows may change if `is_resizable`.
+    Compressed { chunk: [usize; 3], compression: Compression, is_resizable: bool },
 }
 
 impl DatasetStorage {
@@ -49,8 +53,24 @@ impl DatasetStorage {
                     std::iter::once(*rows).chain(shape[1..].iter().copied()).collect();
                 builder.chunk(chunk).shape(extents.collect::<Vec<_>>()).create(name)
             }
-            Self::Deflated(chunk, level) => {
-                builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name)
+            Self::Compressed { chunk, compression, is_resizable } => {
+                let builder = builder.chunk(*chunk);
+                let builder = match compression.block_codec() {
+                    Some(codec) => {
+                        let parameters = codec.parameters(size_of::<T>() as u32);
+                        builder.add_filter(bitshuffle::ID as _, &parameters)
+                    }
+                    None if *compression == Compression::Gzip => {
+                        builder.shuffle().deflate(DEFLATE_LEVEL)
+                    }
+                    None => builder,
+                };
+                let rows = match is_resizable {
+                    true => Extent::resizable(shape[0]),
+                    false => Extent::fixed(shape[0]),
+                };
+                let row = shape[1..].iter().map(|&size| Extent::fixed(size));
+                builder.shape(std::iter::once(rows).chain(row).collect::<Vec<_>>()).create(name)
             }
         }
     }
@@ -109,6 +129,35 @@ impl Dataset {
             TypeDescriptor::Float(_) => Some(NumberClass::Float),
             TypeDescriptor::Integer(_) => Some(NumberClass::Integer),
             TypeDescriptor::Unsigned(_) => Some(NumberClass::Unsigned),
+            _ => None,
+        })
+    }
+
+    /// Returns the shape of the chunks; `None` if the dataset has none.
+    pub fn chunk_shape(&self) -> Result<Option<Vec<usize>>> {
+        self.health.call(|| self.dataset.dcpl()?.get_chunk())
+    }
+
+    /// Returns the compression of the chunks; `None` if the dataset has no chunks, or other filters
+    /// than azpipe writes.
+    pub fn compression(&self) -> Result<Option<Compression>> {
+        let found = self.health.call(|| {
+            let creation = self.dataset.dcpl()?;
+            Ok::<_, hdf5::Error>((creation.get_layout()?, creation.get_filters()?))
+        });
+        Ok(match found? {
+            (Layout::Chunked, filters) => match &filters[..] {
+                [] => Some(Compression::None),
+                [Filter::Shuffle, Filter::Deflate(_)] => Some(Compression::Gzip),
+                [Filter::User(id, parameters)] if *id == bitshuffle::ID as i32 => {
+                    match BlockCodec::from_parameters(parameters) {
+                        Some(BlockCodec::Lz4) => Some(Compression::Lz4),
+                        Some(BlockCodec::Zstd) => Some(Compression::Zstd),
+                        None => None,
+                    }
+                }
+                _ => None,
+            },
             _ => None,
         })
     }
@@ -185,6 +234,11 @@ impl Dataset {
     /// Writes the stored bytes of the chunk that starts at `offset`.
     pub fn write_chunk(&self, offset: &[u64], stored: &[u8]) -> Result<()> {
         self.health.check(frames::write_chunk(&self.dataset, offset, stored))
+    }
+
+    /// Reads the stored bytes of the chunk that starts at `offset`.
+    pub fn read_chunk(&self, offset: &[u64]) -> Result<Vec<u8>> {
+        self.health.call(|| frames::read_chunk(&self.dataset, offset))
     }
 
     /// Creates a text attribute.

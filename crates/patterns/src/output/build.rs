@@ -171,6 +171,7 @@ impl OutputInputs<'_> {
             row_sources,
             part_digests: &self.part_digests(),
             layout,
+            compression: self.choose_compression(),
             keep_sums: self.options.keep_sums,
             average: self.options.average,
             averages_to_copy,
@@ -187,6 +188,7 @@ impl OutputInputs<'_> {
             shared,
             &normalizer,
             needs_sums,
+            content.average.is_none().then_some(content.compression),
         )?;
         write_verified(&content, &mut merge, self.observer, self.existing_version, |_| {
             part_index::record_owner(&self.target)

@@ -8,6 +8,7 @@ use recipe::{Monitor, Recipe};
 use super::row_sources::RowSources;
 use super::schema::entry_name;
 use super::{Average, AveragedPatterns, OutputFile, OutputLayout, OutputSpec};
+use crate::compression::Compression;
 use crate::h5;
 use crate::part::Part;
 use crate::{Normalizer, SharedBins};
@@ -32,6 +33,8 @@ pub(super) struct OutputContent<'a> {
     /// Checksums of all parts whose frames are in the file, one per line.
     pub part_digests: &'a str,
     pub layout: OutputLayout,
+    /// Compression of cakes.
+    pub compression: Compression,
     pub keep_sums: bool,
     pub average: Option<Average>,
     /// Average patterns of the final file that is replaced, if they are those of the new one.
@@ -48,7 +51,8 @@ pub(super) struct OutputContent<'a> {
 impl OutputContent<'_> {
     /// Returns whether the final file has the frames' sums.
     pub fn has_sums(&self) -> bool {
-        self.layout == OutputLayout::Virtual || self.keep_sums
+        let are_in_parts = self.parts.iter().all(|part| part.has_sums);
+        self.keep_sums || (self.layout == OutputLayout::Virtual && are_in_parts)
     }
 
     /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without

@@ -1,20 +1,10 @@
-//! Digests of the content of a final file: of each row, of all data, and of the values that
+//! Digests of the content of a final file: of average patterns, of all data, and of the values that
 //! coverage relies on.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::average::AveragePattern;
-use crate::{PatternAxes, SharedBins, Status};
-
-/// Returns XXH3-64 of a frame's status and pattern.
-pub(super) fn row_digest(status: Status, intensity: &[f32], errors: Option<&[f32]>) -> u64 {
-    let mut bytes = Vec::with_capacity(intensity.len().saturating_mul(8).saturating_add(1));
-    bytes.push(status as u8);
-    bytes.extend(
-        intensity.iter().chain(errors.unwrap_or_default()).flat_map(|value| value.to_le_bytes()),
-    );
-    xxhash_rust::xxh3::xxh3_64(&bytes)
-}
+use crate::{PatternAxes, SharedBins};
 
 /// Returns XXH3-64 of an average pattern.
 pub(super) fn pattern_digest(pattern: &AveragePattern) -> u64 {

@@ -114,6 +114,19 @@ pub enum OutputError {
         /// Frames without sums.
         frames: Spans,
     },
+    /// Sums are needed of cakes, of which parts hold patterns alone.
+    #[error(
+        "{}: {what} needs the sums of {}, which parts of cakes hold only on request; run ai-integrate --keep-sums --force",
+        path.display(), format_frame_count(frames)
+    )]
+    SumsNotInParts {
+        /// Path of the final file.
+        path: PathBuf,
+        /// Flag or circumstance that needs the sums.
+        what: &'static str,
+        /// Frames without sums.
+        frames: Spans,
+    },
     /// Sums are needed that are damaged.
     #[error(
         "{}: damaged: the sums of {} were changed after writing; run ai-integrate to compute them again",

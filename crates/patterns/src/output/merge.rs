@@ -161,6 +161,7 @@ pub fn merge(
         row_sources,
         part_digests: &digests,
         layout: outcome.layout.unwrap_or_default(),
+        compression: members[0].inputs.choose_compression(),
         keep_sums: options.keep_sums,
         average: options.average,
         averages_to_copy: None,
@@ -322,6 +323,7 @@ impl<'a> MergePlan<'a> {
                 shared,
                 normalizer,
                 true,
+                None,
             )
         };
         Ok(MergedFrames {

@@ -1,5 +1,7 @@
 //! [`OutputOptions`]: what a final file holds, and [`BuildObserver`], which receives the progress.
 
+use crate::compression::Compression;
+
 use super::{Average, OutputError, OutputLayout};
 
 /// When a final file is written.
@@ -19,6 +21,8 @@ pub enum WritePolicy {
 pub struct OutputOptions {
     /// Storage of the patterns.
     pub layout: OutputLayout,
+    /// Compression of cakes. `None` leaves that of the parts or of the existing final file.
+    pub compression: Option<Compression>,
     /// When the file is written.
     pub policy: WritePolicy,
     /// Keeps the sums of the frames in the final file.

@@ -1,10 +1,12 @@
 //! Decides whether a final file is written, in which layout, and from which sums.
 
+use records::Spans;
+
 use super::inputs::{OutputInputs, list_error};
-use super::row_sources::RowSources;
+use super::row_sources::{RowSource, RowSources};
 use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputSpec};
-use crate::Normalizer;
 use crate::part::{self, list_parts};
+use crate::{Compression, Normalizer, Status};
 
 /// Returns whether all frames may be there, judged by the user blocks of the parts. While a scan is
 /// being integrated, many gathers ask, and only the last of them has to read the parts.
@@ -68,6 +70,14 @@ impl OutputInputs<'_> {
             }
             (_, asked) => asked,
         }
+    }
+
+    /// Returns the compression of the new final file's cakes: the requested one, or that of the
+    /// existing file, or that of the parts.
+    pub(super) fn choose_compression(&self) -> Compression {
+        let there = self.existing.as_ref().and_then(|existing| existing.compression);
+        let of_parts = || self.parts.iter().find_map(|part| part.compression);
+        self.options.compression.or(there).or_else(of_parts).unwrap_or_default()
     }
 
     /// Returns whether the existing final file has everything that a new one would have.
@@ -140,6 +150,27 @@ impl OutputInputs<'_> {
         }
     }
 
+    /// Checks that parts whose frames are used have sums.
+    fn check_sums_of_parts(
+        &self,
+        row_sources: &RowSources,
+        what: &'static str,
+    ) -> Result<(), OutputError> {
+        let is_without = |part: usize| !self.parts[part].has_sums;
+        let rows = row_sources.sources.iter().zip(&row_sources.status).zip(0..);
+        let frames: Spans = rows
+            .filter(|((source, status), _)| {
+                **status == Status::Ok
+                    && matches!(source, RowSource::Part { part, .. } if is_without(*part))
+            })
+            .map(|(_, frame)| frame)
+            .collect();
+        match frames.is_empty() {
+            true => Ok(()),
+            false => Err(OutputError::SumsNotInParts { path: self.target.path(), what, frames }),
+        }
+    }
+
     /// Checks that the sums of frames that come from the existing final file are there and not
     /// damaged. `needed_for` says what needs them, if anything does.
     ///
@@ -150,6 +181,9 @@ impl OutputInputs<'_> {
         row_sources: &RowSources,
         needed_for: Option<&'static str>,
     ) -> Result<(), OutputError> {
+        if let Some(what) = needed_for {
+            self.check_sums_of_parts(row_sources, what)?;
+        }
         let Some(existing) = &self.existing else { return Ok(()) };
         let frames = row_sources.frames_from_output();
         let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());

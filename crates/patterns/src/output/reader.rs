@@ -12,7 +12,9 @@ use system::ownership;
 
 use super::schema::{PROGRAM, entry_name, name};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
+use crate::compression::Compression;
 use crate::h5::{self, Group, VerifiableBytes};
+use crate::row_digest::row_digest;
 use crate::weight_overrides::WeightOverrides;
 use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
@@ -26,6 +28,8 @@ pub struct OutputFile {
     pub recipe: Recipe,
     /// Storage of the patterns.
     pub layout: OutputLayout,
+    /// Compression of cakes; `None` for patterns of one dimension, and where they are in the parts.
+    pub compression: Option<Compression>,
     /// Axes and weights that the frames have in common.
     pub shared: Arc<SharedBins>,
     /// Status of each frame.
@@ -200,15 +204,18 @@ impl OutputFile {
         intensity: &[f32],
         errors: Option<&[f32]>,
     ) -> bool {
-        digest::row_digest(self.status[frame], intensity, errors) == self.row_digest[frame]
+        row_digest(self.status[frame], intensity, errors) == self.row_digest[frame]
     }
 
-    /// Returns whether the file has the sums and average patterns that the options ask for.
+    /// Returns whether the file has the sums, the compression and the average patterns that the
+    /// options ask for.
     ///
     /// # Errors
     /// Fails if the average patterns can't be read.
     pub(super) fn satisfies(&self, options: &OutputOptions) -> Result<bool, OutputError> {
-        if options.keep_sums && !self.has_sums {
+        let has_compression = |asked| self.compression.is_none_or(|has| has == asked);
+        if (options.keep_sums && !self.has_sums) || !options.compression.is_none_or(has_compression)
+        {
             return Ok(false);
         }
         match (options.average, &self.averaged) {
@@ -307,6 +314,10 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         path: path.to_path_buf(),
         layout: OutputLayout::from_name(&coverage.text_attribute(name::LAYOUT)?)
             .ok_or("unknown layout, which a newer azpipe may have written")?,
+        compression: match shared.axes.chi {
+            Some(_) => integrated.dataset(name::INTENSITY)?.compression()?,
+            None => None,
+        },
         averaged: AveragedPatterns::read(&process, &coverage, &shared, frames, has_errors)?,
         shared: Arc::new(shared),
         status,

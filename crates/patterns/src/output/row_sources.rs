@@ -92,7 +92,10 @@ impl RowSources {
             modified: vec![None; frames],
         };
         let is_recorded = |frame| target.has_record_of(frame);
-        for (index, part) in parts.iter().enumerate() {
+        // Of equal rows, the first one is taken.
+        let mut in_turn: Vec<(usize, &Part)> = parts.iter().enumerate().collect();
+        in_turn.sort_by_key(|(_, part)| !part.has_sums);
+        for (index, part) in in_turn {
             row_sources.add_part(index, part, monitors, &is_recorded);
         }
         if let Some(existing) = existing {

@@ -15,6 +15,7 @@ use super::{
 use crate::h5::{self, Group};
 use crate::normalize::{NAN32, NAN64, canonical_nan};
 use crate::part::row_dataset;
+use crate::row_digest::row_digest;
 use crate::row_writer::RowWriter;
 use crate::weight_overrides::WeightOverridesWriter;
 
@@ -75,6 +76,7 @@ impl<'a> RowDatasets<'a> {
         let is_virtual = content.layout == OutputLayout::Virtual;
         // Virtual files map what depends on one frame alone, and store what depends on the whole
         // scan.
+        let compression = content.compression;
         let map_patterns = is_virtual && normalizer.needs_only_own_frame();
         let has_sums = content.has_sums();
         let patterns = [
@@ -87,7 +89,9 @@ impl<'a> RowDatasets<'a> {
         ];
         let [intensity, errors] =
             patterns.map(|(wanted, name, in_part)| match (wanted, map_patterns) {
-                (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
+                (true, false) => {
+                    RowWriter::with_rows(group, name, rows, &shape, compression).map(Some)
+                }
                 (true, true) => {
                     virtual_layout::create_virtual_dataset(group, name, in_part, NAN32, content)
                         .map(|()| None)
@@ -95,7 +99,7 @@ impl<'a> RowDatasets<'a> {
                 (false, _) => Ok(None),
             });
         let [signal, variance] = sums.map(|(wanted, name, in_part)| match (wanted, is_virtual) {
-            (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
+            (true, false) => RowWriter::with_rows(group, name, rows, &shape, compression).map(Some),
             (true, true) => {
                 virtual_layout::create_virtual_dataset(group, name, in_part, NAN64, content)
                     .map(|()| None)
@@ -118,6 +122,16 @@ impl<'a> RowDatasets<'a> {
     }
 
     fn push(&mut self, frame: u64, output_frame: &OutputFrame) -> h5::Result<()> {
+        if let Some(encoded) = &output_frame.encoded {
+            self.row_digests.push(encoded.digest);
+            self.intensity
+                .as_mut()
+                .map_or(Ok(()), |table| table.push_encoded(&encoded.intensity))?;
+            return match (&mut self.errors, &encoded.errors) {
+                (Some(table), Some(errors)) => table.push_encoded(errors),
+                _ => Ok(()),
+            };
+        }
         let bins = self.content.shared.axes.bins();
         let nothing = vec![NAN32; bins];
         let (intensity, errors) = match &output_frame.pattern {
@@ -125,7 +139,7 @@ impl<'a> RowDatasets<'a> {
             None => (&nothing, None),
         };
         let errors = self.content.normalizer.has_errors().then(|| errors.unwrap_or(&nothing));
-        self.row_digests.push(digest::row_digest(
+        self.row_digests.push(row_digest(
             output_frame.status,
             intensity,
             errors.map(Vec::as_slice),

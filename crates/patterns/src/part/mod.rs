@@ -12,13 +12,17 @@
 //! | `frames`, `status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value per frame |
 //! | `signal`, `variance` | f64 (frames, bins) | sums; NaN for a frame without sums |
 //! | `intensity`, `intensity_errors` | f32 (frames, bins) | patterns, which virtual final files show |
+//! | `row_digest` | u64 | of each cake, as in the final file |
 //! | `exceptions/frames`, `starts` | u64 | frames with a weight override ([`BinWeights`](crate::BinWeights)); index of the first bin of each, and the total |
 //! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | bins whose weights differ from the common ones, and their weights |
 //!
 //! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an
 //! error model. `intensity` is absent if the monitor is divided by its mean over the scan, because
-//! the mean is unknown until all frames are integrated.
+//! the mean is unknown until all frames are integrated. Cakes are compressed as they will be in the
+//! final file, which takes their chunks as they are. The sums of cakes are absent unless
+//! [`PartStorage`] keeps them, or patterns can't take their place.
 
+mod encoded_row;
 mod error;
 mod read;
 mod rows;
@@ -31,6 +35,10 @@ use std::path::{Path, PathBuf};
 use recipe::Recipe;
 use records::{Absent, AbsentKind, Span, Spans, Task};
 
+use crate::Compression;
+
+pub(crate) use encoded_row::EncodedPattern;
+pub use encoded_row::{PartRow, RowEncoder};
 pub use error::PartError;
 pub use read::{Part, read_part, read_user_block};
 pub(crate) use read::{open_part, read_task};
@@ -47,6 +55,16 @@ pub struct PartMetadata {
     pub recipe: Recipe,
 }
 
+/// How a part stores its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartStorage {
+    /// Compression of cakes.
+    pub compression: Compression,
+    /// Keeps the sums of cakes, which gather needs for `--keep-sums`. Those of patterns of one
+    /// dimension are always kept.
+    pub keep_sums: bool,
+}
+
 /// Names of the datasets.
 mod name {
     pub(super) const TASK: &str = "task";
@@ -60,6 +78,7 @@ mod name {
     pub(super) const STATUS: &str = "status";
     pub(super) const STORED_DIGEST: &str = "stored_digest";
     pub(super) const MONITOR: &str = "monitor";
+    pub(super) const ROW_DIGEST: &str = "row_digest";
 }
 
 /// Names of the datasets that virtual final files map.

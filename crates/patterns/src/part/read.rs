@@ -10,10 +10,11 @@ use records::{Record, Task};
 use system::untrusted_file;
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
+use crate::compress::has_cake_storage;
 use crate::h5::{self, Group, Hdf5Error};
 use crate::source_fingerprint::SourceFingerprints;
 use crate::weight_overrides::WeightOverrides;
-use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
+use crate::{BinWeights, Compression, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
 /// A part whose checksum was verified.
 pub struct Part {
@@ -35,6 +36,13 @@ pub struct Part {
     pub monitor: Vec<f64>,
     /// Time of the file's last change.
     pub(crate) modified: SystemTime,
+    /// True if the part has the sums of its frames.
+    pub(crate) has_sums: bool,
+    /// Compression of the chunks of cakes; `None` for patterns of one dimension, and in parts of
+    /// earlier versions.
+    pub(crate) compression: Option<Compression>,
+    /// Digest of each cake, if there is a compression.
+    pub(super) row_digest: Vec<u64>,
     pub(super) has_variance: bool,
 }
 
@@ -105,17 +113,25 @@ pub fn read_part(path: &Path) -> Result<Part, PartError> {
         bytes.file.metadata().and_then(|found| found.modified()).map_err(PartError::io(path))?;
     // The open file is passed on, because the path may lead to another part by now.
     let file = h5::Hdf5File::from_verified_file(path, bytes.file).map_err(PartError::hdf5(path))?;
+    let contains = |name| file.contains(name).map_err(PartError::hdf5(path));
+    let (compression, row_digest) = match contains(name::ROW_DIGEST)? {
+        true => read_encoding(&file).map_err(PartError::hdf5(path))?,
+        false => (None, Vec::new()),
+    };
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
         metadata: read_head(path, &file)?,
         shared: Arc::new(read_shared(&file).map_err(PartError::hdf5(path))?),
+        has_sums: contains(row_dataset::SIGNAL)?,
+        compression,
+        row_digest,
         frames: file.read_list(name::FRAMES).map_err(PartError::hdf5(path))?,
         status: read_status(path, &file)?,
         stored_digest: file.read_list(name::STORED_DIGEST).map_err(PartError::hdf5(path))?,
         monitor: file.read_list(name::MONITOR).map_err(PartError::hdf5(path))?,
         modified,
-        has_variance: file.contains(row_dataset::VARIANCE).map_err(PartError::hdf5(path))?,
+        has_variance: contains(row_dataset::VARIANCE)?,
     };
     part.check(&head, &file)?;
     Ok(part)
@@ -163,8 +179,10 @@ impl Part {
         let rows = [vec![self.frames.len()], self.shared.axes.shape()].concat();
         let finish = Normalizer::new(&self.metadata.recipe);
         let (errors, patterns) = (finish.has_errors(), finish.needs_only_own_frame());
+        // Only encoded cakes can do without sums.
+        let needs_sums = self.compression.is_none() || !patterns;
         for (name, is_expected) in [
-            (row_dataset::VARIANCE, errors),
+            (row_dataset::VARIANCE, errors && (self.has_sums || needs_sums)),
             (row_dataset::INTENSITY, patterns),
             (row_dataset::ERRORS, errors && patterns),
         ] {
@@ -174,16 +192,36 @@ impl Part {
                 )));
             }
         }
-        file.check_dataset::<f64>(row_dataset::SIGNAL, &rows)?;
-        if errors {
-            file.check_dataset::<f64>(row_dataset::VARIANCE, &rows)?;
+        if self.has_sums || needs_sums {
+            file.check_dataset::<f64>(row_dataset::SIGNAL, &rows)?;
+            if errors {
+                file.check_dataset::<f64>(row_dataset::VARIANCE, &rows)?;
+            }
+        }
+        if self.compression.is_some() && self.row_digest.len() != self.frames.len() {
+            let (found, frames) = (self.row_digest.len(), self.frames.len());
+            let why = format!("{found} values of {}; expected {frames}", name::ROW_DIGEST);
+            return Err(Hdf5Error::Damaged(why));
         }
         // A part without patterns has them made from its sums.
-        if file.contains(row_dataset::INTENSITY)? {
+        if !needs_sums || file.contains(row_dataset::INTENSITY)? {
             file.check_dataset::<f32>(row_dataset::INTENSITY, &rows)?;
             if errors {
                 file.check_dataset::<f32>(row_dataset::ERRORS, &rows)?;
             }
+        }
+        if let (Some(compression), &[_, lines, width]) = (self.compression, &rows[..]) {
+            for name in [row_dataset::INTENSITY, row_dataset::ERRORS] {
+                if let Some(dataset) = file.dataset_if_there(name)?
+                    && !has_cake_storage::<f32>(&dataset, [lines, width], compression)?
+                {
+                    let why = format!("{name} has other chunks than a final file");
+                    return Err(Hdf5Error::Damaged(why));
+                }
+            }
+        } else if self.compression.is_some() {
+            let why = format!("{} exists, but no cakes", name::ROW_DIGEST);
+            return Err(Hdf5Error::Damaged(why));
         }
         WeightOverrides::open(file).map(drop)
     }
@@ -200,6 +238,15 @@ fn read_head(path: &Path, group: &Group) -> Result<PartMetadata, PartError> {
     let recipe: Recipe = toml::from_str(&text(name::RECIPE)?)
         .map_err(|why| PartError::content(path, format!("its recipe: {why}")))?;
     Ok(PartMetadata { task: *task, recipe })
+}
+
+/// Reads the compression of the cakes, and their digests.
+fn read_encoding(group: &Group) -> h5::Result<(Option<Compression>, Vec<u64>)> {
+    let dataset = group.dataset(row_dataset::INTENSITY)?;
+    let compression = dataset.compression()?.ok_or_else(|| {
+        Hdf5Error::Damaged(format!("{} has another compression", row_dataset::INTENSITY))
+    })?;
+    Ok((Some(compression), group.read_list(name::ROW_DIGEST)?))
 }
 
 fn read_shared(group: &Group) -> h5::Result<SharedBins> {

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use system::untrusted_file;
 
-use super::{Part, PartError, read_user_block, row_dataset};
+use super::{EncodedPattern, Part, PartError, read_user_block, row_dataset};
 use crate::FrameRow;
+use crate::compress::read_cake;
 use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
 use crate::row_blocks;
@@ -16,11 +17,13 @@ use crate::weight_overrides::WeightOverrides;
 /// An open part, whose rows can be read.
 pub struct PartRows<'a> {
     part: &'a Part,
-    signal: Dataset,
+    signal: Option<Dataset>,
     variance: Option<Dataset>,
     weight_overrides: WeightOverrides,
     /// Patterns, if each depends on its own frame alone.
     patterns: Option<StoredPatterns>,
+    /// Datasets of encoded cakes: intensities and errors.
+    cakes: Option<(Dataset, Option<Dataset>)>,
     /// Rows that were read last, with sums in `signals` and `variances`.
     block: Range<usize>,
     signals: Vec<f64>,
@@ -46,15 +49,20 @@ impl Part {
             let patterns = file
                 .dataset_if_there(row_dataset::INTENSITY)?
                 .map(|intensity| StoredPatterns::new(intensity, errors));
+            let cakes = || -> h5::Result<_> {
+                let errors = file.dataset_if_there(row_dataset::ERRORS)?;
+                Ok((file.dataset(row_dataset::INTENSITY)?, errors))
+            };
             Ok(PartRows {
                 part: self,
-                signal: file.dataset(row_dataset::SIGNAL)?,
+                signal: self.has_sums.then(|| file.dataset(row_dataset::SIGNAL)).transpose()?,
                 variance: self
                     .has_variance
                     .then(|| file.dataset(row_dataset::VARIANCE))
                     .transpose()?,
                 weight_overrides: WeightOverrides::open(&file)?,
                 patterns,
+                cakes: self.compression.map(|_| cakes()).transpose()?,
                 block: 0..0,
                 signals: Vec::new(),
                 variances: None,
@@ -66,21 +74,21 @@ impl Part {
 }
 
 impl PartRows<'_> {
-    /// Reads the sums of a row. The following rows are read at the same time, up to the size of a
-    /// block.
+    /// Reads the sums of a row; the signal is empty if the part has none. The following rows are
+    /// read at the same time, up to the size of a block.
     ///
     /// # Errors
     /// Fails if the file can't be read.
     pub fn row(&mut self, row: usize) -> Result<FrameRow, PartError> {
         let hdf5 = PartError::hdf5(&self.part.path);
-        if !self.block.contains(&row) {
+        if !self.block.contains(&row) && self.signal.is_some() {
             self.read(row).map_err(&hdf5)?;
         }
         let (part, bins) = (self.part, self.part.shared.axes.bins());
         let values = row_blocks::values_of(row, &self.block, bins);
         // All sums of a frame without sums are stored as NaN.
-        let sums =
-            Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
+        let sums = self.signals.get(values.clone());
+        let sums = sums.filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
         Ok(FrameRow {
             frame: part.frames[row],
             status: part.status[row],
@@ -110,12 +118,34 @@ impl PartRows<'_> {
         Ok(Some((intensity.to_vec(), errors.map(<[f32]>::to_vec))))
     }
 
+    /// Reads a cake as it is stored. `None` if the part has patterns of one dimension, or no
+    /// patterns.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn encoded(&mut self, row: usize) -> Result<Option<EncodedPattern>, PartError> {
+        let Some((intensity, errors)) = &self.cakes else { return Ok(None) };
+        let axes = &self.part.shared.axes;
+        let Some(chi) = &axes.chi else { return Ok(None) };
+        let cake = [chi.centers.len(), axes.radial.centers.len()];
+        let read = || -> h5::Result<EncodedPattern> {
+            let errors = errors.as_ref().map(|errors| read_cake::<f32>(errors, row, cake));
+            Ok(EncodedPattern {
+                intensity: read_cake::<f32>(intensity, row, cake)?,
+                errors: errors.transpose()?,
+                digest: self.part.row_digest[row],
+            })
+        };
+        read().map(Some).map_err(PartError::hdf5(&self.part.path))
+    }
+
     fn read(&mut self, first: usize) -> h5::Result<()> {
         let end =
             first.saturating_add(row_blocks::rows_per_block::<f64>(&self.part.shared.axes.shape()));
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;
-        self.signals = read_rows(&self.signal, block.clone())?;
+        let signal = self.signal.as_ref().map(|dataset| read_rows(dataset, block.clone()));
+        self.signals = signal.transpose()?.unwrap_or_default();
         self.variances =
             self.variance.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?;
         self.block = block;

@@ -3,18 +3,20 @@
 use std::ffi::OsStr;
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use records::{MonitorReadings, RawPath, Record};
+use records::{RawPath, Record};
 use system::atomic::AtomicFile;
 use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
 
-use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
+use super::encoded_row::{PartRow, RowEncoder, RowFormat, RowPattern};
+use super::{PartError, PartMetadata, PartStorage, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group, NewHdf5File};
-use crate::normalize::{NAN32, NAN64, canonical_nan};
+use crate::normalize::{NAN64, canonical_nan};
 use crate::row_writer::RowWriter;
 use crate::source_fingerprint::SourceFingerprints;
 use crate::weight_overrides::WeightOverridesWriter;
-use crate::{BinWeights, FrameRow, Normalizer, PatternAxis, SharedBins, Status};
+use crate::{FrameRow, Normalizer, PatternAxis, SharedBins, Status};
 
 /// Text in the first line of each part.
 const PART_MARK: &[u8] = b"\"azpipe\":\"part\"";
@@ -29,8 +31,8 @@ pub struct PartWriter {
     /// Frames of the task, in ascending order.
     range: Vec<u64>,
     stamps: SourceFingerprints,
-    weights: BinWeights,
-    normalizer: Normalizer,
+    encoder: RowEncoder,
+    format: RowFormat,
     rows: RowTables,
     per_frame: FrameLists,
     weight_overrides: WeightOverridesWriter,
@@ -38,7 +40,7 @@ pub struct PartWriter {
 
 /// Datasets with one row per frame.
 struct RowTables {
-    signal: RowWriter<f64>,
+    signal: Option<RowWriter<f64>>,
     variance: Option<RowWriter<f64>>,
     intensity: Option<RowWriter<f32>>,
     errors: Option<RowWriter<f32>>,
@@ -51,6 +53,8 @@ struct FrameLists {
     status: Vec<u8>,
     stored_digest: Vec<u64>,
     monitor: Vec<f64>,
+    /// Digests of cakes; `None` if the part holds none.
+    row_digest: Option<Vec<u64>>,
 }
 
 impl PartWriter {
@@ -64,6 +68,7 @@ impl PartWriter {
         path: &RawPath,
         metadata: &PartMetadata,
         shared: &SharedBins,
+        storage: PartStorage,
     ) -> Result<Self, PartError> {
         if !path.is_contained() {
             return Err(PartError::Outside { path: path.to_path_buf() });
@@ -84,15 +89,19 @@ impl PartWriter {
             Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?)
         });
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
-        let normalizer = Normalizer::new(&metadata.recipe);
+        let format = RowFormat {
+            normalizer: Normalizer::new(&metadata.recipe),
+            shared: Arc::new(shared.clone()),
+            storage,
+        };
         let hdf5 = PartError::hdf5(&target);
         let file =
             NewHdf5File::create(&temporary, user_block::USER_BLOCK_BYTES as u64).map_err(&hdf5)?;
         write_metadata(&file, metadata, shared).map_err(&hdf5)?;
         let range: Vec<u64> = metadata.task.range.to_sorted().iter().collect();
-        let rows = RowTables::create(&file, &normalizer, range.len(), &shared.axes.shape())
-            .map_err(&hdf5)?;
+        let rows = RowTables::create(&file, &format, range.len()).map_err(&hdf5)?;
         let weight_overrides = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
+        let row_digest = format.encodes_cakes().then(Vec::new);
         Ok(Self {
             target,
             file,
@@ -101,28 +110,48 @@ impl PartWriter {
             recipe: metadata.task.recipe_digest.clone(),
             range,
             stamps: SourceFingerprints::new(&metadata.task.acquisition),
-            weights: weights.clone(),
-            normalizer,
+            encoder: RowEncoder::new(format.clone()),
+            format,
             rows,
-            per_frame: FrameLists::default(),
+            per_frame: FrameLists { row_digest, ..FrameLists::default() },
             weight_overrides,
         })
     }
 
-    /// Adds a frame. Frames are added in ascending order; frames that are never added are not in
-    /// the part.
+    /// Returns what makes the rows of this part, for each thread its own.
+    pub fn row_encoder(&self) -> RowEncoder {
+        self.encoder.clone()
+    }
+
+    /// Encodes and adds a frame.
+    ///
+    /// # Errors
+    /// Fails as [`push`](Self::push) does, and if there is no memory.
+    pub fn push_row(&mut self, row: &FrameRow) -> Result<(), PartError> {
+        let row = self.encoder.encode(row.clone()).map_err(PartError::io(&self.target))?;
+        self.push(&row)
+    }
+
+    /// Adds a frame that [`row_encoder`](Self::row_encoder) encoded. Frames are added in ascending
+    /// order; frames that are never added are not in the part.
     ///
     /// # Errors
     /// Fails if the frame is out of order or outside of the task's range, if the sums don't fit the
     /// bins and the recipe's error model, or if the file can't be written.
-    pub fn push_row(&mut self, row: &FrameRow) -> Result<(), PartError> {
+    pub fn push(&mut self, PartRow { row, pattern }: &PartRow) -> Result<(), PartError> {
         self.check(row).map_err(|why| {
             PartError::content(&self.target, format!("frame {}: {why}", row.frame))
         })?;
         let hdf5 = PartError::hdf5(&self.target);
-        self.rows.push(row, &self.weights, &self.normalizer).map_err(&hdf5)?;
+        let weights = &self.format.shared.weights;
+        self.rows.push(row, pattern, weights.norm.len()).map_err(&hdf5)?;
         if let Some(own) = &row.weight_override {
-            self.weight_overrides.push(row.frame, own, &self.weights).map_err(&hdf5)?;
+            self.weight_overrides.push(row.frame, own, weights).map_err(&hdf5)?;
+        }
+        if let (Some(digests), RowPattern::Encoded(encoded)) =
+            (&mut self.per_frame.row_digest, pattern)
+        {
+            digests.push(encoded.digest);
         }
         self.per_frame.frames.push(row.frame);
         self.per_frame.status.push(row.status as u8);
@@ -156,7 +185,7 @@ impl PartWriter {
     /// earlier one.
     pub fn finish(mut self) -> Result<String, PartError> {
         let hdf5 = PartError::hdf5(&self.target);
-        self.rows.flush().map_err(&hdf5)?;
+        self.rows.finish().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
         self.weight_overrides.flush().map_err(&hdf5)?;
         // Every dataset is closed before the file, so that the file's bytes are complete.
@@ -170,13 +199,13 @@ impl PartWriter {
             rows,
             per_frame,
             weight_overrides,
-            normalizer,
+            format,
             ..
         } = self;
         drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
-        let monitors = normalizer.has_monitor().then_some(&per_frame.monitor[..]);
+        let monitors = format.normalizer.has_monitor().then_some(&per_frame.monitor[..]);
         let sources =
             per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames, monitors));
         let head = PartUserBlock::new(
@@ -200,7 +229,7 @@ impl PartWriter {
 
     /// Checks that a row can be added; the error doesn't name the frame.
     fn check(&self, row: &FrameRow) -> Result<(), String> {
-        let bins = self.weights.norm.len();
+        let bins = self.format.shared.weights.norm.len();
         if self.per_frame.frames.last().is_some_and(|last| *last >= row.frame) {
             let last = self.per_frame.frames.last().copied().unwrap_or_default();
             return Err(format!("added after frame {last}; expected ascending order"));
@@ -219,7 +248,7 @@ impl PartWriter {
             return Ok(());
         }
         expect("signal", row.signal.len(), bins)?;
-        let variance = if self.normalizer.has_errors() { bins } else { 0 };
+        let variance = if self.format.normalizer.has_errors() { bins } else { 0 };
         expect("variance", row.variance.as_ref().map_or(0, Vec::len), variance)?;
         row.weight_override.as_ref().map_or(Ok(()), |own| {
             expect("norm", own.norm.len(), bins)?;
@@ -230,60 +259,69 @@ impl PartWriter {
 }
 
 impl RowTables {
-    fn create(
-        group: &Group,
-        normalizer: &Normalizer,
-        expected: usize,
-        row: &[usize],
-    ) -> h5::Result<Self> {
+    fn create(group: &Group, format: &RowFormat, expected: usize) -> h5::Result<Self> {
+        let RowFormat { normalizer, shared, storage } = format;
         let (errors, patterns) = (normalizer.has_errors(), normalizer.needs_only_own_frame());
-        let f32s = |wanted: bool, name| {
+        let (sums, row) = (format.keeps_sums(), &shared.axes.shape());
+        let f64s = |wanted: bool, name| {
             wanted.then(|| RowWriter::chunked(group, name, expected, row)).transpose()
         };
+        let f32s = |wanted: bool, name| {
+            let table = || match format.cake() {
+                Some(cake) => RowWriter::encoded(group, name, expected, cake, storage.compression),
+                None => RowWriter::chunked(group, name, expected, row),
+            };
+            wanted.then(table).transpose()
+        };
         Ok(Self {
-            signal: RowWriter::chunked(group, row_dataset::SIGNAL, expected, row)?,
-            variance: errors
-                .then(|| RowWriter::chunked(group, row_dataset::VARIANCE, expected, row))
-                .transpose()?,
+            signal: f64s(sums, row_dataset::SIGNAL)?,
+            variance: f64s(sums && errors, row_dataset::VARIANCE)?,
             intensity: f32s(patterns, row_dataset::INTENSITY)?,
             errors: f32s(patterns && errors, row_dataset::ERRORS)?,
         })
     }
 
-    fn push(
-        &mut self,
-        row: &FrameRow,
-        shared: &BinWeights,
-        normalizer: &Normalizer,
-    ) -> h5::Result<()> {
-        let bins = shared.norm.len();
-        if row.has_sums() {
-            self.signal.push(row.signal.iter().copied().map(canonical_nan))?
-        } else {
-            self.signal.push(repeat_n(NAN64, bins))?
-        }
-        if let Some(table) = &mut self.variance {
-            match row.variance.as_ref().filter(|_| row.has_sums()) {
-                Some(variance) => table.push(variance.iter().copied().map(canonical_nan))?,
-                None => table.push(repeat_n(NAN64, bins))?,
+    fn push(&mut self, row: &FrameRow, pattern: &RowPattern, bins: usize) -> h5::Result<()> {
+        let signal = Some(&row.signal).filter(|_| row.has_sums());
+        let variance = row.variance.as_ref().filter(|_| row.has_sums());
+        for (table, sums) in [(&mut self.signal, signal), (&mut self.variance, variance)] {
+            match (table, sums) {
+                (Some(table), Some(sums)) => table.push(sums.iter().copied().map(canonical_nan))?,
+                (Some(table), None) => table.push(repeat_n(NAN64, bins))?,
+                (None, _) => (),
             }
         }
-        let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern =
-            normalizer.normalize(row, shared, normalizer.reference(MonitorReadings::default()));
-        let (signal, errors) =
-            pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
-        intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
-        match &mut self.errors {
-            Some(table) => table.push(errors.unwrap_or_else(|| vec![NAN32; bins])),
-            None => Ok(()),
+        let (Some(intensity), errors) = (&mut self.intensity, &mut self.errors) else {
+            return Ok(());
+        };
+        match pattern {
+            RowPattern::None => Ok(()),
+            RowPattern::Values((values, sigmas)) => {
+                intensity.push(values.iter().copied())?;
+                match (errors, sigmas) {
+                    (Some(table), Some(sigmas)) => table.push(sigmas.iter().copied()),
+                    _ => Ok(()),
+                }
+            }
+            RowPattern::Encoded(encoded) => {
+                intensity.push_encoded(&encoded.intensity)?;
+                match (errors, &encoded.errors) {
+                    (Some(table), Some(sigmas)) => table.push_encoded(sigmas),
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
-    fn flush(&mut self) -> h5::Result<()> {
-        self.signal.flush()?;
-        self.variance.iter_mut().try_for_each(RowWriter::flush)?;
-        self.intensity.iter_mut().chain(&mut self.errors).try_for_each(RowWriter::flush)
+    /// Writes the rows that are still in memory, and removes those that were expected and did not
+    /// come.
+    fn finish(&mut self) -> h5::Result<()> {
+        self.signal.iter_mut().chain(&mut self.variance).try_for_each(RowWriter::flush)?;
+        for table in self.intensity.iter_mut().chain(&mut self.errors) {
+            table.flush()?;
+            table.truncate()?;
+        }
+        Ok(())
     }
 }
 
@@ -298,6 +336,9 @@ impl FrameLists {
         group.write_list(name::STATUS, &self.status)?;
         group.write_list(name::STORED_DIGEST, &self.stored_digest)?;
         group.write_list(name::MONITOR, &self.monitor)?;
+        if let Some(digests) = &self.row_digest {
+            group.write_list(name::ROW_DIGEST, digests)?;
+        }
         Ok(())
     }
 }

@@ -154,7 +154,8 @@ pub fn write_part(
     rows: impl IntoIterator<Item = FrameRow>,
 ) -> PathBuf {
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-    let mut writer = PartWriter::create(out, &task.part, &head, &shared()).unwrap();
+    let mut writer =
+        PartWriter::create(out, &task.part, &head, &shared(), Default::default()).unwrap();
     rows.into_iter().for_each(|row| writer.push_row(&row).unwrap());
     writer.finish().unwrap();
     out.join(task.part.as_path())
@@ -206,7 +207,8 @@ pub fn write_cake(
         centers: vec![-90.0, 90.0],
     });
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-    let mut writer = PartWriter::create(out, &task.part, &head, &shared).unwrap();
+    let mut writer =
+        PartWriter::create(out, &task.part, &head, &shared, Default::default()).unwrap();
     (from..to).for_each(|frame| writer.push_row(&row(frame)).unwrap());
     writer.finish().unwrap();
     out.join(task.part.as_path())

@@ -51,7 +51,8 @@ impl<'a> AverageWriter<'a> {
         group.set_text(name::METHOD, &average.to_string())?;
         let rows = average.every.map(|_| ranges.len());
         let shape: Vec<usize> = rows.into_iter().chain(shared.axes.shape()).collect();
-        let table = |name| RowWriter::with_rows(&group, name, shape[0], &shape[1..]);
+        let table =
+            |name| RowWriter::with_rows(&group, name, shape[0], &shape[1..], content.compression);
         let intensity = table(name::INTENSITY)?;
         let errors = normalizer.has_errors().then(|| table(name::ERRORS)).transpose()?;
         describe_patterns(&group, content)?;
@@ -80,7 +81,8 @@ impl<'a> AverageWriter<'a> {
             match &output_frame.sums {
                 Some(row) => self.sums.add(output_frame, row, shared, normalizer),
                 None => {
-                    let row = normalizer.recompute_row(pattern, output_frame.scale, shared);
+                    let (scale, own) = (output_frame.scale, output_frame.weight_override.as_ref());
+                    let row = normalizer.recompute_row(pattern, scale, own, shared);
                     self.sums.add(output_frame, &row, shared, normalizer);
                 }
             }

@@ -16,13 +16,7 @@ pub(super) struct MergedFrames<'a> {
 impl FrameSource for MergedFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
         let MergePlan { factors, normalizer, row_sources, shared, .. } = self.plan;
-        let nothing = |status| OutputFrame {
-            status,
-            pattern: None,
-            sums: None,
-            scale: f64::NAN,
-            counted: None,
-        };
+        let nothing = OutputFrame::without_pattern;
         let status = row_sources.status[frame];
         if status != Status::Ok {
             return Ok(nothing(status));
@@ -37,7 +31,9 @@ impl FrameSource for MergedFrames<'_> {
             let row = match (merged.sums, &merged.pattern) {
                 (Some(row), _) => row,
                 (None, Some(pattern)) => {
-                    member.normalizer.recompute_row(pattern, merged.scale, &member.shared.weights)
+                    let own = merged.weight_override.as_ref();
+                    let shared = &member.shared.weights;
+                    member.normalizer.recompute_row(pattern, merged.scale, own, shared)
                 }
                 (None, None) => return Ok(nothing(Status::NotIntegrated)),
             };
@@ -62,7 +58,8 @@ impl FrameSource for MergedFrames<'_> {
         };
         let pattern =
             normalizer.without_variance_rule().normalize(&row, self.shared_weights(), 1.0);
-        Ok(OutputFrame { status, pattern, sums: Some(row), scale: 1.0, counted })
+        let sums = Some(row);
+        Ok(OutputFrame { pattern, sums, scale: 1.0, counted, ..nothing(status) })
     }
 
     fn shared_weights(&self) -> &BinWeights {

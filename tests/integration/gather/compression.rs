@@ -1,0 +1,221 @@
+//! Cakes and their compression: h5py reads each with hdf5plugin, gather copies what ai-integrate
+//! compressed, and later runs read, verify and rewrite it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{NO_ARGUMENTS, Workspace, run, run_python, small_options};
+
+/// Prints the filters of the cakes, after it compared all of their bytes with those of a copy.
+const COMPARE: &str = r#"
+import json, sys
+import h5py, hdf5plugin
+found, expected = (h5py.File(name)["1.1/pilatus_integrate"] for name in sys.argv[1:3])
+filters = set()
+for name in ("integrated/intensity", "integrated/intensity_errors", "averaged/intensity"):
+    assert found[name].shape == expected[name].shape, name
+    assert found[name][()].tobytes() == expected[name][()].tobytes(), name
+    creation = found[name].id.get_create_plist()
+    filters.add(str([creation.get_filter(index)[0] for index in range(creation.get_nfilters())]))
+print(json.dumps(sorted(filters)))
+"#;
+
+/// Averages of some frames, so that their dataset has several cakes.
+const AVERAGE: [&str; 2] = ["--average", "mean,5"];
+
+fn compare(one: &str, other: &str) -> Option<Value> {
+    Some(serde_json::from_slice(&run_python(COMPARE, [one, other])?).unwrap())
+}
+
+#[test]
+fn finals_of_each_compression_hold_the_same_bytes() {
+    let workspace = Workspace::new(&small_options());
+    // Chunks that end in a block of bitshuffle that is not whole, and in elements that fill no byte.
+    let tasks = workspace.plan_without_bins("out", &["--npt-azim", "37", "--npt", "301"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let gather = |flags: &[&str]| {
+        let flags = [&AVERAGE[..], flags].concat();
+        run("gather", &flags, &results).assert_success().records("summary").remove(0)
+    };
+    let first = gather(&[]);
+    let path = first["final"].as_str().unwrap();
+    let copy = workspace.path("copy.h5");
+    fs::copy(path, &copy).unwrap();
+    let copy = copy.to_str().unwrap();
+    assert!(workspace.parts("out").is_empty());
+    let mut sizes = Vec::new();
+    for (compression, filters) in
+        [("none", "[]"), ("lz4", "[32008]"), ("zstd", "[32008]"), ("gzip", "[2, 1]")]
+    {
+        // From the final of another compression, whose rows are verified.
+        let summary = gather(&["--compression", compression]);
+        assert_eq!(summary["data_digest"], first["data_digest"], "{compression}");
+        if let Some(found) = compare(path, copy) {
+            assert_eq!(found, json!([filters]), "{compression}");
+        }
+        let bytes = fs::read(path).unwrap();
+        sizes.push(bytes.len());
+        // It is up to date for whoever asks for no other.
+        gather(&[]);
+        gather(&["--compression", compression]);
+        assert!(fs::read(path).unwrap() == bytes, "{compression}: written again");
+    }
+    let [none, lz4, zstd, gzip] = sizes[..] else { panic!("four sizes") };
+    assert!(none > lz4 && lz4 > zstd && none > gzip, "{sizes:?}");
+}
+
+#[test]
+fn a_growing_final_keeps_its_compression() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--npt-azim", "12", "--by", "file"]);
+    let (first, rest) = tasks.split_once('\n').unwrap();
+    let results = run("ai-integrate", NO_ARGUMENTS, &format!("{first}\n")).assert_success();
+    let flags = ["--compression", "lz4"];
+    assert_eq!(run("gather", &flags, &results.stdout).status, 1, "frames are missing");
+    let results = run("ai-integrate", NO_ARGUMENTS, rest).assert_success();
+    let grown = run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    let grown = grown.records("summary").remove(0);
+    let whole = workspace.plan("whole", &["--npt-azim", "12"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &whole).assert_success();
+    let whole = run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    assert_eq!(grown["data_digest"], whole.records("summary")[0]["data_digest"]);
+    let script = "import h5py, sys; print(h5py.File(sys.argv[1])['1.1/pilatus_integrate/integrated/intensity'].id.get_create_plist().get_filter(0)[0])";
+    if let Some(filter) = run_python(script, [grown["final"].as_str().unwrap()]) {
+        assert_eq!(filter, b"32008\n");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_bitshuffled_cake_is_noticed() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--npt-azim", "12"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let lz4 = ["--compression", "lz4"];
+    let whole = run("gather", &lz4, &results).assert_success().records("summary").remove(0);
+    let path = whole["final"].as_str().unwrap();
+    let (offset, size) = {
+        let data = hdf5::File::open(path).unwrap();
+        let data = data.dataset("1.1/pilatus_integrate/integrated/intensity").unwrap();
+        let chunk = data.chunk_info(2).unwrap();
+        (chunk.addr as usize, chunk.size as usize)
+    };
+    let intact = fs::read(path).unwrap();
+    for at in [0, 9, 14, size / 2, size - 1] {
+        let mut damaged = intact.clone();
+        damaged[offset + at] ^= 0x10;
+        fs::write(path, damaged).unwrap();
+        let missing = run("gather", &["--plan", "-", "--missing"], &tasks);
+        let missing = missing.assert_success().records("task").remove(0);
+        assert_eq!(missing["range"], json!([[2, 3]]), "byte {at} of the chunk");
+    }
+}
+
+/// Returns the stored bytes of all chunks of a dataset, in the order of their places in it.
+fn stored_chunks(path: &str, dataset: &str) -> Vec<Vec<u8>> {
+    let bytes = fs::read(path).unwrap();
+    let file = hdf5::File::open(path).unwrap();
+    let dataset = file.dataset(dataset).unwrap();
+    let mut chunks: Vec<_> = (0..dataset.num_chunks().unwrap())
+        .map(|index| dataset.chunk_info(index).unwrap())
+        .map(|chunk| (chunk.offset, chunk.addr as usize, chunk.size as usize))
+        .collect();
+    chunks.sort();
+    let stored = |(_, from, size): (_, usize, usize)| bytes[from..][..size].to_vec();
+    chunks.into_iter().map(stored).collect()
+}
+
+#[test]
+fn parts_of_cakes_are_no_larger_than_the_final_and_copied_as_they_are() {
+    let workspace = Workspace::new(&small_options());
+    let mut digests = Vec::new();
+    for (out, flags) in [
+        ("default", vec![]),
+        ("lz4", vec!["--compression", "lz4"]),
+        ("zstd", vec!["--compression", "zstd", "--threads", "2"]),
+        ("none", vec!["--compression", "none"]),
+        ("sums", vec!["--compression", "lz4", "--keep-sums"]),
+    ] {
+        let tasks = workspace.plan(out, &["--npt-azim", "37"]);
+        let results = run("ai-integrate", &flags, &tasks).assert_success().stdout;
+        let gathered = run("gather", &["--keep-parts"], &results).assert_success();
+        let summary = gathered.records("summary").remove(0);
+        let path = summary["final"].as_str().unwrap();
+        let [part] = &workspace.parts(out)[..] else { panic!("one part") };
+        let [of_part, of_final] =
+            [part, Path::new(path)].map(|path| path.metadata().unwrap().len());
+        assert_eq!(of_part < of_final, out != "sums", "{out}: {of_part} of {of_final} bytes");
+        for name in ["intensity", "intensity_errors"] {
+            let copied = stored_chunks(path, &format!("1.1/pilatus_integrate/integrated/{name}"));
+            assert_eq!(copied.len(), 24);
+            assert!(copied == stored_chunks(part.to_str().unwrap(), name), "{out}: {name}");
+        }
+        digests.push(summary["data_digest"].clone());
+    }
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}
+
+#[test]
+fn sums_of_cakes_are_there_on_request_and_where_patterns_do_not_do() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--npt-azim", "12"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let refused = run("gather", &["--keep-sums"], &results);
+    assert_eq!(refused.status, 1);
+    let expected = "--keep-sums needs the sums of 24 frames, which parts of cakes hold only on request; run ai-integrate --keep-sums --force";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    let again = run("ai-integrate", &["--keep-sums", "--force"], &tasks).assert_success();
+    run("gather", &["--keep-sums"], &again.stdout).assert_success();
+    // Patterns that depend on the mean of the monitor, and zeros that may be empty bins.
+    for (out, flags) in [
+        ("mean", ["--monitor", "monitor", "--monitor-reference", "mean"]),
+        ("zero", ["--empty", "0", "--error-model", "poisson"]),
+    ] {
+        let flags = [&["--npt-azim", "12"], &flags[..]].concat();
+        let tasks = workspace.plan(out, &flags);
+        let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        run("gather", &["--keep-sums", "--average", "mean"], &results).assert_success();
+    }
+}
+
+#[test]
+fn parts_of_one_frame_with_and_without_sums_agree() {
+    let workspace = Workspace::new(&small_options());
+    let cake = ["--npt-azim", "12"];
+    let whole = workspace.plan("out", &cake);
+    let without = run("ai-integrate", &["--compression", "lz4"], &whole).assert_success();
+    let pieces = workspace.plan("out", &["--npt-azim", "12", "--by", "frames=10"]);
+    let with = ["--force", "--keep-sums", "--compression", "zstd"];
+    run("ai-integrate", &with, &pieces).assert_success();
+    assert_eq!(workspace.parts("out").len(), 4);
+    let gathered = run("gather", &["--keep-sums"], &without.stdout).assert_success();
+    let tasks = workspace.plan("alone", &cake);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+    let alone = run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    let digest = |outcome: &crate::support::Outcome| {
+        outcome.records("summary").remove(0)["data_digest"].clone()
+    };
+    assert_eq!(digest(&gathered), digest(&alone));
+}
+
+#[test]
+fn virtual_finals_show_the_cakes_of_parts_without_sums() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--npt-azim", "12", "--by", "file"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let flags = ["--layout", "virtual", "--average", "mean"];
+    let shown = run("gather", &flags, &results).assert_success().records("summary").remove(0);
+    let data = hdf5::File::open(shown["final"].as_str().unwrap()).unwrap();
+    let data = data.group("1.1/pilatus_integrate/integrated").unwrap();
+    assert!(!data.link_exists("signal") && data.dataset("intensity").unwrap().offset().is_none());
+    let virtual_values: Vec<f32> = data.dataset("intensity").unwrap().read_raw().unwrap();
+    drop(data);
+    let copied = run("gather", NO_ARGUMENTS, &results).assert_success();
+    let copied = copied.records("summary").remove(0);
+    assert_eq!(copied["data_digest"], shown["data_digest"]);
+    let data = hdf5::File::open(copied["final"].as_str().unwrap()).unwrap();
+    let data = data.dataset("1.1/pilatus_integrate/integrated/intensity").unwrap();
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    assert!(bits(data.read_raw().unwrap()) == bits(virtual_values));
+}
