@@ -132,6 +132,9 @@ KINDS = {
     "decode": decode,
 }
 
+# Beside CPU time of azpipe, and of one thread.
+clock = time.process_time if kind == "cake" else time.perf_counter
+
 with h5py.File(glob.glob(f"{dataset}/RAW_DATA/*/*/scan0001/*_0000.h5")[0], "r", locking=False) as file:
     data = file["/entry_0000/measurement/data"]
     work = KINDS[kind](data)
@@ -139,12 +142,12 @@ with h5py.File(glob.glob(f"{dataset}/RAW_DATA/*/*/scan0001/*_0000.h5")[0], "r", 
         print(0)
         sys.exit()
     work(0)
-    start = time.perf_counter()
+    start = clock()
     work(1)
     # Some two seconds a repeat, and no frame twice.
-    frames = max(2, min(len(data), int(2 / (time.perf_counter() - start))))
+    frames = max(2, min(len(data), int(2 / (clock() - start))))
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         for index in range(frames):
             work(index)
-        print(frames / (time.perf_counter() - start))
+        print(frames / (clock() - start))
