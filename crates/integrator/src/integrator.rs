@@ -123,15 +123,7 @@ impl Integrator {
     /// # Errors
     /// A coding with another pixel type than the frames', or with a filter that is not supported.
     pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
-        let found = coding.dtype.name();
-        if found != self.dtype.to_string() {
-            let why = format!("the pixel type is {found}; expected {} as in the task", self.dtype);
-            return Err(IntegratorError::Coding(why));
-        }
-        let filters: Vec<(u32, &[u32])> =
-            coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-        Pipeline::from_hdf5(&filters, self.dtype, coding.big_endian)
-            .map_err(|why| IntegratorError::Coding(why.to_string()))
+        new_decoder(coding, self.dtype)
     }
 
     /// Returns the shape (rows, columns) and the pixel type of the frames.
@@ -159,4 +151,23 @@ impl Integrator {
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
         self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())
     }
+}
+
+/// Returns how chunks of this coding are decoded to pixels of `dtype`.
+///
+/// # Errors
+/// A coding with another pixel type, or with a filter that is not supported.
+pub(crate) fn new_decoder(
+    coding: &PixelCoding,
+    dtype: PixelType,
+) -> Result<Decoder, IntegratorError> {
+    let found = coding.dtype.name();
+    if found != dtype.to_string() {
+        let why = format!("the pixel type is {found}; expected {dtype} as in the task");
+        return Err(IntegratorError::Coding(why));
+    }
+    let filters: Vec<(u32, &[u32])> =
+        coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
+    Pipeline::from_hdf5(&filters, dtype, coding.big_endian)
+        .map_err(|why| IntegratorError::Coding(why.to_string()))
 }

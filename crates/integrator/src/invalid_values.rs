@@ -7,8 +7,9 @@ use std::ops::RangeInclusive;
 use geometry::DummyRule;
 use kernels::{InvalidValues, PixelType};
 use recipe::{DummySetting, Recipe};
+use records::FrameLayout;
 
-use crate::IntegratorError;
+use crate::{IntegratorError, setup};
 
 /// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, and the
 /// recipe's dummy value. If the recipe has none, the values that the detector writes and, in
@@ -35,6 +36,37 @@ pub fn build_invalid_values(
         });
     }
     Ok(rule)
+}
+
+/// Returns the values of integer pixels that mean "no measurement", as ranges with both ends, in
+/// ascending order: the dummy value of the recipe, or those of the detector. Values outside the
+/// recipe's limits are measurements. None are returned for pixels of real numbers.
+///
+/// # Errors
+/// The PONI text or the detector can't be read or doesn't fit the frames.
+pub fn no_measurement_values(
+    recipe: &Recipe,
+    layout: &FrameLayout,
+    dtype: PixelType,
+) -> Result<Vec<[i64; 2]>, IntegratorError> {
+    let (_, view) = setup::read_detector_view(recipe, layout)?;
+    let Some((bits, is_signed)) = integer_bits(dtype) else { return Ok(Vec::new()) };
+    let values = match is_signed {
+        true => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
+        false => 0..=(1 << bits) - 1,
+    };
+    let rule = build_dummy_rule(recipe.dummy, &view.detector().dummy, dtype);
+    let clip = |range: &RangeInclusive<i128>| {
+        let ends =
+            [*range.start().max(values.start()), *range.end().min(values.end())].map(i64::try_from);
+        // Only values of 64 bits exceed the type.
+        let [Ok(low), Ok(high)] = ends else { return None };
+        (low <= high).then_some([low, high])
+    };
+    let mut ranges: Vec<[i64; 2]> = rule.integers().iter().filter_map(clip).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    Ok(ranges)
 }
 
 /// Caches which values are invalid, because frames repeat few values.
@@ -184,6 +216,27 @@ mod tests {
             build_dummy_rule(DummySetting::Auto, &EIGER, PixelType::F32),
             InvalidValues::from_reals([-3.5..=-0.5])
         );
+    }
+
+    #[test]
+    fn values_without_a_measurement_are_those_of_the_detector_or_the_dummy() {
+        let poni = "poni_version: 2.1\nDetector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
+        let found = |dummy: &str, dtype: PixelType| {
+            let settings = Settings {
+                geometry: Some(poni.to_owned()),
+                dummy: Some(dummy.parse().unwrap()),
+                valid_max: Some(100.0),
+                ..Settings::default()
+            };
+            let layout = FrameLayout::full_frame([195, 487]);
+            no_measurement_values(&Recipe::resolve(&settings).unwrap(), &layout, dtype).unwrap()
+        };
+        assert_eq!(found("auto", PixelType::I32), [[i64::from(i32::MIN), -1]]);
+        assert_eq!(found("auto", PixelType::U16), [[65534, 65535]]);
+        assert_eq!(found("7,2", PixelType::U16), [[5, 9]]);
+        assert_eq!(found("-1", PixelType::U16), [[0; 2]; 0], "no value of the type");
+        assert_eq!(found("none", PixelType::I32), [[0; 2]; 0]);
+        assert_eq!(found("auto", PixelType::F32), [[0; 2]; 0]);
     }
 
     fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {

@@ -59,7 +59,11 @@ mod setup;
 pub use error::IntegratorError;
 pub use frame_assembly::{AssembleError, Assembler};
 pub use integrator::{BinAxis, Decoder, Integrator};
+pub use invalid_values::no_measurement_values;
 pub use kernels::sections::{SectionError, SharedBytes};
-pub use kernels::{DecodeError, DecodePathCounts, EncodedFrame, PixelType, Scratch, Sums, opencl};
+pub use kernels::{
+    DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, PixelStatistics, PixelType,
+    Scratch, StatisticsScratch, Sums, opencl,
+};
 pub use multi_integrator::MultiIntegrator;
 pub use recipe_check::{check, check_files};

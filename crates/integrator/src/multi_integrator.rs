@@ -4,18 +4,21 @@ use std::io;
 
 use frames::source::{Chunk, PixelCoding};
 use kernels::{
-    DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, Scratch, Sums, opencl,
+    DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, PixelType, Scratch, Sums,
+    opencl,
 };
 
 use crate::IntegratorError;
 use crate::frame_assembly::{AssembleError, Assembler};
-use crate::integrator::{Decoder, Integrator};
+use crate::integrator::{Decoder, Integrator, new_decoder};
 
 /// Several integrators for frames of one shape and pixel type. A frame is read and decoded once for
 /// all of them. The sums by each integrator are equal to the bit to those that it gives alone.
 #[derive(Clone)]
 pub struct MultiIntegrator<'a> {
     integrators: Vec<&'a Integrator>,
+    shape: [usize; 2],
+    dtype: PixelType,
 }
 
 impl<'a> MultiIntegrator<'a> {
@@ -28,7 +31,14 @@ impl<'a> MultiIntegrator<'a> {
         let is_same =
             integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
         assert!(is_same, "integrators for frames of one shape and type");
-        Self { integrators }
+        let (shape, dtype) = integrators[0].frame_format();
+        Self { integrators, shape, dtype }
+    }
+
+    /// Combines no integrator: frames of this shape and pixel type are read and decoded, and have no
+    /// sums.
+    pub fn without_integrators(shape: [usize; 2], dtype: PixelType) -> Self {
+        Self { integrators: Vec::new(), shape, dtype }
     }
 
     /// Returns the integrators in the order of [`MultiIntegrator::new`], which is the order of the
@@ -47,7 +57,7 @@ impl<'a> MultiIntegrator<'a> {
     /// # Errors
     /// A coding with another pixel type than the frames', or with a filter that is not supported.
     pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
-        self.integrators[0].decoder(coding)
+        new_decoder(coding, self.dtype)
     }
 
     /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and
@@ -145,25 +155,18 @@ impl<'a> MultiIntegrator<'a> {
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
-        assembler.assemble(
-            decoder,
-            self.integrators[0].frame_format().0,
-            row_and_chunks,
-            read,
-            frame,
-        )
+        assembler.assemble(decoder, self.shape, row_and_chunks, read, frame)
     }
 
     /// Returns the decoder for uncompressed pixels in native byte order, such as those of assembled
     /// frames.
     pub fn native_decoder(&self) -> Decoder {
-        Pipeline::native(self.integrators[0].frame_format().1)
+        Pipeline::native(self.dtype)
     }
 
     /// Returns the bytes of a decoded frame.
     pub fn frame_bytes(&self) -> usize {
-        let (shape, dtype) = self.integrators[0].frame_format();
-        shape[0] * shape[1] * dtype.size()
+        self.shape[0] * self.shape[1] * self.dtype.size()
     }
 
     /// Returns the inputs of the kernels, one per integrator.
@@ -179,7 +182,6 @@ impl<'a> MultiIntegrator<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kernels::PixelType;
     use recipe::{Recipe, Settings};
     use records::FrameLayout;
 

@@ -40,6 +40,11 @@ impl InvalidValues {
         self
     }
 
+    /// Returns the ranges of invalid integers.
+    pub fn integers(&self) -> &[RangeInclusive<i128>] {
+        &self.integers
+    }
+
     /// Returns whether every integer in `all` is invalid. If `all` is the range of a pixel type, no
     /// pixel can be valid.
     pub fn covers_integers(&self, all: &RangeInclusive<i128>) -> bool {
