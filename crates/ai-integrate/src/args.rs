@@ -36,6 +36,16 @@ pub struct Args {
     #[arg(long)]
     pub force: bool,
 
+    /// Also add up statistics of each pixel over the frames
+    ///
+    /// `gather --pixel-images` makes images of them: mean, maximum, variance, number of zeros and
+    /// of valid values of each pixel over the scan. They are made once per scan, whatever the
+    /// recipes. Frames that lack only these are read again, and their patterns are kept. Pixels must
+    /// be integers of at most 32 bits. The sums are kept in OUT/.azpipe/pixels. They are added up on
+    /// the CPU, also if a GPU integrates, and take 36 bytes of memory per pixel, twice per engine.
+    #[arg(long, hide_short_help = true)]
+    pub pixel_stats: bool,
+
     /// Start no more work after T: 3000, 90s, 50m, 12h or HH:MM:SS
     ///
     /// T is counted from the start of the program; a plain number is in seconds. The frames in

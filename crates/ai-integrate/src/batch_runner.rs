@@ -1,6 +1,7 @@
 //! Runs a task's batches on its worker threads and hands on the rows in the order of the frames.
 
 use filter::{Filter, Stop};
+use integrator::PixelStatistics;
 use memory_model::{max_batches_in_flight, prefetch_threads};
 use patterns::part::RowEncoder;
 
@@ -28,6 +29,8 @@ pub struct BatchRunner<'a> {
     pub encoders: &'a [Option<RowEncoder>],
     /// The device that integrates, if there is one.
     pub shared_device: Option<&'a SharedDevice>,
+    /// The statistics to which frames are added.
+    pub statistics: Option<&'a PixelStatistics>,
     /// The open files that hold the frames.
     pub sources: &'a SourcePool<'a>,
     /// The frames, divided into batches.
@@ -56,6 +59,7 @@ impl BatchRunner<'_> {
                 prefetcher,
                 self.batch_frames,
                 self.shared_device,
+                self.statistics,
             );
             move |(index, load)| {
                 let locations = self.batches.locations_of(index);

@@ -17,6 +17,7 @@ use records::{
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::error::MAX_RANGES_IN_MESSAGE;
+use crate::pixel_statistics::{StatisticsTask, TaskStatistics};
 use crate::recipe_task::RecipeTask;
 use crate::stats::{TaskStats, loss_record};
 
@@ -33,6 +34,8 @@ pub struct IntegratedTask {
     /// The part that holds the rows of each recipe; `None` for a recipe that had no frames to
     /// integrate.
     pub parts: Vec<Option<PartWriter>>,
+    /// The statistics of the pixels, and what they are of.
+    pub statistics: Option<(StatisticsTask, TaskStatistics)>,
     /// The device's name in the results; empty without a device.
     pub device: String,
     /// How many frames an earlier run has integrated by all recipes.
@@ -49,18 +52,21 @@ pub struct TaskProgress {
 }
 
 impl IntegratedTask {
-    /// Returns whether a part waits to be made durable, which takes time.
+    /// Returns whether a part or statistics wait to be made durable, which takes time.
     pub fn has_parts(&self) -> bool {
-        self.parts.iter().any(Option::is_some)
+        self.parts.iter().any(Option::is_some) || self.statistics.is_some()
     }
 
-    /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe.
+    /// Commits the statistics and the parts, adds the parts to `index`, and emits the losses and one result per recipe.
     /// Frames that should have a pattern and have none make the status 1, whether this run, an
     /// earlier one or scan-find noticed it.
     ///
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].
     pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
+        if let Some((task, statistics)) = self.statistics.take() {
+            task.commit(statistics, filter)?;
+        }
         let digests = self.commit_parts(index)?;
         let first = &self.recipe_tasks[0];
         self.stats.report_losses(filter, &first.task)?;

@@ -24,6 +24,7 @@
 //!         - `prefetch`: loads a batch on a prefetch thread
 //!         - `worker`: processes a batch on a worker thread, into a `batch_output`
 //!           - `device`: the OpenCL device that the worker uses
+//!     - `pixel_statistics`: the statistics of the pixels, with `--pixel-stats`
 //!     - `commit`: makes parts durable, and emits the results
 //!
 //! Behaviour of the program is tested in `tests/integration/ai_integrate`.
@@ -42,6 +43,7 @@ mod memory;
 mod message_tests;
 mod monitor_cache;
 mod pipeline;
+mod pixel_statistics;
 mod prefetch;
 mod recipe_group;
 mod recipe_task;

@@ -1,12 +1,13 @@
 //! Recipe groups: the recipes that integrate the same frames in one group.
 
-use integrator::MultiIntegrator;
+use integrator::{MultiIntegrator, PixelType};
 use patterns::MonitorValues;
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::recipe_task::{RecipeTask, Resources};
 
-/// The recipes that integrate the same frames in one group.
+/// The recipes that integrate the same frames in one group; none for frames of which only the
+/// statistics of the pixels are to do.
 pub struct RecipeGroup<'a> {
     /// The recipes, in ascending order.
     pub recipes: &'a [RecipeIndex],
@@ -14,12 +15,25 @@ pub struct RecipeGroup<'a> {
     pub integrators: MultiIntegrator<'a>,
     /// The monitors, in the order of `recipes`.
     pub monitors: Vec<&'a MonitorValues>,
+    /// True if the frames are added to the statistics of the pixels.
+    pub adds_statistics: bool,
 }
 
 impl<'a> RecipeGroup<'a> {
-    /// Creates one group for each recipe set of the batches.
+    /// Creates one group for each recipe set of the batches. The number after those of the recipes
+    /// stands for the statistics of the pixels.
     pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
-        let group = |recipes: &'a Vec<RecipeIndex>| {
+        let scan = &recipe_tasks[0].task.acquisition;
+        let shape = scan.shape.map(|length| length as usize);
+        let without_integrators = || {
+            let dtype: PixelType = scan.dtype.parse().expect("statistics are of a known type");
+            MultiIntegrator::without_integrators(shape, dtype)
+        };
+        let group = |set: &'a Vec<RecipeIndex>| {
+            let (recipes, adds_statistics) = match set.split_last() {
+                Some((last, recipes)) if last.0 == recipe_tasks.len() => (recipes, true),
+                _ => (set.as_slice(), false),
+            };
             let resources = |recipe: &RecipeIndex| {
                 recipe_tasks[recipe.0]
                     .resources
@@ -27,12 +41,17 @@ impl<'a> RecipeGroup<'a> {
                     .expect("a recipe with frames to do has its resources")
             };
             let all: Vec<&Resources> = recipes.iter().map(resources).collect();
-            let integrators =
-                MultiIntegrator::new(all.iter().map(|resources| &*resources.integrator).collect());
+            let integrators = match &all[..] {
+                [] => without_integrators(),
+                all => MultiIntegrator::new(
+                    all.iter().map(|resources| &*resources.integrator).collect(),
+                ),
+            };
             Self {
                 recipes,
                 integrators,
                 monitors: all.into_iter().map(|resources| &*resources.monitor).collect(),
+                adds_statistics,
             }
         };
         batches.recipe_sets().iter().map(group).collect()

@@ -13,6 +13,7 @@ use patterns::part::{self, PartMetadata, PartStorage, PartWriter};
 use patterns::{
     BinWeights, FrameRow, MonitorError, MonitorValues, PatternAxes, PatternAxis, SharedBins, Status,
 };
+use recipe::Recipe;
 use records::{Absent, RawPath, Spans, Task, format_ranges};
 
 use crate::args::Args;
@@ -101,6 +102,11 @@ impl RecipeTask {
             }
         };
         Ok(Self { task, absent, covered, covered_without_pattern, todo, resources, loaded_recipe })
+    }
+
+    /// Returns the settings by which the frames are integrated.
+    pub fn recipe(&self) -> &Recipe {
+        &self.loaded_recipe.recipe
     }
 
     /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the

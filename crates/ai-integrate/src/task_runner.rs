@@ -20,6 +20,7 @@ use crate::device::worker::SharedDevice;
 use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
 use crate::memory;
 use crate::monitor_cache::MonitorCache;
+use crate::pixel_statistics::{self, StatisticsTask, TaskStatistics};
 use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
@@ -45,8 +46,9 @@ pub struct TaskRunner<'a> {
 
 /// The outcome of an attempt to integrate a task.
 enum TaskOutcome {
-    /// The statistics, and the part of each recipe with all its rows.
-    Done(Box<TaskStats>, Vec<Option<PartWriter>>),
+    /// The statistics of the task, the part of each recipe with all its rows, and the statistics of
+    /// the pixels.
+    Done(Box<TaskStats>, Vec<Option<PartWriter>>, Option<TaskStatistics>),
     /// The device returned wrong sums; no row is kept.
     WrongDevice,
     /// These sources changed while they were read, or could not be checked; no row is kept.
@@ -130,8 +132,13 @@ impl<'a> TaskRunner<'a> {
             progress.correct(FrameCounts::default(), FrameCounts { done: 0, failed: frames });
             return Ok(None);
         };
-        let todo: Vec<Spans> =
+        let mut todo: Vec<Spans> =
             recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
+        let statistics = match self.args.pixel_stats {
+            true => StatisticsTask::new(&first.task, first.recipe(), self.args.force, self.filter)?,
+            false => None,
+        };
+        todo.extend(statistics.as_ref().map(|statistics| statistics.todo.clone()));
         let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
@@ -139,22 +146,24 @@ impl<'a> TaskRunner<'a> {
         progress.add_found(found);
         let shared_device = self.open_device(engine_number, &first.task, &batches);
         let (mut device, mut changed_sources) = (shared_device.as_ref(), BTreeMap::new());
-        let (stats, parts) = loop {
+        let (stats, parts, sums) = loop {
             if batches.len() == 0 {
                 break (
                     TaskStats::new(recipe_tasks.len()),
                     recipe_tasks.iter().map(|_| None).collect(),
+                    None,
                 );
             }
             let mut counted = FrameCounts::default();
             match self.integrate_batches(
                 &recipe_tasks,
+                statistics.as_ref(),
                 &batches,
                 device,
                 &changed_sources,
                 &mut counted,
             )? {
-                TaskOutcome::Done(stats, parts) => break (*stats, parts),
+                TaskOutcome::Done(stats, parts, sums) => break (*stats, parts, sums),
                 TaskOutcome::WrongDevice => device = None,
                 // The parts hold rows of frames that can't be trusted, so they are written again
                 // without those sources.
@@ -163,7 +172,17 @@ impl<'a> TaskRunner<'a> {
             progress.correct(counted, FrameCounts::default());
         };
         let device = shared_device.map_or_else(String::new, |shared_device| shared_device.label);
-        Ok(Some(IntegratedTask { began, recipe_tasks, batches, stats, parts, device, found }))
+        let statistics = statistics.zip(sums);
+        Ok(Some(IntegratedTask {
+            began,
+            recipe_tasks,
+            batches,
+            stats,
+            parts,
+            statistics,
+            device,
+            found,
+        }))
     }
 
     /// Reports that a task, or one of its recipes, can't be integrated.
@@ -203,12 +222,13 @@ impl<'a> TaskRunner<'a> {
         })
     }
 
-    /// Integrates the batches on all threads, and writes their rows into one part per recipe.
-    /// Sources listed in `changed_sources` are not read. Adds to `counted` what it counts as done
-    /// or failed.
+    /// Integrates the batches on all threads, writes their rows into one part per recipe, and adds
+    /// the frames that lack statistics of the pixels to these. Sources listed in `changed_sources`
+    /// are not read. Adds to `counted` what it counts as done or failed.
     fn integrate_batches(
         &self,
         recipe_tasks: &[RecipeTask],
+        statistics_task: Option<&StatisticsTask>,
         batches: &Batches,
         shared_device: Option<&SharedDevice>,
         changed_sources: &BTreeMap<usize, FrameLoss>,
@@ -228,6 +248,13 @@ impl<'a> TaskRunner<'a> {
                 ),
                 _ => None,
             });
+        }
+        let mut statistics = None;
+        if let Some(task) = statistics_task.filter(|task| !task.todo.is_empty()) {
+            match task.start() {
+                Ok(started) => statistics = Some(started),
+                Err(why) => pixel_statistics::report_no_memory(task, &why, self.filter)?,
+            }
         }
         let scan = &recipe_tasks[0].task.acquisition;
         let name = describe_task(&recipe_tasks[0].task);
@@ -253,6 +280,7 @@ impl<'a> TaskRunner<'a> {
             recipe_groups: &groups,
             encoders: &encoders,
             shared_device,
+            statistics: statistics.as_ref().map(|statistics| &statistics.sums),
             sources: &sources,
             batches,
         };
@@ -275,8 +303,11 @@ impl<'a> TaskRunner<'a> {
             });
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
-        runner.run(|output| {
+        let (mut in_statistics, mut statistics_error) = (Vec::new(), None);
+        runner.run(|mut output| {
             let began = Instant::now();
+            in_statistics.append(&mut output.in_statistics);
+            statistics_error = statistics_error.take().or_else(|| output.statistics_error.take());
             output.warnings.iter().for_each(|warning| self.filter.warn(warning));
             if let Some(why) = &output.encode_error {
                 return Err(Stop::fatal("part", why));
@@ -321,7 +352,10 @@ impl<'a> TaskRunner<'a> {
         }
         let changed_sources = sources.close_all();
         if changed_sources.is_empty() {
-            Ok(TaskOutcome::Done(Box::new(stats), parts))
+            if let Some(statistics) = &mut statistics {
+                (statistics.frames, statistics.error) = (in_statistics, statistics_error);
+            }
+            Ok(TaskOutcome::Done(Box::new(stats), parts, statistics))
         } else {
             Ok(TaskOutcome::SourcesChanged(changed_sources))
         }

@@ -4,15 +4,21 @@ use std::io;
 use std::time::Instant;
 
 use frames::source::{Chunk, FrameChunks as Where};
-use integrator::{AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, Scratch};
+use integrator::{
+    AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, PixelStatistics, Scratch,
+    StatisticsScratch, Sums,
+};
 use memory_model::frames_assembled_at_once;
 use patterns::FrameRow;
 use patterns::part::RowEncoder;
+use records::format_frames;
+use system::memory;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batch_output::BatchOutput;
 use crate::batches::FrameLocation;
 use crate::device::worker::{DeviceBatch, DeviceOutcome, DeviceWorker, SharedDevice};
+use crate::error::MAX_RANGES_IN_MESSAGE;
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
@@ -27,6 +33,8 @@ pub struct IntegrationWorker<'a> {
     scratch: Scratch,
     device: DeviceWorker<'a>,
     encoders: Vec<Option<RowEncoder>>,
+    statistics: Option<&'a PixelStatistics>,
+    statistics_scratch: StatisticsScratch,
     assembler: Assembler,
     /// The source whose chunks `assembler` keeps.
     assembled: Option<usize>,
@@ -41,7 +49,8 @@ struct FrameRead {
 }
 
 impl<'a> IntegrationWorker<'a> {
-    /// Creates a worker that integrates `batch` frames at once, on the device if there is one.
+    /// Creates a worker that integrates `batch` frames at once, on the device if there is one, and
+    /// adds the pixels of frames to `statistics`.
     pub fn new(
         recipe_groups: &'a [RecipeGroup<'a>],
         encoders: &[Option<RowEncoder>],
@@ -49,6 +58,7 @@ impl<'a> IntegrationWorker<'a> {
         prefetcher: &'a Prefetcher<'a>,
         batch: usize,
         shared_device: Option<&'a SharedDevice>,
+        statistics: Option<&'a PixelStatistics>,
     ) -> Self {
         Self {
             recipe_groups,
@@ -59,6 +69,8 @@ impl<'a> IntegrationWorker<'a> {
             scratch: Scratch::default(),
             device: DeviceWorker::new(shared_device),
             encoders: encoders.to_vec(),
+            statistics,
+            statistics_scratch: StatisticsScratch::default(),
             assembler: Assembler::default(),
             assembled: None,
         }
@@ -158,18 +170,66 @@ impl<'a> IntegrationWorker<'a> {
         batch: &[FrameRead],
         out: &mut BatchOutput,
     ) {
-        let pairs = self.buffers.iter().zip(batch);
+        let buffers = std::mem::take(&mut self.buffers);
+        let pairs = buffers.iter().zip(batch);
         let stored: Vec<EncodedFrame<'_>> = pairs
             .map(|(bytes, frame)| EncodedFrame { bytes, filter_mask: frame.filter_mask })
             .collect();
         if let Some(first) = stored.first() {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
+        let sums = self.integrate_frames(group, decoder, batch, &stored, out);
+        let statistics = self.statistics.filter(|_| group.adds_statistics);
+        if let Some(statistics) = statistics {
+            let sound = sums.iter().zip(stored.iter().zip(batch)).filter(|(sums, _)| sums.is_ok());
+            let (frames, numbers): (Vec<EncodedFrame<'_>>, Vec<u64>) =
+                sound.map(|(_, (stored, frame))| (*stored, frame.location.frame)).unzip();
+            match statistics.add_frames(decoder, &frames, &mut self.statistics_scratch) {
+                Ok(()) => out.in_statistics.extend(numbers),
+                Err(why) => {
+                    let frames = numbers.into_iter().collect();
+                    let why =
+                        format!("one of {}: {why}", format_frames(&frames, MAX_RANGES_IN_MESSAGE));
+                    out.statistics_error.get_or_insert(why);
+                }
+            }
+        }
+        for (sums, frame) in sums.into_iter().zip(batch) {
+            match sums {
+                Ok(sums) => out.push(group, frame.location.frame, frame.digest, sums),
+                Err(why @ DecodeError::Memory(_)) => self.record_loss(
+                    frame.location,
+                    &FrameLoss::from_io_error(&io::ErrorKind::OutOfMemory.into(), &why),
+                    out,
+                ),
+                Err(why) => self.record_loss(frame.location, &FrameLoss::corrupt(&why), out),
+            }
+        }
+        self.buffers = buffers;
+    }
+
+    /// Returns the sums of each frame by each recipe, or why it can't be decoded.
+    fn integrate_frames(
+        &mut self,
+        group: &RecipeGroup<'_>,
+        decoder: &Decoder,
+        batch: &[FrameRead],
+        stored: &[EncodedFrame<'_>],
+        out: &mut BatchOutput,
+    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
+        if group.recipes.is_empty() {
+            let decode = |frame: &EncodedFrame<'_>| {
+                let mut pixels = memory::zeroed(group.integrators.frame_bytes())
+                    .map_err(|why| DecodeError::Memory(why.to_string()))?;
+                decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).map(|()| Vec::new())
+            };
+            return stored.iter().map(decode).collect();
+        }
         let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
-        let sums = match self.device.integrate(
+        match self.device.integrate(
             &group.integrators,
             decoder,
-            &stored,
+            stored,
             &numbers,
             &mut self.scratch,
         ) {
@@ -182,22 +242,11 @@ impl<'a> IntegrationWorker<'a> {
                 sums
             }
             DeviceOutcome::UseCpu => {
-                group.integrators.integrate(decoder, &stored, &mut self.scratch)
+                group.integrators.integrate(decoder, stored, &mut self.scratch)
             }
             DeviceOutcome::Failed(why) => {
                 out.device_error = Some(why);
-                group.integrators.integrate(decoder, &stored, &mut self.scratch)
-            }
-        };
-        for (sums, frame) in sums.into_iter().zip(batch) {
-            match sums {
-                Ok(sums) => out.push(group, frame.location.frame, frame.digest, sums),
-                Err(why @ DecodeError::Memory(_)) => self.record_loss(
-                    frame.location,
-                    &FrameLoss::from_io_error(&io::ErrorKind::OutOfMemory.into(), &why),
-                    out,
-                ),
-                Err(why) => self.record_loss(frame.location, &FrameLoss::corrupt(&why), out),
+                group.integrators.integrate(decoder, stored, &mut self.scratch)
             }
         }
     }

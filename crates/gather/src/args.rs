@@ -148,6 +148,19 @@ pub struct OutputArgs {
     #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "map", allow_hyphen_values = true, value_parser = parse_range)]
     pub map_range: Vec<[f64; 2]>,
 
+    /// Write images of each pixel's statistics over the scan
+    ///
+    /// NAME.pixels.h5 beside the final file has images of the mean, the maximum and the variance of
+    /// each pixel, and of the number of frames in which it is zero, and in which its value is valid;
+    /// it opens in silx. A suggested mask marks pixels that are dead, hot or saturated by the rules in
+    /// azpipe-files(5), for `plan-split --mask NAME.pixels.h5::/entry/suggested_mask/suggested_mask`.
+    /// ai-integrate makes the statistics, with --pixel-stats; they are the same for
+    /// all recipes of a scan. Values that mean "no measurement" (plan-split --dummy) count as no
+    /// value. Masks and limits of the recipe change nothing. Frames that have a pattern and no
+    /// statistics are named, and make the exit status 1. Merged files get no images.
+    #[arg(long, hide_short_help = true)]
+    pub pixel_images: bool,
+
     /// Plot the patterns: frames as a heat map, and their mean
     ///
     /// The plot of each final file has its name: with --plot run.png, that of LaB6_scan0001_p3.h5

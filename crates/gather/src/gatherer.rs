@@ -194,6 +194,7 @@ impl<'a> Gatherer<'a> {
             Ok((target, outcome)) => {
                 let is_done = outcome.layout.is_some() && outcome.up_to_date;
                 let mut group = ScanGroup::new(target);
+                group.is_merged = true;
                 self.report_outcome(&mut group, outcome)?;
                 self.mark_if_frames_lack([&group]);
                 Ok(is_done)

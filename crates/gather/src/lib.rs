@@ -116,6 +116,7 @@ fn gather(
     let writes_other_files = other_files.iter().any(|path| path.is_some())
         || !args.output.export.is_empty()
         || args.output.map.is_some()
+        || args.output.pixel_images
         || args.reduction.writes_patterns();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
     for task in plan.into_iter().flat_map(RequiredTasks::split_by_recipe) {

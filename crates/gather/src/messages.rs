@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use patterns::export::{Calibration, MapRequest, Standard};
+use patterns::export::{Calibration, MapRequest, MarkedPixels, Standard};
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
@@ -81,6 +81,36 @@ pub fn frames_without_position(map: &Path, frames: &Spans) -> String {
     format!("{}: {count} ({frames}) without a position are not in the map", map.display())
 }
 
+/// Warns that the images of pixel statistics are of fewer frames than have patterns.
+pub fn frames_without_statistics(images: &Path, of_frames: u64, lacking: &Spans) -> String {
+    format!(
+        "{}: statistics of {} only, without {} ({}), which have patterns: run ai-integrate --pixel-stats again with the same \
+         tasks, and then gather",
+        images.display(),
+        format_count(of_frames, "frame"),
+        format_count(lacking.count(), "frame"),
+        format_ranges(lacking, MAX_RANGES)
+    )
+}
+
+/// Notes which pixels a suggested mask marks, and where it is.
+pub fn suggested_mask(images: &Path, marked: &MarkedPixels) -> String {
+    let MarkedPixels { dead, hot, saturated, .. } = marked;
+    format!(
+        "{}::/entry/suggested_mask/suggested_mask: a mask of {}: {dead} dead, {hot} hot, {saturated} saturated",
+        images.display(),
+        format_count(marked.all as u64, "pixel")
+    )
+}
+
+/// Warns that a suggested mask is probably wrong.
+pub fn many_pixels_marked(images: &Path) -> String {
+    format!(
+        "{}: the suggested mask marks more than 5 % of the pixels; look at the images before you use it",
+        images.display()
+    )
+}
+
 /// Warns that frames have no factor of the background or no transmission. `counters` are the flags
 /// with their values.
 pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> String {
@@ -137,7 +167,7 @@ pub fn background_changed(path: &Path) -> String {
 pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --subtract or --thickness, or remove them",
+        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --subtract, --thickness or --pixel-images, or remove them",
         final_file.display(),
         names.join(", ")
     )
@@ -255,6 +285,12 @@ mod tests {
             range().to_owned(),
             no_grid(Path::new("/out/s.map.h5"), &request),
             frames_without_position(Path::new("/out/s.map.h5"), &Spans::first_n(2)),
+            frames_without_statistics(Path::new("/out/s.pixels.h5"), 10, &Spans::first_n(2)),
+            suggested_mask(
+                Path::new("/out/s.pixels.h5"),
+                &MarkedPixels { dead: 2, hot: 3, saturated: 1, all: 5, of_frame: 100 },
+            ),
+            many_pixels_marked(Path::new("/out/s.pixels.h5")),
             frames_without_terms(
                 Path::new("/out/s.subtracted.h5"),
                 &Spans::first_n(2),
@@ -285,7 +321,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --subtract or --thickness, or remove them",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --subtract, --thickness or --pixel-images, or remove them",
             "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
             "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
@@ -293,6 +329,9 @@ mod tests {
             "expected two numbers, the lower one first, as in 10.5,12",
             "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
             "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
+            "/out/s.pixels.h5: statistics of 10 frames only, without 2 frames (0 to 1), which have patterns: run ai-integrate --pixel-stats again with the same tasks, and then gather",
+            "/out/s.pixels.h5::/entry/suggested_mask/suggested_mask: a mask of 5 pixels: 2 dead, 3 hot, 1 saturated",
+            "/out/s.pixels.h5: the suggested mask marks more than 5 % of the pixels; look at the images before you use it",
             "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
             "/out/s_scan0001_p3.h5: calibration factor 1.230000e-2 +- 4.0e-4 from water: 30 bins from 2.0000 to 5.0000, chi2 1.100",
             "expected --subtract or --thickness, too: they write the patterns that are divided by it",

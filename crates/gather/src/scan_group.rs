@@ -50,6 +50,8 @@ pub struct ScanGroup {
     pub printed_warnings: HashSet<String>,
     /// True if the final file, as last written, lacks frames that it should have.
     pub lacks_frames: bool,
+    /// True for a file that is merged from others, whose scan has no pixels of its own.
+    pub is_merged: bool,
 }
 
 /// The last report about a final file.
@@ -75,6 +77,7 @@ impl ScanGroup {
             last_report: None,
             printed_warnings: HashSet::new(),
             lacks_frames: false,
+            is_merged: false,
         }
     }
 

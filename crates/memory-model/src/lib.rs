@@ -22,6 +22,9 @@ pub const MAX_PREFETCH_BYTES: u64 = 64 << 20;
 /// Bytes of rows that may wait for an earlier batch, unless each thread's own batch takes more.
 const MAX_WAITING_BYTES: usize = 512 << 20;
 
+/// Bytes per pixel of the statistics of pixels over frames.
+pub const STATISTICS_BYTES_PER_PIXEL: u64 = 36;
+
 /// Memory of a thread's kernels, block buffers and stack.
 const BYTES_PER_THREAD: u64 = 4 << 20;
 
@@ -42,12 +45,15 @@ pub struct EngineSizes {
     pub decoded_bytes: u64,
     /// Bytes that a thread needs for methods that look at all pixels of a bin.
     pub kernel_bytes: u64,
+    /// Pixels of a frame if statistics of the pixels are made; otherwise 0.
+    pub statistics_pixels: u64,
 }
 
 impl EngineSizes {
     /// Returns the memory of an engine in bytes, without its matrices: for each prefetch thread and
     /// each worker thread the stored bytes of a batch; for each worker thread the accumulators, the
-    /// sums of a batch and its decoded frames; and the rows that wait to be written.
+    /// sums of a batch and its decoded frames; the rows that wait to be written; and the statistics
+    /// of the pixels, of this task and of the one that is being committed.
     pub fn bytes(&self) -> u64 {
         let sums = 2 * size_of::<f64>() as u64 * self.bins as u64;
         let (batch, longest) = (self.batch_frames as u64, self.longest_batch as u64);
@@ -62,7 +68,8 @@ impl EngineSizes {
         let waiting = in_flight as u64 * longest * sums;
         let prefetched =
             prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
-        prefetched + self.threads as u64 * thread + waiting
+        let statistics = 2 * STATISTICS_BYTES_PER_PIXEL * self.statistics_pixels;
+        prefetched + self.threads as u64 * thread + waiting + statistics
     }
 }
 
@@ -179,10 +186,11 @@ mod tests {
             stored_bytes: 1000,
             decoded_bytes: 5000,
             kernel_bytes: 700,
+            statistics_pixels: 50,
         };
         let (batch, sums) = (16_000, 1600);
         let thread = (4 << 20) + batch + 32 * sums + 5000 + 700;
         // Four prefetch threads, and as many batches as may wait: 4 times the threads, and 4.
-        assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + 12 * 16 * sums);
+        assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + 12 * 16 * sums + 2 * 36 * 50);
     }
 }

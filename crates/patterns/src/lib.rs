@@ -42,6 +42,7 @@ mod monitor_values;
 mod normalize;
 pub mod output;
 pub mod part;
+pub mod pixel_statistics;
 pub mod plot;
 pub mod report;
 mod row_blocks;

@@ -8,6 +8,7 @@ use patterns::Hdf5Error;
 use patterns::export::ExportError;
 use patterns::output::OutputError;
 use patterns::part::{PartError, UserBlockError};
+use patterns::pixel_statistics::StatisticsError;
 use patterns::plot::PlotError;
 use records::{Span, Spans};
 
@@ -176,6 +177,7 @@ fn export_errors() {
                 format: "fxye",
                 why: "the PONI file has none".to_owned(),
             },
+            ExportError::PixelStatistics { path: path(), why: "no statistics".to_owned() },
             ExportError::Map { path: path(), why: "no motor".to_owned() },
             ExportError::Hdf5 { path: path(), why: Hdf5Error::NotFound("entry".to_owned()) },
             ExportError::Io { path: path(), why: io_error() },
@@ -188,9 +190,31 @@ fn export_errors() {
             "/out/a.h5: the axis is r (mm); --export fxye expects 2th or q: run plan-split with another --unit",
             "/out/a.h5: --export fxye needs the wavelength: the PONI file has none; \
              add it to the PONI file, or run plan-split with --unit 2th_deg",
+            "/out/a.h5: no statistics",
             "/out/a.h5: no motor",
             "/out/a.h5: no object \"entry\" in the file",
             "/out/a.h5: Permission denied (os error 13)",
+        ],
+    );
+}
+
+#[test]
+fn statistics_errors() {
+    let path = || "/out/.azpipe/pixels/s/00000000-00000009.pixels".into();
+    check(
+        [
+            StatisticsError::Io { path: path(), why: io_error() },
+            StatisticsError::Damaged { path: path(), why: "its head was changed".to_owned() },
+            StatisticsError::UnsupportedVersion { path: path(), version: 2 },
+            StatisticsError::Outside { scan: "..".to_owned() },
+        ],
+        [
+            "/out/.azpipe/pixels/s/00000000-00000009.pixels: Permission denied (os error 13)",
+            "/out/.azpipe/pixels/s/00000000-00000009.pixels: damaged: its head was changed; \
+             remove the file and run ai-integrate --pixel-stats again",
+            "/out/.azpipe/pixels/s/00000000-00000009.pixels: statistics of version 2, which a newer azpipe wrote; \
+             this azpipe reads version 1",
+            "..: the name of the scan leads out of the output directory",
         ],
     );
 }

@@ -33,11 +33,16 @@ const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
 /// use, in whole GiB.
 ///
 /// A process holds the matrix and the corrections of each recipe once; the memory of its engines is
-/// what ai-integrate itself expects.
+/// what ai-integrate itself expects, with the statistics of `--pixel-stats` if
+/// `has_pixel_statistics`.
 ///
 /// # Errors
 /// Fails if a recipe can't be read.
-pub fn estimate_memory(plan: &TaskPlan, size: &JobSize) -> Result<MemorySize, EmitError> {
+pub fn estimate_memory(
+    plan: &TaskPlan,
+    size: &JobSize,
+    has_pixel_statistics: bool,
+) -> Result<MemorySize, EmitError> {
     let mut recipe_bins = HashMap::new();
     for (path, digest) in plan.recipes() {
         let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
@@ -56,6 +61,7 @@ pub fn estimate_memory(plan: &TaskPlan, size: &JobSize) -> Result<MemorySize, Em
         stored_bytes,
         decoded_bytes,
         kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
+        statistics_pixels: if has_pixel_statistics { pixels } else { 0 },
     };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
     let expected = memory_model::BASE_BYTES
@@ -101,12 +107,19 @@ mod tests {
         };
         let size = |threads| JobSize { workers: 4, engines: 8, threads, gpus: 0 };
         // These tasks name no recipe, so that none is read.
-        let estimate = |tasks, threads| {
-            estimate_memory(&plan(tasks), &size(threads)).map(|memory| memory.to_string()).unwrap()
+        let estimate_with = |tasks, threads, has_pixel_statistics| {
+            let memory = estimate_memory(&plan(tasks), &size(threads), has_pixel_statistics);
+            memory.map(|memory| memory.to_string()).unwrap()
         };
+        let estimate = |tasks, threads| estimate_with(tasks, threads, false);
         assert_eq!(estimate(1, 4), "12G");
         assert_eq!(estimate(1, 4), estimate(50, 4));
         assert_eq!(estimate(1, 1), "7G");
+        assert_eq!(
+            estimate_with(1, 4, true),
+            "15G",
+            "8 engines, 72 bytes for each of 4.5 M pixels"
+        );
     }
 
     #[test]

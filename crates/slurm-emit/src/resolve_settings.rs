@@ -10,7 +10,6 @@ use crate::estimate::{estimate_memory, estimate_walltime};
 use crate::flags::{AutoOr, JobSizeFlags, MemoryRequest, ProgramDirectory, SlurmFlags};
 use crate::gpus::GpuRequest;
 use crate::job_settings::JobSettings;
-use crate::job_size::JobSize;
 use crate::job_size::SizeRequest;
 use crate::measured_rate::measure_rate;
 use crate::memory::MemorySize;
@@ -42,7 +41,9 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         if matches!(gpus, GpuRequest::PerTask(_)) { slurm.ntasks_per_node.unwrap_or(1) } else { 1 };
     let mut size_request = size_request(&args.size);
     let mut size = size_request.on_cluster(gpus.count() * slurm_tasks);
-    let memory = request_memory(slurm, plan, &size)?;
+    let has_pixel_statistics = args.size.ai_integrate_arg.iter().any(|arg| arg == "--pixel-stats");
+    let estimate = || estimate_memory(plan, &size, has_pixel_statistics);
+    let memory = request_memory(slurm, estimate)?;
     if let Some(scale) = args.size.scale {
         let workers = scale.count_jobs(&size, memory.map(|(_, memory)| memory));
         size.workers = workers.ok_or(EmitError::ScaleWithoutMemory)?;
@@ -70,8 +71,10 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
             None => own_directory()?,
         },
         partition_bins: partition_bins(&args.bin)?,
-        estimated_memory: memory
-            .map_or_else(|| estimate_memory(plan, &size), |(_, memory)| Ok(memory))?,
+        estimated_memory: memory.map_or_else(
+            || estimate_memory(plan, &size, has_pixel_statistics),
+            |(_, memory)| Ok(memory),
+        )?,
         memory,
         size,
         fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),
@@ -115,18 +118,18 @@ fn dask_processes(cores: u64) -> u64 {
     if cores <= 4 { cores } else { (1..=cores).find(divides).unwrap_or(cores) }
 }
 
-/// Returns the option of sbatch that requests memory, and its amount.
+/// Returns the option of sbatch that requests memory, and its amount; that of `estimate` unless the
+/// flags give one.
 fn request_memory(
     slurm: &SlurmFlags,
-    plan: &TaskPlan,
-    size: &JobSize,
+    estimate: impl FnOnce() -> Result<MemorySize, EmitError>,
 ) -> Result<Option<(&'static str, MemorySize)>, EmitError> {
     Ok(match (slurm.mem, slurm.mem_per_cpu, slurm.mem_per_gpu) {
         (Some(MemoryRequest::SiteDefault), _, _) => None,
         (Some(MemoryRequest::Amount(AutoOr::Value(memory))), _, _) => Some(("--mem", memory)),
         (None, Some(memory), _) => Some(("--mem-per-cpu", memory)),
         (None, _, Some(memory)) => Some(("--mem-per-gpu", memory)),
-        _ => Some(("--mem", estimate_memory(plan, size)?)),
+        _ => Some(("--mem", estimate()?)),
     })
 }
 

@@ -3,6 +3,7 @@
 mod kills;
 mod live;
 mod losses;
+mod pixel_statistics;
 mod plan_checks;
 mod preview;
 mod recipe_formats;

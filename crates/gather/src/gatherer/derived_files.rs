@@ -67,6 +67,7 @@ impl Gatherer<'_> {
         let wants_none = output.export.is_empty()
             && map.is_none()
             && !self.args.reduction.writes_patterns()
+            && !output.pixel_images
             && output.plot.is_none();
         if wants_none && !replaced_data {
             return Ok(());
@@ -115,6 +116,33 @@ impl Gatherer<'_> {
         }
         if let Some(reduction) = reduction {
             written.extend(self.write_reduced_patterns(group, &final_file, reduction, summary)?);
+        }
+        if output.pixel_images && !group.is_merged {
+            match export::write_pixel_images(&final_file, &self.policy) {
+                Ok(images) => {
+                    for why in &images.unusable {
+                        self.filter.warn(why);
+                    }
+                    if !images.lacking.is_empty() {
+                        let (frames, lacking) = (images.frames, &images.lacking);
+                        self.filter.warn(&messages::frames_without_statistics(
+                            &images.path,
+                            frames,
+                            lacking,
+                        ));
+                        if !self.args.common.allow_missing {
+                            self.filter.mark_failed();
+                        }
+                    }
+                    self.filter.note(0, || messages::suggested_mask(&images.path, &images.marked));
+                    if images.marked.all.saturating_mul(20) > images.marked.of_frame {
+                        self.filter.warn(&messages::many_pixels_marked(&images.path));
+                    }
+                    summary.extra.insert("pixel_images".to_owned(), to_json(images.path.clone()));
+                    written.push(images.path);
+                }
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
         }
         if replaced_data {
             match export::existing_exports(&final_file) {

@@ -69,6 +69,14 @@ pub enum ExportError {
         /// Reason, and what was expected.
         why: String,
     },
+    /// The pixels have no statistics that can be shown.
+    #[error("{}: {why}", path.display())]
+    PixelStatistics {
+        /// Path of the final file.
+        path: PathBuf,
+        /// Reason, and what to do.
+        why: String,
+    },
     /// The frames can't be put on a map.
     #[error("{}: {why}", path.display())]
     Map {

@@ -66,12 +66,17 @@ pub fn existing_exports(output: &OutputFile) -> Result<Vec<PathBuf>, ExportError
 /// The right to write exports of a final file, until it is dropped.
 pub(super) struct ExportLock(#[expect(dead_code, reason = "dropping it unlocks")] Option<File>);
 
+/// Returns the output root of a final file; `None` if the file was moved, so that it is unknown.
+pub(super) fn output_root(output: &OutputFile) -> Option<&Path> {
+    let is_in_place = output.path.ends_with(output.task.final_file.as_path());
+    let root = output.path.ancestors().nth(output.task.final_file.components().count());
+    root.filter(|_| is_in_place)
+}
+
 impl ExportDigests {
     /// Reads the digests of a final file's exports; empty if there is no JSON file.
     pub fn read(output: &OutputFile) -> Result<Self, ExportError> {
-        let root = output.path.ancestors().nth(output.task.final_file.components().count());
-        let is_in_place = output.path.ends_with(output.task.final_file.as_path());
-        let Some(root) = root.filter(|_| is_in_place) else {
+        let Some(root) = output_root(output) else {
             return Ok(Self { path: None, entries: Arc::default() });
         };
         let directory = root.join(AZPIPE_DIR).join("exports");

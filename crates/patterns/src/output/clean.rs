@@ -2,19 +2,22 @@
 //! --clean`.
 //!
 //! Parts become useless when another result has replaced the final file for which they were made,
-//! for instance because the scan was planned again with other settings. Three rules decide:
+//! for instance because the scan was planned again with other settings. Four rules decide:
 //! - A directory with parts may be removed if every final file that its parts or its note name now
 //!   belongs to another recipe or scan. Both the note about the final file and the final file
 //!   itself must say so, and integrating again must not change the status of any frame in that
 //!   final file. All other directories with parts are kept, because they may hold the only results
 //!   of their frames.
 //! - A directory without parts may be removed if its final file no longer exists.
+//! - Pixel statistics may be removed if no final file of their scan and no directory with parts of it
+//!   is known.
 //! - The file and the cached matrix of a recipe may be removed when no directory of the recipe
 //!   remains.
 //!
 //! Only files with azpipe's marks are removed. Any other file stays, and so does its directory.
 
 mod leftover;
+mod pixels;
 mod result_directory;
 
 use std::cell::RefCell;
@@ -81,7 +84,8 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
         .collect();
     // Merges of scans lie in the output root.
     of_finals.insert(merge::notes_dir(root));
-    for place in places.iter().chain(&of_finals).chain(&parts).chain(&results) {
+    let pixels = directories(&own.join("pixels"), &mut found)?;
+    for place in places.iter().chain(&of_finals).chain(&parts).chain(&results).chain(&pixels) {
         find_stale_files(place, &mut found)?;
     }
     for directory in &of_finals {
@@ -138,6 +142,9 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     find_recipes(root, &unused, &mut found)?;
     if found.unread.len() == unread_before {
         found.all.extend(of_results);
+    }
+    for directory in &pixels {
+        pixels::find_statistics(root, directory, &notes, &mut found)?;
     }
     found.all.extend(of_notes);
     Ok(found)

@@ -1,0 +1,197 @@
+//! Statistics of each pixel over the frames of a scan: files that ai-integrate writes with
+//! `--pixel-stats`, and which of them gather adds up.
+//!
+//! The files lie in `OUT/.azpipe/pixels/<scan>`, one per task that was integrated, named by its frames
+//! and the values that it left out. All sums are
+//! integers, so statistics of the same frames are equal however the scan was cut into tasks. A file
+//! can't be divided, so [`find`] chooses files that share no frame: the one with the most frames
+//! first. Frames of files that are not chosen count as not done, so that a rerun adds a file with
+//! just these, and no frame is ever counted twice.
+//!
+//! Statistics belong to a scan, and not to a recipe, because only the values that mean "no
+//! measurement" change them. Files that differ in these are never added up: those count that were made
+//! for the recipe in question, or for all if they agree.
+
+mod file;
+mod suggested_mask;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use records::{RawPath, Spans, Task};
+use system::atomic;
+use system::ownership::{self, OwnershipRule};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub use file::{StatisticsError, StatisticsFile, StatisticsMetadata, write_statistics};
+pub use suggested_mask::{SuggestedMask, kind};
+pub use sums::{StatisticsTotal, StoredPixelSums};
+
+use crate::source_fingerprint::SourceFingerprints;
+
+/// Extension of the files.
+const EXTENSION: &str = "pixels";
+
+/// Files whose frames can be added up, and what can't be used.
+#[derive(Debug, Default)]
+pub struct FoundStatistics {
+    /// Files that share no frame.
+    pub files: Vec<StatisticsFile>,
+    /// Reasons why files can't be used, such as damage.
+    pub unusable: Vec<StatisticsError>,
+    /// Two rules for values that mean "no measurement", if it isn't known which of them is that of
+    /// the recipe. There are no files then.
+    pub differing: Option<[InvalidRanges; 2]>,
+}
+
+/// Values that mean "no measurement": ranges, both ends included.
+pub type InvalidRanges = Vec<[i64; 2]>;
+
+impl FoundStatistics {
+    /// Returns the frames of all files, in ascending order.
+    pub fn frames(&self) -> Spans {
+        Spans::union_all(self.files.iter().map(|file| &file.metadata.task.range))
+    }
+}
+
+/// Finds the statistics of a task's scan that can be added up. Files are left out if the raw data of
+/// a frame is known to have changed since, by `task`, and if their values that mean "no measurement"
+/// are not `invalid`; if it is `None`, those of the task's recipe.
+pub fn find(out_root: &Path, task: &Task, invalid: Option<&[[i64; 2]]>) -> FoundStatistics {
+    let mut found = FoundStatistics::default();
+    let Some(directory) = statistics_dir(out_root, &task.scan) else { return found };
+    // Where all is done, nothing is written to the directory, which would remove them.
+    atomic::remove_stale_files_once(&directory);
+    let paths = match list(&directory) {
+        Ok(paths) => paths,
+        Err(why) => {
+            found.unusable.push(StatisticsError::Io { path: directory, why });
+            return found;
+        }
+    };
+    let now = SourceFingerprints::new(&task.acquisition);
+    let mut files = Vec::new();
+    for path in paths {
+        match StatisticsFile::open(&path) {
+            Ok(file) => files.push(file),
+            // A run may have replaced it since it was listed.
+            Err(error) if error.was_removed() => (),
+            Err(error) => found.unusable.push(error),
+        }
+    }
+    files.retain(|file| {
+        let of_file = &file.metadata;
+        let then = SourceFingerprints::new(&of_file.task.acquisition);
+        let is_changed = |frame: u64| {
+            now.get(frame).is_some_and(|now| then.get(frame).is_none_or(|then| then != now))
+        };
+        of_file.task.scan == task.scan
+            && of_file.task.acquisition.shape == task.acquisition.shape
+            && !of_file.task.range.iter().any(is_changed)
+    });
+    match invalid.map_or_else(|| rule_of_recipe(&files, &task.recipe_digest), |it| Ok(it.to_vec()))
+    {
+        Ok(rule) => files.retain(|file| file.metadata.invalid == rule),
+        Err(differing) => {
+            found.differing = Some(differing);
+            return found;
+        }
+    }
+    // Equal numbers of frames: the order of the list, which is that of the names.
+    files.sort_by_key(|file| std::cmp::Reverse(file.metadata.task.range.count()));
+    let mut taken = Spans::default();
+    for file in files {
+        let frames = &file.metadata.task.range;
+        if frames.intersection(&taken).is_empty() {
+            taken = taken.union(frames);
+            found.files.push(file);
+        }
+    }
+    found
+}
+
+/// Returns the rule of a recipe, by a file that was made for it, or the rule of all files.
+///
+/// # Errors
+/// Returns two rules if no file was made for the recipe, and files differ.
+fn rule_of_recipe(
+    files: &[StatisticsFile],
+    recipe_digest: &str,
+) -> Result<InvalidRanges, [InvalidRanges; 2]> {
+    let rule = |file: &StatisticsFile| file.metadata.invalid.clone();
+    let is_own = |file: &&StatisticsFile| file.metadata.task.recipe_digest == recipe_digest;
+    if let Some(own) = files.iter().find(is_own) {
+        return Ok(rule(own));
+    }
+    let first = files.first().map(rule).unwrap_or_default();
+    match files.iter().map(rule).find(|other| *other != first) {
+        None => Ok(first),
+        Some(other) => Err([first, other]),
+    }
+}
+
+/// Removes the statistics of a scan that share frames with a file and count the same values, so that
+/// the frames of the file are taken from it.
+///
+/// # Errors
+/// Fails if the files can't be listed or removed.
+pub fn remove_overlapping(kept: &StatisticsFile) -> Result<(), StatisticsError> {
+    let directory = kept.path.parent().unwrap_or(Path::new(""));
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |why| StatisticsError::Io { path, why }
+    };
+    for path in list(directory).map_err(io(directory))? {
+        // A damaged file counts for nothing, and is reported by who needs it.
+        let Ok(other) = StatisticsFile::open(&path) else { continue };
+        let shares_frames = !other.frames().intersection(kept.frames()).is_empty();
+        if path != kept.path && shares_frames && other.metadata.invalid == kept.metadata.invalid {
+            ownership::remove(&path, &OwnershipRule::in_azpipe_dir()).map_err(io(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the directory of a scan's statistics; `None` if the name leads out of the output root.
+pub fn statistics_dir(out_root: &Path, scan: &str) -> Option<PathBuf> {
+    let path = RawPath::from(PathBuf::from(".azpipe/pixels").join(scan));
+    path.is_contained().then(|| out_root.join(path.as_path()))
+}
+
+/// Returns the path of statistics, which follows from the frames and from the values that mean "no
+/// measurement".
+fn statistics_path(out_root: &Path, metadata: &StatisticsMetadata) -> Option<PathBuf> {
+    let task = &metadata.task;
+    let part = Task::part_path(&task.scan, "", &task.range);
+    let ends = metadata.invalid.iter().flatten().flat_map(|value| value.to_le_bytes());
+    let rule = xxh3_64(&ends.collect::<Vec<_>>()) as u32;
+    let mut name = Path::new(part.file_name()?).file_stem()?.to_owned();
+    name.push(format!("-{rule:08x}.{EXTENSION}"));
+    statistics_dir(out_root, &task.scan).map(|directory| directory.join(name))
+}
+
+/// Lists the files of a directory, which need not exist, ordered by name.
+fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match directory.read_dir() {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if is_statistics(&path) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns whether a path is named as a file of statistics, and not as a temporary file.
+pub(crate) fn is_statistics(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && path.extension().is_some_and(|extension| extension == EXTENSION)
+}

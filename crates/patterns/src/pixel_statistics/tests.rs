@@ -1,0 +1,133 @@
+//! Files of pixel statistics, written, read, damaged and chosen.
+
+use std::path::{Path, PathBuf};
+
+use records::{Acquisition, Source, Span, Spans, Task};
+
+use super::{
+    FoundStatistics, StatisticsError, StatisticsFile, StatisticsMetadata, StatisticsTotal,
+    StoredPixelSums, find, write_statistics,
+};
+
+fn task(frames: Spans, mtime: i64) -> Task {
+    let source = Source {
+        file: "/raw/p3_0000.h5".into(),
+        mtime,
+        frames: Spans::first_n(100),
+        rows: Spans::first_n(100),
+        ..Source::default()
+    };
+    let acquisition = Acquisition {
+        file: "/raw/s.h5".into(),
+        entry: "1.1".to_owned(),
+        detector: "p3".to_owned(),
+        frames: 100,
+        shape: [300, 301],
+        dtype: "u32".to_owned(),
+        sources: vec![source],
+        ..Acquisition::default()
+    };
+    Task {
+        id: "t".to_owned(),
+        scan: "scan".to_owned(),
+        range: frames,
+        recipe: "/out/.azpipe/recipe-0.toml".into(),
+        recipe_digest: "0123456789abcdef".to_owned(),
+        out: "/out".into(),
+        part: ".azpipe/parts/scan/0/0.h5".into(),
+        final_file: "s.h5".into(),
+        acquisition,
+        ..Task::default()
+    }
+}
+
+/// Sums as of frames in which pixel `p` has `p` counts.
+fn pixel(p: usize, frames: u64) -> StoredPixelSums {
+    let (value, count) = (p as i64, frames as i64);
+    StoredPixelSums {
+        invalid: 0,
+        nonzero: if p == 0 { 0 } else { frames as u32 },
+        sum: value * count,
+        squares: (p * p) as u128 * u128::from(frames) + (1 << 80),
+        max: if p == 0 { i64::MIN } else { value },
+    }
+}
+
+fn write(root: &Path, frames: Spans, mtime: i64) -> PathBuf {
+    let count = frames.count();
+    let metadata = StatisticsMetadata { task: task(frames, mtime), invalid: vec![[-2, -1]] };
+    let fill = |take: &mut dyn FnMut(StoredPixelSums)| {
+        (0..300 * 301).for_each(|p| take(pixel(p, count)));
+    };
+    write_statistics(root, &metadata, fill).expect("it is written")
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let root = tempfile::tempdir().expect("a directory");
+    let path = write(root.path(), Span::new(3, 9).into(), 5);
+    let name = path.strip_prefix(root.path().join(".azpipe/pixels/scan")).expect("its place");
+    assert!(name.to_string_lossy().starts_with("00000003-00000008-"), "{name:?}");
+    let mut file = StatisticsFile::open(&path).expect("it is read");
+    assert_eq!(file.metadata.invalid, [[-2, -1]]);
+    assert_eq!(file.frames(), &Spans::from(Span::new(3, 9)));
+    let mut all = Vec::new();
+    while let Some(block) = file.next_block().expect("a block") {
+        all.extend(block);
+    }
+    assert!(all.into_iter().eq((0..300 * 301).map(|p| pixel(p, 6))));
+}
+
+#[test]
+fn a_changed_byte_anywhere_is_noticed() {
+    let root = tempfile::tempdir().expect("a directory");
+    let path = write(root.path(), Spans::first_n(4), 5);
+    let good = std::fs::read(&path).expect("a file");
+    let read = || {
+        let mut file = StatisticsFile::open(&path)?;
+        while file.next_block()?.is_some() {}
+        Ok::<(), StatisticsError>(())
+    };
+    assert!(read().is_ok());
+    for at in (0..good.len()).step_by(good.len() / 60).chain((0..700).step_by(7)) {
+        let mut bad = good.clone();
+        bad[at] ^= 4;
+        std::fs::write(&path, &bad).expect("a file");
+        assert!(read().is_err(), "byte {at}");
+    }
+    for length in [0, 10, 500, good.len() / 2, good.len() - 1] {
+        std::fs::write(&path, &good[..length]).expect("a file");
+        let why = read().expect_err("it is short").to_string();
+        assert!(why.contains("damaged"), "{length}: {why}");
+    }
+}
+
+#[test]
+fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
+    let root = tempfile::tempdir().expect("a directory");
+    let find = |mtime: i64, invalid: Option<&[[i64; 2]]>| {
+        find(root.path(), &task(Spans::first_n(100), mtime), invalid)
+    };
+    let frames = |found: &FoundStatistics| -> Vec<Spans> {
+        found.files.iter().map(|file| file.frames().clone()).collect()
+    };
+    assert!(find(5, None).files.is_empty() && find(5, None).unusable.is_empty());
+    write(root.path(), Span::new(0, 10).into(), 5);
+    write(root.path(), Span::new(5, 25).into(), 5);
+    write(root.path(), Span::new(30, 32).into(), 5);
+    write(root.path(), Span::new(40, 80).into(), 4);
+    let found = find(5, None);
+    assert_eq!(frames(&found), [Span::new(5, 25).into(), Span::new(30, 32).into()]);
+    // What a rerun adds completes them.
+    let rest = Spans::first_n(100).difference(&found.frames());
+    write(root.path(), rest, 5);
+    let found = find(5, Some(&[[-2, -1]]));
+    assert_eq!(found.frames(), Spans::first_n(100));
+    let total = StatisticsTotal::read(found.files).expect("they are read");
+    assert!(total.means().iter().enumerate().all(|(p, mean)| *mean == p as f64));
+    assert!(total.valid_frames().iter().all(|frames| *frames == 100));
+    assert_eq!(total.zeros()[..3], [100, 0, 0]);
+    assert!(find(5, Some(&[])).files.is_empty(), "another rule");
+    std::fs::write(root.path().join(".azpipe/pixels/scan/x.pixels"), "x").expect("a file");
+    assert_eq!(find(5, None).unusable.len(), 1);
+}

@@ -1,0 +1,482 @@
+//! Statistics of each pixel over a scan: exactly those of numpy over the same frames, the same for
+//! any cut and after any interruption, and never silently of fewer frames.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sample::{Defect, Options};
+use serde_json::{Value, json};
+
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, files_below, program, run, run_python, small_options,
+};
+
+const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
+    Distance: 0.1\nPoni1: 0\nPoni2: 0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+
+/// Writes 40 frames of each pixel type, in the codec of the file's name: few counts, large values,
+/// and dead, hot, saturated and invalid pixels.
+const WRITE: &str = r#"
+import h5py, hdf5plugin, numpy, pathlib, sys
+folder, *cases = sys.argv[1:]
+for case in cases:
+    dtype, _, rest = case.partition("=")
+    name, _, arguments = rest.partition("=")
+    random = numpy.random.default_rng(len(case))
+    info = numpy.iinfo(dtype)
+    frames = random.poisson(0.3, (40, 61, 43)).astype(dtype)
+    frames[:, 5] = random.integers(info.min, info.max, (40, 43), dtype=dtype, endpoint=True)
+    frames[:, 7, 1] = 0
+    frames[:, 7, 2] = info.max // 2
+    frames[:, 7, 3] = info.max
+    frames[::3, 8] = info.max
+    frames[:, 9] = info.min
+    with h5py.File(pathlib.Path(folder) / f"{dtype}_{name}.h5", "w") as file:
+        eval(f"file.create_dataset('data', data=frames, {arguments})")
+"#;
+
+/// Compares images with numpy's of the frames whose values from `low` to `high` are no measurement.
+const COMPARE: &str = r#"
+import h5py, hdf5plugin, json, numpy, sys
+raw, images, low, high = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+with h5py.File(raw) as file:
+    frames = file["data"][()].astype("i8")
+valid = (frames < low) | (frames > high)
+n = valid.sum(axis=0)
+whole = numpy.where(valid, frames, 0).astype(object)
+total, squares = whole.sum(axis=0), (whole * whole).sum(axis=0)
+divide = lambda one, two: numpy.array([[float(a) / b if b else numpy.nan for a, b in zip(*row)] for row in zip(one, two)])
+largest = numpy.where(n > 0, numpy.where(valid, frames, -2**62).max(axis=0), numpy.nan)
+expected = {"mean": divide(total, n.astype("f8")),
+            "variance": divide(n.astype(object) * squares - total * total, n.astype("f8") * (n - 1.0)),
+            "max": largest, "zeros": ((frames == 0) & valid).sum(axis=0), "frames": n}
+out = {}
+with h5py.File(images) as file:
+    entry = file[file.attrs["default"]]
+    for name, image in expected.items():
+        out[name] = bool(numpy.array_equal(entry[name][name][()], image, equal_nan=image.dtype.kind == "f"))
+    about = entry["statistics"]
+    out["about"] = [int(about["complete"][()]), int(about["frame_count"][()]), about["no_measurement"][()].decode()]
+# numpy's own, where no value is invalid: to rounding.
+all_valid = n == len(frames)
+with h5py.File(images) as file:
+    entry = file["entry"]
+    out["numpy"] = bool(numpy.allclose(entry["variance/variance"][()][all_valid], frames.var(axis=0, ddof=1)[all_valid], 1e-9)
+                        and numpy.allclose(entry["mean/mean"][()][all_valid], frames.mean(axis=0)[all_valid], 1e-12))
+import silx.io
+from silx.io.nxdata import get_default
+with silx.io.open(images) as file:
+    plot = get_default(file)
+    out["plot"] = [plot.is_valid, plot.signal_name, list(plot.signal.shape), plot.interpretation]
+print(json.dumps(out))
+"#;
+
+/// Prints digests of all images, and what they are of.
+const DIGEST: &str = r#"
+import h5py, hashlib, json, sys
+with h5py.File(sys.argv[1]) as file:
+    entry = file["entry"]
+    names = ("mean", "max", "variance", "zeros", "frames")
+    out = {name: hashlib.sha256(entry[name][name][()].tobytes()).hexdigest() for name in names}
+    for name in ("frames", "frames_without_statistics"):
+        out["of_" + name] = entry["statistics"][name][()].decode()
+    out["most"], out["least"] = int(entry["frames/frames"][()].max()), int(entry["frames/frames"][()].min())
+print(json.dumps(out))
+"#;
+
+/// Writes 60 frames of a ring with planted pixels: dead, hot, three hot ones side by side, saturated
+/// once, hit by a zinger, and dead where nothing is measured anyway.
+const PLANT: &str = r#"
+import h5py, numpy, sys
+random = numpy.random.default_rng(5)
+y, x = numpy.mgrid[:90, :80]
+ring = 2 + 40 * numpy.exp(-((numpy.hypot(y - 20, x - 10) - 45) / 0.8) ** 2)
+ring[:, 70:] = 0.001
+frames = random.poisson(ring, (60, 90, 80)).astype("u2")
+frames[:, 30, 30] = 0
+frames[:, 0, 0] = 0
+frames[:, 40, 75] = 0
+frames[:, 50, 20] = random.poisson(60, 60)
+frames[:, 70, 50:53] = random.poisson(90, (60, 3))
+frames[7, 12, 50] = 65535
+frames[9, 14, 60] = 5000
+frames[:, 80, 40] = 65535
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("data", data=frames, chunks=(1, 90, 80), compression="gzip")
+"#;
+
+/// Compares the suggested mask with the rules in numpy, and prints the marked pixels by kind.
+const JUDGE: &str = r#"
+import h5py, json, numpy, sys
+with h5py.File(sys.argv[1]) as file:
+    frames = file["data"][()].astype("i8")
+n, (rows, columns) = len(frames), frames.shape[1:]
+counts = frames.sum(axis=0) / n * n  # Rounded as the mean is.
+zeros, largest = (frames == 0).sum(axis=0), frames.max(axis=0)
+expected = numpy.zeros((rows, columns), "u1")
+for i in range(rows):
+    for j in range(columns):
+        around = [counts[a, b] for a in range(max(i - 2, 0), min(i + 3, rows)) for b in range(max(j - 2, 0), min(j + 3, columns))
+                  if (a, b) != (i, j)]
+        around.sort()
+        median, third = around[(len(around) - 1) // 2], around[-3]
+        dead = zeros[i, j] == n and median >= 25
+        own = counts[i, j] - largest[i, j]
+        hot = 2 * zeros[i, j] <= n and own > 3 * third and own - third > 10 * max(third, 1) ** 0.5
+        expected[i, j] = dead + 2 * hot + 4 * (largest[i, j] >= float(sys.argv[3]))
+with h5py.File(sys.argv[2]) as file:
+    group = file["entry/suggested_mask"]
+    kind, mask = group["kind"][()], group["suggested_mask"][()]
+print(json.dumps({"kind": bool((kind == expected).all()), "mask": bool((mask == (expected > 0)).all()),
+                  "marked": {str(k): numpy.argwhere(expected == k).tolist() for k in range(1, 8) if (expected == k).any()}}))
+"#;
+
+fn digests(gathered: &Outcome) -> Option<BTreeMap<String, Value>> {
+    let summary = &gathered.records("summary")[0];
+    let images = summary["pixel_images"].as_str().expect("the images' path");
+    let printed = run_python(DIGEST, [images])?;
+    Some(serde_json::from_slice(&printed).expect("JSON"))
+}
+
+fn gather_images(results: &str) -> Outcome {
+    run("gather", &["--pixel-images"], results)
+}
+
+/// Integrates with statistics, and gathers with images.
+fn process(workspace: &Workspace, out: &str, plan: &[&str], integrate: &[&str]) -> Outcome {
+    let tasks = workspace.plan(out, plan);
+    let results = run("ai-integrate", &[&["--pixel-stats"], integrate].concat(), &tasks);
+    gather_images(&results.stdout)
+}
+
+#[test]
+fn images_are_numpys_for_each_pixel_type_and_layout() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    let bslz4 = "chunks=(1, 61, 43), **hdf5plugin.Bitshuffle(cname='lz4')";
+    // Values without a measurement: of the detector `Detector`, all ones in u32; otherwise --dummy.
+    const ALL_ONES: i64 = u32::MAX as i64;
+    let cases = [
+        ("u4", "bslz4", bslz4, None, (ALL_ONES, ALL_ONES)),
+        ("i4", "bslz4", bslz4, Some("-5,3"), (-8, -2)),
+        ("u2", "bslz4", bslz4, Some("65535"), (65535, 65535)),
+        ("i2", "gzip", "chunks=(1, 61, 43), compression='gzip'", Some("0"), (0, 0)),
+        ("u1", "stacked", "chunks=(7, 61, 43), compression='gzip'", Some("none"), (1, 0)),
+        ("u4", "pieces", "chunks=(3, 20, 43)", None, (ALL_ONES, ALL_ONES)),
+        ("i1", "contiguous", "", Some("127,127"), (0, 127)),
+    ];
+    let arguments = cases.map(|(dtype, name, how, ..)| format!("{dtype}={name}={how}"));
+    let folder_name = folder.to_str().unwrap().to_owned();
+    if run_python(WRITE, [folder_name].into_iter().chain(arguments)).is_none() {
+        return;
+    }
+    let poni = folder.join("g.poni");
+    std::fs::write(&poni, PONI).unwrap();
+    for (dtype, name, _, dummy, (low, high)) in cases {
+        let raw = folder.join(format!("{dtype}_{name}.h5"));
+        let scans =
+            run("scan-find", &[format!("{}::/data", raw.display())], "").assert_success().stdout;
+        let out = folder.join(format!("{dtype}_{name}"));
+        let mut plan =
+            vec!["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap(), "--npt", "50"];
+        plan.extend(["--by", "frames=9", "--valid-max", "100"]);
+        plan.extend(dummy.iter().flat_map(|dummy| ["--dummy", dummy]));
+        let tasks = run("plan-split", &plan, &scans).assert_success().stdout;
+        let results = run("ai-integrate", &["--pixel-stats"], &tasks).assert_success().stdout;
+        let gathered = gather_images(&results).assert_success();
+        let images = gathered.records("summary")[0]["pixel_images"].as_str().unwrap().to_owned();
+        let arguments = [raw.to_str().unwrap(), &images, &low.to_string(), &high.to_string()];
+        let found = run_python(COMPARE, arguments).expect("Python is there");
+        let found: Value = serde_json::from_slice(&found).unwrap();
+        let invalid = match (low, high) {
+            (1, 0) => "none".to_owned(),
+            (low, high) if low == high => low.to_string(),
+            (low, high) => format!("{low} to {high}"),
+        };
+        let expected = json!({
+            "mean": true, "variance": true, "max": true, "zeros": true, "frames": true,
+            "numpy": true, "about": [1, 40, invalid], "plot": [true, "mean of the valid values", [61, 43], "image"],
+        });
+        // Dummies may be written as they were given.
+        assert_eq!(found, expected, "{dtype} {name}");
+    }
+}
+
+#[test]
+fn the_suggested_mask_has_the_planted_pixels_by_the_rules() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let raw = path("raw.h5");
+    if run_python(PLANT, [&raw]).is_none() {
+        return;
+    }
+    std::fs::write(path("g.poni"), PONI).unwrap();
+    let scans = run("scan-find", &[format!("{raw}::/data")], "").assert_success().stdout;
+    let plan = |out: &str, more: &[&str]| {
+        let (poni, out) = (path("g.poni"), path(out));
+        let flags =
+            ["--poni", &poni, "--out", &out, "--npt", "50", "--by", "frames=25", "--split", "no"];
+        run("plan-split", &[&flags, more].concat(), &scans).assert_success().stdout
+    };
+    let process = |tasks: &str| {
+        let results = run("ai-integrate", &["--pixel-stats"], tasks).assert_success();
+        gather_images(&results.stdout).assert_success()
+    };
+    let judge = |gathered: &Outcome, saturation: &str| -> Value {
+        let images = gathered.records("summary")[0]["pixel_images"].as_str().unwrap().to_owned();
+        let found = run_python(JUDGE, [&raw, &images, saturation]).expect("Python is there");
+        serde_json::from_slice(&found).unwrap()
+    };
+    let gathered = process(&plan("out", &[]));
+    let marked = json!({
+        "1": [[0, 0], [30, 30]],
+        "2": [[50, 20], [70, 50], [70, 51], [70, 52]],
+        "4": [[12, 50]],
+        "6": [[80, 40]],
+    });
+    assert_eq!(judge(&gathered, "65535"), json!({"kind": true, "mask": true, "marked": marked}));
+    let note = "a mask of 8 pixels: 2 dead, 5 hot, 2 saturated";
+    assert!(gathered.stderr.contains(note), "{}", gathered.stderr);
+    // The recipe's limit is where saturation begins, and the next run takes the mask.
+    let limited = process(&plan("limited", &["--valid-max", "4000"]));
+    let marked = &judge(&limited, "4000")["marked"];
+    assert_eq!(marked["4"], json!([[12, 50], [14, 60]]));
+    let images = gathered.records("summary")[0]["pixel_images"].as_str().unwrap().to_owned();
+    let mask = format!("{images}::/entry/suggested_mask/suggested_mask");
+    let masked = run("ai-integrate", NO_ARGUMENTS, &plan("masked", &["--mask", &mask]));
+    let masked = run("gather", NO_ARGUMENTS, &masked.assert_success().stdout).assert_success();
+    let pixels = |gathered: &Outcome| -> f64 {
+        let file = hdf5::File::open(gathered.records("summary")[0]["final"].as_str().unwrap());
+        let entry = file.unwrap().member_names().unwrap()[0].clone();
+        let file = hdf5::File::open(gathered.records("summary")[0]["final"].as_str().unwrap());
+        let group = file.unwrap().group(&entry).unwrap();
+        let detector = group
+            .member_names()
+            .unwrap()
+            .into_iter()
+            .find(|name| name.ends_with("_integrate"))
+            .unwrap();
+        let count = group.dataset(&format!("{detector}/integrated/count")).unwrap();
+        count.read_raw::<f64>().unwrap().iter().sum()
+    };
+    let lost = pixels(&gathered) - pixels(&masked);
+    assert!((lost - 8.0).abs() < 1e-6, "{lost} pixels less");
+}
+
+#[test]
+fn any_cut_order_and_number_of_threads_gives_the_same_images() {
+    let workspace = Workspace::new(&small_options());
+    let whole = process(&workspace, "whole", &["--by", "scan"], &["--threads", "1"]);
+    let Some(expected) = digests(&whole.assert_success()) else { return };
+    assert_eq!((&expected["of_frames"], &expected["most"]), (&json!("0 to 23"), &json!(24)));
+    let ways: [(&str, &[&str]); 4] = [
+        ("file", &["--threads", "2"]),
+        ("frames=1", &["--threads", "1", "--engines", "3"]),
+        ("frames=5", &["--threads", "3", "--batch-frames", "2"]),
+        ("frames=10", &["--threads", "2", "--batch-frames", "1"]),
+    ];
+    for (number, (by, integrate)) in ways.iter().enumerate() {
+        let tasks = workspace.plan(&format!("out{number}"), &["--by", by]);
+        let reversed: Vec<&str> = tasks.lines().rev().collect();
+        let arguments = [&["--pixel-stats"], *integrate].concat();
+        let results = run("ai-integrate", &arguments, &(reversed.join("\n") + "\n"));
+        let gathered = gather_images(&results.assert_success().stdout).assert_success();
+        assert_eq!(digests(&gathered).unwrap(), expected, "--by {by}");
+    }
+    // With two recipes, the statistics are made once, and each final file gets the images.
+    let recipe = workspace.path("second.toml");
+    std::fs::write(&recipe, "").unwrap();
+    let first = workspace.plan("two", &["--by", "frames=5"]);
+    run("ai-integrate", &["--pixel-stats"], &first).assert_success();
+    let second =
+        workspace.plan("two", &["--by", "frames=8", "--recipe-name", "mm", "--unit", "r_mm"]);
+    let second = run("ai-integrate", &["--pixel-stats"], &second).assert_success().stdout;
+    assert_eq!(files_below(&workspace.path("two/.azpipe/pixels")).len(), 5);
+    assert_eq!(digests(&gather_images(&second).assert_success()).unwrap(), expected);
+}
+
+#[test]
+fn a_rerun_adds_the_frames_that_lack_statistics_and_keeps_the_patterns() {
+    let workspace = Workspace::new(&small_options());
+    let whole = process(&workspace, "whole", &["--by", "scan"], &[]).assert_success();
+    let Some(expected) = digests(&whole) else { return };
+    // Patterns without statistics.
+    let first = workspace.process("out", &["--by", "frames=8"], &[]).assert_success();
+    let digest = |gathered: &Outcome| gathered.records("summary")[0]["data_digest"].clone();
+    let tasks = workspace.plan("out", &["--by", "frames=8"]);
+    let again = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+    let none = gather_images(&again.stdout);
+    assert_eq!(none.status, 1);
+    let why = "its scan has no pixel statistics: run ai-integrate with --pixel-stats";
+    assert!(none.stderr.contains(why), "{}", none.stderr);
+    // Statistics of one task, by another cut.
+    let other = workspace.plan("out", &["--by", "frames=10"]);
+    let one = other.lines().nth(1).unwrap().to_owned() + "\n";
+    let results = run("ai-integrate", &["--pixel-stats"], &one).assert_success();
+    assert_eq!(results.records("result")[0]["skipped"], true);
+    assert!(workspace.parts("out").is_empty(), "the patterns are kept");
+    let some = gather_images(&results.stdout);
+    assert_eq!(some.status, 1);
+    let why =
+        "statistics of 10 frames only, without 14 frames (0 to 9, 20 to 23), which have patterns";
+    assert!(some.stderr.contains(why), "{}", some.stderr);
+    let found = digests(&some).unwrap();
+    assert_eq!(
+        (&found["of_frames"], &found["of_frames_without_statistics"], &found["most"]),
+        (&json!("10 to 19"), &json!("0 to 9, 20 to 23"), &json!(10))
+    );
+    let allowed = run("gather", &["--pixel-images", "--allow-missing"], &results.stdout);
+    allowed.assert_success();
+    // The rest, by tasks that overlap it.
+    let results = run("ai-integrate", &["--pixel-stats"], &tasks).assert_success();
+    let all = gather_images(&results.stdout).assert_success();
+    assert_eq!(digests(&all).unwrap(), expected);
+    assert_eq!((digest(&all), digest(&whole)), (digest(&first), digest(&first)));
+    // Nothing is left to do.
+    let files = || files_below(&workspace.path("out/.azpipe/pixels"));
+    let before = files();
+    run("ai-integrate", &["--pixel-stats"], &workspace.plan("out", &["--by", "frames=1"]));
+    assert_eq!(files(), before);
+    // With --force, all frames are added anew, and none twice: earlier files of them go.
+    let forced = workspace.plan("out", &["--by", "frames=7"]);
+    let results = run("ai-integrate", &["--pixel-stats", "--force"], &forced).assert_success();
+    let names = |files: &[PathBuf]| -> Vec<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap()[..17].to_owned();
+        files.iter().map(name).collect()
+    };
+    let made = ["00000000-00000006", "00000007-00000013", "00000014-00000020", "00000021-00000023"];
+    assert_eq!(names(&files()), made);
+    assert_eq!(digests(&gather_images(&results.stdout).assert_success()).unwrap(), expected);
+}
+
+#[test]
+fn kills_lose_and_double_no_frame() {
+    let workspace = Workspace::new(&small_options());
+    let began = Instant::now();
+    let whole = process(&workspace, "whole", &["--by", "frames=3"], &[]).assert_success();
+    let seconds = began.elapsed().as_secs_f64();
+    let Some(expected) = digests(&whole) else { return };
+    for number in 1..9 {
+        let out = format!("killed{number}");
+        for (by, share) in [("frames=3", f64::from(number) / 10.0), ("frames=5", 0.2)] {
+            let tasks = workspace.path("tasks.jsonl");
+            std::fs::write(&tasks, workspace.plan(&out, &["--by", by])).unwrap();
+            let mut child = Command::new(program("ai-integrate"))
+                .args(["--pixel-stats", "--threads", "2"])
+                .arg(&tasks)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_secs_f64(share * seconds));
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        let gathered = process(&workspace, &out, &["--by", "frames=4"], &[]).assert_success();
+        assert_eq!(digests(&gathered).unwrap(), expected, "kill {number}");
+        let left = files_below(&workspace.path(&out).join(".azpipe/pixels"));
+        let is_whole = |path: &Path| path.extension().is_some_and(|end| end == "pixels");
+        assert!(left.iter().all(|path| is_whole(path)), "{left:?}");
+    }
+}
+
+#[test]
+fn frames_that_cannot_be_read_are_not_counted() {
+    for (defect, frames, most) in [
+        (Defect::TruncatedChunk, "0 to 11, 13 to 23", 23),
+        (Defect::MissingFile, "0 to 6, 14 to 23", 17),
+        (Defect::Aborted, "0 to 11", 12),
+    ] {
+        let options = Options { scans: 0, defects: vec![defect], ..small_options() };
+        let workspace = Workspace::new(&options);
+        let gathered = process(&workspace, "out", &["--by", "frames=10"], &[]);
+        let Some(found) = digests(&gathered) else { return };
+        assert_eq!(
+            (&found["of_frames"], &found["most"], &found["of_frames_without_statistics"]),
+            (&json!(frames), &json!(most), &json!("")),
+            "{defect:?}: {}",
+            gathered.stderr
+        );
+    }
+}
+
+#[test]
+fn real_numbers_have_no_statistics_and_patterns_all_the_same() {
+    let workspace = Workspace::new(&Options { dtype: sample::Dtype::F32, ..small_options() });
+    let results = run("ai-integrate", &["--pixel-stats"], &workspace.plan("out", &[]));
+    assert_eq!(results.status, 1);
+    let why = "no pixel statistics: the pixels are f32; expected integers of at most 32 bits";
+    assert!(results.stderr.contains(why), "{}", results.stderr);
+    let gathered = run("gather", NO_ARGUMENTS, &results.stdout);
+    assert_eq!(gathered.records("summary")[0]["complete"], true);
+}
+
+#[test]
+fn statistics_that_are_damaged_or_of_another_dummy_are_not_added_up() {
+    let workspace = Workspace::new(&small_options());
+    let results =
+        run("ai-integrate", &["--pixel-stats"], &workspace.plan("out", &["--by", "frames=12"]));
+    let results = results.assert_success().stdout;
+    let Some(expected) = digests(&gather_images(&results).assert_success()) else { return };
+    let file = files_below(&workspace.path("out/.azpipe/pixels"))[1].clone();
+    let good = std::fs::read(&file).unwrap();
+    for at in [40, good.len() - 5] {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        std::fs::write(&file, &bad).unwrap();
+        let gathered = gather_images(&results);
+        assert_eq!(gathered.status, 1, "{}", gathered.stderr);
+        assert!(gathered.stderr.contains(".pixels: damaged"), "{}", gathered.stderr);
+    }
+    // A rerun can tell by the head alone; other damage is found by gather, which says what to do.
+    std::fs::remove_file(&file).unwrap();
+    let tasks = workspace.plan("out", &["--by", "frames=12"]);
+    let rerun = run("ai-integrate", &["--pixel-stats"], &tasks).assert_success();
+    assert_eq!(digests(&gather_images(&rerun.stdout).assert_success()).unwrap(), expected);
+    // Each recipe has the statistics without its own dummy value, whatever the others' are.
+    let flags = ["--by", "frames=9", "--dummy", "7", "--recipe-name", "seven"];
+    let seven = run("ai-integrate", &["--pixel-stats"], &workspace.plan("out", &flags));
+    let seven = gather_images(&seven.assert_success().stdout).assert_success();
+    let of_seven = digests(&seven).unwrap();
+    assert_eq!(
+        (&of_seven["of_frames"], &of_seven["zeros"]),
+        (&json!("0 to 23"), &expected["zeros"])
+    );
+    assert_ne!(of_seven["mean"], expected["mean"]);
+    assert_eq!(digests(&gather_images(&rerun.stdout).assert_success()).unwrap(), expected);
+    // A third recipe without statistics of its own can't tell.
+    let third = workspace.plan("out", &["--recipe-name", "third", "--unit", "r_mm"]);
+    let third = run("ai-integrate", NO_ARGUMENTS, &third).assert_success();
+    let refused = gather_images(&third.stdout);
+    assert_eq!(refused.status, 1);
+    assert!(refused.stderr.contains("which leave out different values, "), "{}", refused.stderr);
+}
+
+#[test]
+fn images_replace_azpipes_own_and_clean_removes_statistics_without_results() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &[]);
+    let results = run("ai-integrate", &["--pixel-stats"], &tasks).assert_success().stdout;
+    let gathered = gather_images(&results).assert_success();
+    let images = gathered.records("summary")[0]["pixel_images"].as_str().unwrap().to_owned();
+    let images = Path::new(&images);
+    gather_images(&results).assert_success();
+    std::fs::write(images, "mine").unwrap();
+    assert_eq!(gather_images(&results).status, 1);
+    assert_eq!(std::fs::read(images).unwrap(), b"mine");
+    run("gather", &["--pixel-images", "--overwrite"], &results).assert_success();
+    assert!(std::fs::metadata(images).unwrap().len() > 1000);
+    let root = workspace.path("out");
+    let clean =
+        || run("gather", &["--from", root.to_str().unwrap(), "--clean"], "").assert_success();
+    let statistics = root.join(".azpipe/pixels");
+    clean();
+    assert_eq!(files_below(&statistics).len(), 1);
+    let final_file = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
+    std::fs::remove_file(final_file).unwrap();
+    clean();
+    clean();
+    assert!(!statistics.exists(), "{:?}", files_below(&root));
+}
