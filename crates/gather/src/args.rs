@@ -46,7 +46,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -56,7 +56,7 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
@@ -74,7 +74,7 @@ pub struct Args {
     /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
     /// kept, too. Each file or directory that is removed is printed with its size. If another run
     /// is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "subtract", "thickness", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing

@@ -16,6 +16,7 @@ use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
 use system::ownership::ReplacePolicy;
 
+use self::reduced_patterns::StandardScan;
 use crate::args::Args;
 use crate::messages;
 use crate::plots::PlotNames;
@@ -38,6 +39,10 @@ pub struct Gatherer<'a> {
     policy: ReplacePolicy,
     /// The background of `--subtract` and the standard of `--calibrate`.
     reduction: &'a OpenedReduction,
+    /// The scan of each detector that a calibration factor was measured from.
+    standards: BTreeMap<String, StandardScan>,
+    /// True if the background's own results were gathered.
+    found_background: bool,
     /// The last summary of each final file, in the order of their first summaries, for the report.
     summaries: Vec<Summary>,
 }
@@ -63,6 +68,8 @@ impl<'a> Gatherer<'a> {
             report: Report::default(),
             policy,
             reduction,
+            standards: BTreeMap::new(),
+            found_background: false,
             summaries,
         }
     }

@@ -125,6 +125,7 @@ fn gather(
     }
     let reduction = args.reduction.open()?;
     let mut gatherer = Gatherer::new(args, policy, &reduction, filter);
+    gatherer.warn_of_background_frames();
     if reads_results(args) {
         gather_results(args, &mut groups, &mut gatherer, filter)?;
     }
@@ -150,6 +151,7 @@ fn gather(
     gatherer.merge()?;
     gatherer.warn_of_outdated_merges();
     gatherer.warn_of_changed_background();
+    gatherer.warn_if_nothing_calibrated();
     gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()

@@ -112,13 +112,65 @@ pub fn many_pixels_marked(images: &Path) -> String {
 }
 
 /// Warns that frames have no factor of the background or no transmission. `counters` are the flags
-/// with their values.
+/// with the values that are usable.
 pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> String {
     let count = format_count(frames.count(), "frame");
     let frames = format_ranges(frames, MAX_RANGES);
+    format!("{}: {count} ({frames}) without a value of {counters}: they are NaN", written.display())
+}
+
+/// Warns that frames of the background have no factor or no transmission. `counters` are as above.
+pub fn background_frames_without_terms(path: &Path, frames: &Spans, counters: &str) -> String {
+    let count = format_count(frames.count(), "frame");
+    let frames = format_ranges(frames, MAX_RANGES);
     format!(
-        "{}: {count} ({frames}) without a value of {counters} above 0: they are NaN",
-        written.display()
+        "{}: {count} ({frames}) without a value of {counters}: they are not part of the background",
+        path.display()
+    )
+}
+
+/// Warns that counters give the transmission of patterns that are not divided by the flux.
+pub fn transmission_without_monitor(path: &Path) -> String {
+    format!(
+        "{}: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",
+        path.display()
+    )
+}
+
+/// Refuses a further scan as the standard.
+pub fn second_standard(first: &Path) -> String {
+    format!(
+        "not calibrated, and its file of absolute patterns is kept: {} is the standard of this detector; \
+         --calibrate expects the scans of the standard only",
+        first.display()
+    )
+}
+
+/// Warns that a pattern has another shape than the standard.
+pub fn poor_calibration(path: &Path, standard: &Standard, chi2: f64) -> String {
+    format!(
+        "{}: its pattern has another shape than {standard}: chi2 {chi2:.3}; expected about 1: check the scan, the \
+         background and --calibration-range",
+        path.display()
+    )
+}
+
+/// Warns that no factor was measured.
+pub fn nothing_calibrated(background: &Path) -> String {
+    format!(
+        "{}: no scan but the background was gathered, which is not calibrated: expected the results of a standard",
+        background.display()
+    )
+}
+
+/// Warns of exports of reduced patterns that were not written with these.
+pub fn exports_of_other_reductions(written: &Path, exports: &[PathBuf]) -> String {
+    let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "{}: exports from an earlier run may have another background, transmission or factor: {}; write them again with \
+         --export, or remove them",
+        written.display(),
+        names.join(", ")
     )
 }
 
@@ -153,6 +205,12 @@ pub fn transmission_of_sample_only() -> &'static str {
 /// Refuses a transmission in two flags.
 pub fn two_transmissions() -> &'static str {
     "the background is scaled by the transmissions of both scans: expected a number, or nothing, as --subtract-scale"
+}
+
+/// Refuses counters that scale only the background of patterns in absolute units.
+pub fn counters_of_background_only() -> &'static str {
+    "--subtract-scale names counters, which scale the background only: of patterns in absolute units, expected \
+     --transmission, which divides the sample, too"
 }
 
 /// Warns that a background was subtracted whose final file was then written again.
@@ -264,7 +322,7 @@ mod tests {
             OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
         let calibration = Calibration {
             factor: CalibrationFactor { value: 0.0123, error: Some(0.0004) },
-            standard_relative_error: 0.0,
+            standard_relative_error: None,
             chi2: Some(1.1),
             bins: 30,
             range: [2.0, 5.0],
@@ -294,8 +352,22 @@ mod tests {
             frames_without_terms(
                 Path::new("/out/s.subtracted.h5"),
                 &Spans::first_n(2),
-                "--transmission diode",
+                "--transmission diode above 0",
             ),
+            background_frames_without_terms(
+                Path::new("/out/empty.h5"),
+                &Spans::first_n(2),
+                "--transmission diode above 0",
+            ),
+            transmission_without_monitor(path),
+            second_standard(path),
+            poor_calibration(path, &Standard::open(Path::new("water")).unwrap(), 12.34),
+            nothing_calibrated(Path::new("/out/empty.h5")),
+            exports_of_other_reductions(
+                Path::new("/out/s.absolute.h5"),
+                &["/out/s.absolute.xye".into()],
+            ),
+            counters_of_background_only().to_owned(),
             calibrated(path, &Standard::open(Path::new("water")).unwrap(), &calibration),
             transmission_alone().to_owned(),
             transmission_of_no_background().to_owned(),
@@ -333,6 +405,13 @@ mod tests {
             "/out/s.pixels.h5::/entry/suggested_mask/suggested_mask: a mask of 5 pixels: 2 dead, 3 hot, 1 saturated",
             "/out/s.pixels.h5: the suggested mask marks more than 5 % of the pixels; look at the images before you use it",
             "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
+            "/out/empty.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are not part of the background",
+            "/out/s_scan0001_p3.h5: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",
+            "not calibrated, and its file of absolute patterns is kept: /out/s_scan0001_p3.h5 is the standard of this detector; --calibrate expects the scans of the standard only",
+            "/out/s_scan0001_p3.h5: its pattern has another shape than water: chi2 12.340; expected about 1: check the scan, the background and --calibration-range",
+            "/out/empty.h5: no scan but the background was gathered, which is not calibrated: expected the results of a standard",
+            "/out/s.absolute.h5: exports from an earlier run may have another background, transmission or factor: /out/s.absolute.xye; write them again with --export, or remove them",
+            "--subtract-scale names counters, which scale the background only: of patterns in absolute units, expected --transmission, which divides the sample, too",
             "/out/s_scan0001_p3.h5: calibration factor 1.230000e-2 +- 4.0e-4 from water: 30 bins from 2.0000 to 5.0000, chi2 1.100",
             "expected --subtract or --thickness, too: they write the patterns that are divided by it",
             "the second value is that of a background: expected --subtract, too, or one value only",

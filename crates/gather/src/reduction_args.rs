@@ -48,9 +48,10 @@ pub struct ReductionArgs {
     /// Sample and background are each divided by their own transmission, and then subtracted. With a
     /// counter, or the ratio of two, each frame has its own, and the background the mean of its
     /// frames. A number at the end is their value without a sample, which makes them transmissions:
-    /// at most 1, or 1.05 with their noise. Frames without a value above 0 are NaN. Otherwise, give numbers for sample and
-    /// background, as in 0.62,0.95, or 0.65,1 if that of the sample is relative to the background.
-    /// The patterns must be divided by the flux before the sample (plan-split --monitor).
+    /// at most 1, or 1.05 with their noise. Frames without a value above 0, or with more, are NaN.
+    /// Otherwise, give numbers for sample and background, as in 0.62,0.95, or 0.65,1 if that of the
+    /// sample is relative to the background. The patterns must be divided by the flux before the
+    /// sample (plan-split --monitor), and not by the counter behind it.
     #[arg(long, value_name = "SAMPLE[,BACKGROUND]", hide_short_help = true)]
     pub transmission: Option<Transmission>,
 
@@ -60,15 +61,17 @@ pub struct ReductionArgs {
     /// them cross-sections per volume and solid angle. The result lies beside the final file, as
     /// NAME.absolute.h5 in place of NAME.subtracted.h5, and exports of averages as
     /// NAME.absolute.xye. The unit of the thickness is mm, cm or um. Without --subtract, the
-    /// scattering of the sample's container and of the instrument is part of the result.
+    /// scattering of the sample's container and of the instrument is part of the result. Without
+    /// --transmission, the patterns must be divided by a monitor behind the sample.
     #[arg(long, value_name = "LENGTH", hide_short_help = true, requires = "calibration", conflicts_with_all = ["merge", "merge_all"])]
     pub thickness: Option<Thickness>,
 
     /// With --thickness: factor from intensities to 1/cm, and its error, as in 0.0123,0.0004
     ///
     /// It is that of a standard that was integrated with the same recipe: see --calibrate. Its error
-    /// is common to all intensities. It is not added to the errors of points, but stands in the
-    /// files by itself: calibration_factor_error, and the uncertainty of I_scaling in NXcanSAS.
+    /// is common to all intensities. It is not added to the errors of points, but stands by itself in
+    /// HDF5 files and in headers of dat files: calibration_factor_error, and the uncertainty of
+    /// I_scaling in NXcanSAS. Other text files have no place for it.
     #[arg(
         long,
         value_name = "FACTOR[,ERROR]",
@@ -82,10 +85,14 @@ pub struct ReductionArgs {
     ///
     /// The scans are those of the standard: glassy-carbon (NIST SRM 3600, 1.055mm thick), water at
     /// 20 degrees C, or a file with columns of q in the unit of the patterns, cross-section in 1/cm,
-    /// and its error. The summary record has the fields calibration_factor and calibration_error
-    /// for --calibration-factor, with calibration_chi2 (per degree of freedom) to judge the fit.
-    /// The error of the standard, 2.58 % for glassy carbon, is part of calibration_error. Water is
-    /// compared from 0.2 to 0.5 1/angstrom, other standards where they are known.
+    /// and its error, which is common to all rows. The summary record has the fields
+    /// calibration_factor and calibration_error for --calibration-factor, with calibration_chi2 (per
+    /// degree of freedom; null without errors) to judge the fit. The error of the standard is part of
+    /// calibration_error: 2.58 % for glassy carbon; that of water and of files without errors is not
+    /// known, null in calibration_standard_relative_error, and not part of it. Water is compared from
+    /// 0.2 to 0.5 1/angstrom, other standards where they are known. Of sparse frames, use --average
+    /// mean or plan-split --error-floor bin: otherwise each frame has an error of one photon or more.
+    /// Of each detector, one scan is calibrated.
     #[arg(
         long,
         value_name = "glassy-carbon|water|FILE",
@@ -116,10 +123,14 @@ impl ReductionArgs {
 
     /// Returns the files that are read.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let standard = self.calibrate.as_ref();
+        self.subtract.iter().chain(self.standard_file())
+    }
+
+    /// Returns the file of the standard; `None` for a standard that has a name.
+    pub fn standard_file(&self) -> Option<&PathBuf> {
         let is_file =
             |name: &&PathBuf| name.to_str().is_none_or(|name| !Standard::NAMES.contains(&name));
-        self.subtract.iter().chain(standard.filter(is_file))
+        self.calibrate.as_ref().filter(is_file)
     }
 
     /// Opens the background and the standard.
@@ -138,7 +149,12 @@ impl ReductionArgs {
     }
 
     fn check_transmission(&self) -> Result<(), &'static str> {
-        let Some(transmission) = &self.transmission else { return Ok(()) };
+        let Some(transmission) = &self.transmission else {
+            return match (self.thickness, self.subtract_scale.is_counter()) {
+                (Some(_), true) => Err(messages::counters_of_background_only()),
+                _ => Ok(()),
+            };
+        };
         if !self.writes_patterns() {
             return Err(messages::transmission_alone());
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use filter::TerminalView;
 use records::{Record, ScanState, Summary, format_count};
+use serde_json::Value;
 
 /// The largest number of reasons for missing frames that a line names.
 const MAX_REASONS: usize = 3;
@@ -38,7 +39,8 @@ impl TerminalView for SummaryLines {
             Record::Summary(summary) => {
                 self.counts.insert(summary.id.clone(), (summary.frames, summary.integrated));
                 let path = self.shorten(&summary.final_file).display();
-                Some(format!("{path}: {}", describe_frames(summary)))
+                let factor = describe_calibration(summary);
+                Some(format!("{path}: {}{factor}", describe_frames(summary)))
             }
             // stderr has its message.
             Record::Fail(_) => Some(String::new()),
@@ -104,6 +106,16 @@ fn describe_frames(summary: &Summary) -> String {
     text
 }
 
+/// Describes the calibration factor that was measured, if there is one, as `--calibration-factor`
+/// takes it.
+fn describe_calibration(summary: &Summary) -> String {
+    let number = |field| summary.extra.get(field).and_then(Value::as_f64);
+    let factor = number("calibration_factor").zip(number("calibration_error"));
+    factor
+        .map(|(factor, error)| format!("; calibration factor {factor:.6e},{error:.1e}"))
+        .unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use records::{Absent, AbsentKind, Span};
@@ -128,6 +140,17 @@ mod tests {
             kind: AbsentKind::Missing,
             reason: reason.to_owned(),
         }
+    }
+
+    #[test]
+    fn a_measured_factor_is_shown() {
+        let Record::Summary(mut summary) = summary("a", 1000, Vec::new()) else { unreachable!() };
+        for (field, value) in [("calibration_factor", 0.0123), ("calibration_error", 0.0004)] {
+            summary.extra.insert(field.to_owned(), value.into());
+        }
+        let line = SummaryLines::new(Some("/work".into())).format(&Record::Summary(summary));
+        let expected = "PROCESSED/a.h5: 1000 frames, all with a pattern; calibration factor 1.230000e-2,4.0e-4";
+        assert_eq!(line.as_deref(), Some(expected));
     }
 
     #[test]

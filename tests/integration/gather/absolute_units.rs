@@ -24,6 +24,8 @@ def rows(path):
         found["g"] = data["monitor"][()] / data["monitor"].attrs["reference"]
         found["T"] = counters["diode"][()] / counters["monitor"][()] / 0.83
         found["q"] = data["q"][()]
+        for name in ("norm", "norm_sq", "count"):
+            found[name] = data[name][()]
         return found
 
 def mean(of, use):
@@ -101,7 +103,7 @@ pub(super) fn add_diode(
 }
 
 /// A sample whose transmission varies, and that of frame 3 is unknown.
-fn scans(plan: &[&str], known: bool) -> Scans {
+pub(super) fn scans(plan: &[&str], known: bool) -> Scans {
     let sample = move |frame: usize| match frame {
         3 if !known => 0.0,
         _ => 0.6 + 0.002 * frame as f64,
@@ -111,7 +113,7 @@ fn scans(plan: &[&str], known: bool) -> Scans {
     })
 }
 
-fn gather(scans: &Scans, subtract: bool, flags: &[&str]) -> Outcome {
+pub(super) fn gather(scans: &Scans, subtract: bool, flags: &[&str]) -> Outcome {
     let background = ["--subtract", &scans.finals[1]];
     let background: &[&str] = if subtract { &background } else { &[] };
     run("gather", &[&["--keep-sums"], background, flags].concat(), &scans.results[0])
@@ -159,7 +161,7 @@ fn cross_sections_are_those_of_numpy_frame_by_frame_and_in_the_mean() {
         let by_counter = flags.contains(&counters);
         // Frame 3 has no reading of the diode.
         assert_eq!(gathered.status, i32::from(by_counter), "{}", gathered.stderr);
-        let warning = "1 frame (3) without a value of --transmission diode/monitor/0.83 above 0: they are NaN";
+        let warning = "1 frame (3) without a value of --transmission diode/monitor/0.83 above 0 and at most 1.05: they are NaN";
         assert_eq!(gathered.stderr.contains(warning), by_counter, "{}", gathered.stderr);
         let summary = gathered.records("summary").remove(0);
         let name = if is_absolute { "absolute" } else { "subtracted" };
@@ -264,14 +266,16 @@ fn sasview_reads_cross_sections_with_thickness_and_transmission() {
         assert_eq!(set["transmission"], json!(true));
         assert_eq!(set["process"], "calibration_factor = 0.0123 +- 0.000246");
         let title = set["title"].as_str().unwrap();
-        let expected = format!("mean of {range} minus background, in 1/cm from ");
+        let expected = format!("mean of {range} over transmission minus background, in 1/cm from ");
         assert!(title.starts_with(&expected), "{title}");
     }
     assert_eq!(file[0], json!(["1/cm", "1/cm", 1.0, 0.02]));
     assert_eq!(file[1], json!(["NXsample", "SASsample", "mm", []]));
     let dat = fs::read_to_string(find(".absolute_00020-00023.dat")).unwrap();
-    let head = "# == mean of 4 frames minus background, in 1/cm, azpipe ";
+    let head = "# == mean of 4 frames over transmission minus background, in 1/cm, azpipe ";
     assert!(dat.starts_with(head), "{dat:.80}");
+    let scale = "# thickness_cm: 0.15\n# calibration_factor: 0.0123\n# calibration_factor_error: 0.000246\n";
+    assert!(dat.contains(scale), "{dat:.2000}");
     let names = ["_00000-00009.xye", ".absolute_00000-00009.xye", ".absolute_00010-00019.fxye"];
     for name in names {
         find(name);
@@ -302,6 +306,7 @@ fn units_and_transmissions_that_do_not_fit_are_refused_with_what_was_expected() 
             vec!["--transmission", "diode/monitor/0.83", "--subtract-scale", "diode"],
             "as --subtract-scale",
         ),
+        (true, with(&["--subtract-scale", "diode"]), "which scale the background only"),
         (true, vec!["--transmission", "beamstop"], "no counter or motor `beamstop`"),
         (true, vec!["--transmission", "diode"], "its transmission diode is up to 1"),
     ] {
@@ -318,6 +323,11 @@ fn units_and_transmissions_that_do_not_fit_are_refused_with_what_was_expected() 
             "frames 0 to 23; expected at most 1: divide",
         ),
         (with(&["--transmission", "beamstop"]), "no counter or motor `beamstop`"),
+        (
+            vec!["--thickness", "0.01um", "--calibration-factor", "1e30"],
+            "the intensities of frame 0 would be multiplied by 1e36",
+        ),
+        (with(&["--transmission", "1e-300"]), "expected 1e-25 to 1e25"),
         (sum, "a sum of frames has no absolute units; use --average mean"),
     ] {
         let refused = gather(&scans, false, &flags);
@@ -325,6 +335,19 @@ fn units_and_transmissions_that_do_not_fit_are_refused_with_what_was_expected() 
         assert!(refused.stderr.contains(why), "{flags:?}: {}", refused.stderr);
         assert_eq!(refused.records("summary").len(), 1);
     }
+    let of_monitor = |name: &str, flags: &[&str]| {
+        let tasks = scans.workspace.plan(name, flags);
+        let first: String = tasks.split_inclusive('\n').take(1).collect();
+        let results = run("ai-integrate", NO_ARGUMENTS, &first).assert_success().stdout;
+        run("gather", &with(&["--transmission", "diode/monitor/0.83"]), &results)
+    };
+    let behind = ["--monitor", "diode", "--monitor-reference", "1e6"];
+    let refused = of_monitor("behind", &behind);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    let why = "is divided by its monitor diode already";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    let warned = of_monitor("none", &[]).assert_success();
+    assert!(warned.stderr.contains("is divided by no monitor"), "{}", warned.stderr);
     let by_mean = ["--monitor", "monitor", "--monitor-reference", "mean"];
     let tasks = scans.workspace.plan("by_mean", &by_mean);
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;

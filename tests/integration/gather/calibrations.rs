@@ -9,7 +9,7 @@ use super::backgrounds::Scans;
 use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Outcome, run};
 
-/// Fits the factor with numpy's own least squares. Arguments: final file, background or nothing,
+/// Computes the factor with numpy, as a ratio of sums. Arguments: final file, background or nothing,
 /// and the options: thickness in cm, transmissions, range of q, the reference's q and values, and
 /// its relative error.
 const FIT: &str = r#"
@@ -27,12 +27,16 @@ average, sigma = average / options["thickness"], sigma / options["thickness"]
 known = numpy.interp(mine["q"], options["q"], options["value"])
 low, high = options["range"]
 use = (mine["q"] >= low) & (mine["q"] <= high) & numpy.isfinite(average) & (sigma > 0)
-design = (known / sigma)[use][:, None]
-slope, residue, _, _ = numpy.linalg.lstsq(design, (average / sigma)[use], rcond=None)
-chi2 = residue[0] / (use.sum() - 1)
-error = numpy.sqrt(numpy.linalg.inv(design.T @ design)[0, 0] * max(chi2, 1))
-factor = 1 / slope[0]
-print(json.dumps({"factor": factor, "error": factor * numpy.hypot(error / slope[0], options["relative_error"]),
+use &= mine["norm"] > 0
+W, split = mine["norm"], mine["norm"] ** 2 / (mine["count"] * mine["norm_sq"])
+expected = (W * known)[use].sum()
+slope = (W * average)[use].sum() / expected
+residual, points = average - slope * known, use.sum()
+chi2 = ((residual / sigma)[use] ** 2).sum() / (points - 1)
+scatter = max(1, points / (points - 1) * ((W * residual)[use] ** 2).sum() / ((W * sigma)[use] ** 2).sum())
+error = numpy.sqrt(scatter * (split * (W * sigma) ** 2)[use].sum()) / expected
+factor = 1 / slope
+print(json.dumps({"factor": factor, "error": factor * numpy.hypot(error / slope, options["relative_error"]),
                   "chi2": chi2, "bins": int(use.sum()), "range": [mine["q"][use][0], mine["q"][use][-1]]}))
 "#;
 
@@ -66,7 +70,7 @@ const CERTIFIED: [(f64, f64); 9] = [
 ];
 
 #[test]
-fn the_factor_and_its_error_are_those_of_least_squares() {
+fn the_factor_and_its_error_are_those_of_numpy() {
     let scans = scans(&[]);
     let table = scans.workspace.path("standard.dat");
     let q: Vec<f64> = (0..40).map(|row| 10.0 + 0.5 * f64::from(row)).collect();
@@ -103,6 +107,8 @@ fn the_factor_and_its_error_are_those_of_least_squares() {
         assert_eq!(summary["calibration_bins"], fitted["bins"]);
         assert_eq!(summary["calibration_range"], fitted["range"]);
         assert_eq!(summary["calibration_standard"], standard);
+        let relative = &summary["calibration_standard_relative_error"];
+        assert_eq!(relative.is_null(), standard == "water", "{relative}");
         // The same patterns come of the factor itself, as a pipe would hand it over.
         let path = summary["absolute"].as_str().unwrap();
         let read = || {
@@ -168,7 +174,7 @@ fn standards_that_can_not_be_compared_are_refused() {
     let flags = ["--thickness", "1mm", "--calibrate"];
     for (flags, status, why) in [
         ([&flags[..], &[path]].concat(), 2, "standard.dat: line 2: q is 0.5, and not above that"),
-        ([&flags[..], &["glasscarbon"]].concat(), 2, "glasscarbon: No such file"),
+        ([&flags[..], &["glasscarbon"]].concat(), 2, "expected glassy-carbon, water or a file"),
         (vec!["--calibrate", "water"], 2, "--thickness"),
         ([&flags[..], &["water", "--calibration-factor", "1"]].concat(), 2, "cannot be used with"),
         ([&flags[..], &["water", "--calibration-range", "3,2"]].concat(), 2, "the lower one first"),
@@ -183,7 +189,7 @@ fn standards_that_can_not_be_compared_are_refused() {
         assert_eq!(refused.status, status, "{flags:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(why), "{flags:?}: {}", refused.stderr);
     }
-    // The background has no more counts than the background.
+    // The background is not a standard.
     let own = [
         "--subtract",
         &scans.finals[0],
@@ -193,7 +199,9 @@ fn standards_that_can_not_be_compared_are_refused() {
         "--calibrate",
         "water",
     ];
-    let gathered = run("gather", &own, &scans.results[0]).assert_success();
+    let gathered = run("gather", &own, &scans.results[0]);
+    assert_eq!(gathered.status, 1, "{}", gathered.stderr);
+    assert!(gathered.stderr.contains("no scan but the background"), "{}", gathered.stderr);
     assert_eq!(gathered.records("summary")[0].get("calibration_factor"), None);
     for (plan, why) in [
         (&["--unit", "2th_deg"][..], "--calibrate expects q, such as q_nm^-1"),
@@ -205,4 +213,50 @@ fn standards_that_can_not_be_compared_are_refused() {
         assert_eq!(refused.status, 1, "{}", refused.stderr);
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
+}
+
+#[test]
+fn bins_without_pixels_take_no_part_whatever_their_value() {
+    let mut seen = Vec::new();
+    for empty in ["nan", "0"] {
+        let flags = ["--error-model", "no", "--radial-range", "1,80", "--empty", empty];
+        let scans = scans(&flags);
+        let table = scans.workspace.path("flat.dat");
+        fs::write(&table, "1 4\n80 1\n").unwrap();
+        let flags = ["--thickness", "1mm", "--calibrate", table.to_str().unwrap()];
+        let summary =
+            calibrate(&scans, false, &flags).assert_success().records("summary").remove(0);
+        assert!(summary["calibration_chi2"].is_null(), "{summary}");
+        let fields = ["factor", "error", "bins", "range"];
+        seen.push(fields.map(|field| summary[format!("calibration_{field}")].clone()));
+    }
+    assert!(seen[0][2].as_u64().unwrap() < 290, "some bins are beyond the detector: {seen:?}");
+    assert_eq!(seen[1], seen[0]);
+}
+
+#[test]
+fn one_scan_of_a_detector_is_the_standard_and_files_of_others_are_kept() {
+    let scans = scans(&[]);
+    let flags = ["--keep-sums", "--thickness", "1mm"];
+    let factor = ["--calibration-factor", "3"];
+    let sample = run("gather", &[&flags[..], &factor].concat(), &scans.results[1]);
+    let path =
+        sample.assert_success().records("summary")[0]["absolute"].as_str().unwrap().to_owned();
+    let before = fs::read(&path).unwrap();
+    let both = scans.results.concat();
+    let table = scans.workspace.path("steep.dat");
+    fs::write(&table, "10 1000\n29 1\n").unwrap();
+    let table = table.to_str().unwrap();
+    let flags = [&flags[..], &["--calibrate", table]].concat();
+    let gathered = run("gather", &flags, &both);
+    assert_eq!(gathered.status, 1, "{}", gathered.stderr);
+    let why = format!("{} is the standard of this detector; --calibrate expects", scans.finals[0]);
+    assert_eq!(gathered.records("fail").len(), 1, "{}", gathered.stdout);
+    assert!(gathered.stderr.contains(&why), "{}", gathered.stderr);
+    let why = format!("has another shape than {table}: chi2 ");
+    assert!(gathered.stderr.contains(&why), "{}", gathered.stderr);
+    let summaries = gathered.records("summary");
+    assert!(summaries[0]["calibration_factor"].is_f64(), "{}", summaries[0]);
+    assert_eq!(summaries[1].get("calibration_factor"), None);
+    assert_eq!(fs::read(&path).unwrap(), before);
 }

@@ -24,6 +24,7 @@ mod nxcansas;
 mod odd_names;
 mod percent_signs;
 mod readers;
+mod reduced_patterns;
 mod replacements;
 mod report_page;
 mod statuses;

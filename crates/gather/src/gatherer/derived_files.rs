@@ -114,9 +114,13 @@ impl Gatherer<'_> {
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
-        if let Some(reduction) = reduction {
-            written.extend(self.write_reduced_patterns(group, &final_file, reduction, summary)?);
-        }
+        let patterns = match reduction {
+            Some(reduction) => {
+                self.write_reduced_patterns(group, &final_file, reduction, summary)?
+            }
+            None => None,
+        };
+        written.extend(patterns.clone());
         if output.pixel_images && !group.is_merged {
             match export::write_pixel_images(&final_file, &self.policy) {
                 Ok(images) => {
@@ -144,13 +148,16 @@ impl Gatherer<'_> {
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
         }
-        if replaced_data {
+        if replaced_data || patterns.is_some() {
             match export::existing_exports(&final_file) {
-                Ok(mut outdated) => {
-                    outdated.retain(|path| !exports.contains(path) && !written.contains(path));
-                    if !outdated.is_empty() {
-                        self.filter.warn(&messages::outdated_exports(&path, &outdated));
-                    }
+                Ok(mut earlier) => {
+                    earlier.retain(|path| !exports.contains(path) && !written.contains(path));
+                    self.warn_of_earlier_exports(
+                        &path,
+                        earlier,
+                        replaced_data,
+                        patterns.as_deref(),
+                    );
                 }
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
@@ -169,6 +176,34 @@ impl Gatherer<'_> {
         }
         summary.extra.insert("plot".to_owned(), to_json(plot));
         Ok(())
+    }
+
+    /// Warns of exports of earlier runs: of all if the final file took the place of other data, and
+    /// otherwise of those of reduced patterns, if such were written to `patterns`.
+    fn warn_of_earlier_exports(
+        &self,
+        final_file: &Path,
+        mut earlier: Vec<PathBuf>,
+        replaced_data: bool,
+        patterns: Option<&Path>,
+    ) {
+        if replaced_data {
+            if !earlier.is_empty() {
+                self.filter.warn(&messages::outdated_exports(final_file, &earlier));
+            }
+            return;
+        }
+        let Some(patterns) = patterns else { return };
+        // Such as `NAME.absolute`, which names of all formats begin with.
+        let stem = patterns.file_stem().unwrap_or_default().as_encoded_bytes();
+        earlier.retain(|path| {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            name.strip_prefix(stem)
+                .is_some_and(|rest| rest.starts_with(b".") || rest.starts_with(b"_"))
+        });
+        if !earlier.is_empty() {
+            self.filter.warn(&messages::exports_of_other_reductions(patterns, &earlier));
+        }
     }
 
     /// Draws the plot of a run with a single final file once more, under the name that `--plot`

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use filter::Stop;
-use patterns::export::{self, PatternReduction};
+use patterns::export::{self, ExportError, FrameValue, PatternReduction};
 use patterns::output::OutputFile;
 use records::{ScanState, Summary};
 
@@ -12,7 +12,40 @@ use super::{Gatherer, is_same_file};
 use crate::messages;
 use crate::scan_group::ScanGroup;
 
+/// Largest χ² per degree of freedom of a pattern that has the shape of the standard.
+const MAX_CHI2: f64 = 10.0;
+
+/// The scan that a detector's calibration factor was measured from.
+pub(super) struct StandardScan {
+    file: PathBuf,
+    entry: String,
+    final_file: PathBuf,
+}
+
 impl<'a> Gatherer<'a> {
+    /// Warns of frames that are not part of the background because they lack a value.
+    pub fn warn_of_background_frames(&self) {
+        let Some(background) = &self.reduction.background else { return };
+        if background.without_terms.is_empty() {
+            return;
+        }
+        let transmission = self.args.reduction.transmission.as_ref();
+        let counters = background.describe_counters(transmission);
+        let (path, frames) = (background.path(), &background.without_terms);
+        self.filter.warn(&messages::background_frames_without_terms(path, frames, &counters));
+        self.filter.mark_failed();
+    }
+
+    /// Warns if a factor was asked for, and only the background was there.
+    pub fn warn_if_nothing_calibrated(&self) {
+        let Some(background) = &self.reduction.background else { return };
+        let is_asked = self.reduction.standard.is_some();
+        if is_asked && self.found_background && self.standards.is_empty() {
+            self.filter.warn(&messages::nothing_calibrated(background.path()));
+            self.filter.mark_failed();
+        }
+    }
+
     /// Returns what is done to the patterns of a final file. If it is that of a standard, measures
     /// its calibration factor, and adds it to the fields of the summary. `None` if nothing is done:
     /// without the flags, to the background itself, and to a standard that has no factor.
@@ -30,11 +63,21 @@ impl<'a> Gatherer<'a> {
         let is_background =
             background.is_some_and(|background| is_same_file(background.path(), &final_file.path));
         if is_background {
+            self.found_background = true;
             return Ok(None);
         }
         let (Some(standard), Some(thickness)) = (&opened.standard, flags.thickness) else {
             return Ok(flags.reduction(background, None));
         };
+        let scan = &final_file.task.acquisition;
+        if let Some(first) = self.standards.get(&scan.detector)
+            && (first.file.as_path(), &first.entry) != (scan.file.as_path(), &scan.entry)
+        {
+            let why = messages::second_standard(&first.final_file);
+            let why = ExportError::Reduction { path: final_file.path.clone(), why };
+            self.report_failure(group, &final_file.path, &why, None)?;
+            return Ok(None);
+        }
         let transmission = flags.transmission.as_ref();
         let reduction = PatternReduction { background, transmission, absolute: None };
         let range = flags.calibration_range;
@@ -43,10 +86,23 @@ impl<'a> Gatherer<'a> {
                 let factor = calibration.factor;
                 let path = &final_file.path;
                 self.filter.note(1, || messages::calibrated(path, standard, &calibration));
+                if let Some(chi2) = calibration.chi2.filter(|chi2| *chi2 > MAX_CHI2) {
+                    self.filter.warn(&messages::poor_calibration(path, standard, chi2));
+                }
+                let first = StandardScan {
+                    file: scan.file.to_path_buf(),
+                    entry: scan.entry.clone(),
+                    final_file: path.clone(),
+                };
+                self.standards.entry(scan.detector.clone()).or_insert(first);
+                let name = match flags.standard_file() {
+                    Some(path) => to_json(path.clone()),
+                    None => standard.to_string().into(),
+                };
                 for (name, value) in [
                     ("calibration_factor", factor.value.into()),
                     ("calibration_error", factor.error.into()),
-                    ("calibration_standard", standard.to_string().into()),
+                    ("calibration_standard", name),
                     (
                         "calibration_standard_relative_error",
                         calibration.standard_relative_error.into(),
@@ -80,6 +136,11 @@ impl<'a> Gatherer<'a> {
     ) -> Result<Option<PathBuf>, Stop> {
         match export::write_reduced(final_file, reduction, &self.policy) {
             Ok(written) => {
+                let has_monitor = !final_file.recipe.monitor.is_empty();
+                let transmission = reduction.transmission.map(|transmission| &transmission.sample);
+                if !has_monitor && transmission.is_some_and(FrameValue::is_counter) {
+                    self.filter.warn(&messages::transmission_without_monitor(&final_file.path));
+                }
                 let frames = &written.without_terms;
                 let has_ended = final_file.task.acquisition.scan_state() != ScanState::Running;
                 if !frames.is_empty() && has_ended {

@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 use super::{ExportError, FrameValue};
 use crate::Status;
+use crate::normalize::NAN64;
 use crate::output::OutputFile;
 use records::{Spans, format_ranges};
 
@@ -28,8 +29,10 @@ pub(super) const TITLE: &str = "dΣ/dΩ (cm⁻¹)";
 const MAX_MEASURED_TRANSMISSION: f64 = 1.05;
 /// Thicknesses in centimetres that a sample can have.
 const THICKNESSES: RangeInclusive<f64> = 1e-7..=1e4;
-/// Calibration factors with which single-precision intensities stay in their range.
-const FACTORS: RangeInclusive<f64> = 1e-30..=1e30;
+/// Calibration factors that a standard can give.
+pub(super) const FACTORS: RangeInclusive<f64> = 1e-30..=1e30;
+/// Numbers by which intensities can be multiplied, and stay in the range of single precision.
+pub(super) const SCALES: RangeInclusive<f64> = 1e-25..=1e25;
 /// Largest number of ranges of frames in a message.
 const MAX_RANGES: usize = 8;
 
@@ -81,22 +84,25 @@ impl Transmission {
     }
 }
 
-/// Returns the transmission at each frame of a final file; NaN where it is missing or not above 0.
+/// Returns the transmission at each frame of a final file; NaN where it is missing, not above 0, or
+/// more than what enters.
 ///
 /// # Errors
-/// Fails if a counter is unknown, or if frames transmit more than what enters.
+/// Fails if a counter is unknown, or if most frames transmit more than what enters.
 pub(super) fn transmissions(
     value: &FrameValue,
     output: &OutputFile,
 ) -> Result<Vec<f64>, ExportError> {
-    let values = value.values(output)?;
+    let mut values = value.values(output)?;
     let is_above = |frame: &usize| {
         output.status[*frame] == Status::Ok && values[*frame] > MAX_MEASURED_TRANSMISSION
     };
     let above: Vec<usize> = (0..values.len()).filter(is_above).collect();
-    if let Some(first) = above.first() {
+    let known = (0..values.len())
+        .filter(|frame| output.status[*frame] == Status::Ok && values[*frame].is_finite());
+    if above.len() > known.count() / 2 {
         let frames: Spans = above.iter().map(|frame| *frame as u64).collect();
-        let largest = above.iter().map(|frame| values[*frame]).fold(values[*first], f64::max);
+        let largest = above.iter().map(|frame| values[*frame]).fold(0.0, f64::max);
         return Err(ExportError::Reduction {
             path: output.path.clone(),
             why: format!(
@@ -106,7 +112,22 @@ pub(super) fn transmissions(
             ),
         });
     }
+    above.into_iter().for_each(|frame| values[frame] = NAN64);
     Ok(values)
+}
+
+/// Names the flags that have counters, with the values that are usable.
+pub(super) fn describe_counters(
+    scale: Option<&FrameValue>,
+    transmission: Option<&FrameValue>,
+) -> String {
+    let scale = scale.filter(|scale| scale.is_counter());
+    let scale = scale.map(|scale| format!("--subtract-scale {scale} above 0"));
+    let most = MAX_MEASURED_TRANSMISSION;
+    let transmission = transmission.filter(|transmission| transmission.is_counter());
+    let transmission = transmission
+        .map(|transmission| format!("--transmission {transmission} above 0 and at most {most}"));
+    scale.into_iter().chain(transmission).collect::<Vec<_>>().join(" and ")
 }
 
 /// Thickness of a sample in centimetres: a value of `gather --thickness`.

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::path::Path;
 
-use super::absolute::transmissions;
+use records::Spans;
+
+use super::absolute::{Transmission, describe_counters, transmissions};
 use super::{ExportError, FrameValue};
 use crate::Status;
 use crate::normalize::{NAN64, Normalizer};
@@ -20,6 +22,9 @@ pub struct Background {
     pub(super) errors: Vec<f64>,
     /// Number of frames in the mean.
     pub(super) frames: usize,
+    /// Frames that have a pattern, but no value of the scale or transmission; they are not part of the
+    /// mean.
+    pub without_terms: Spans,
     /// Factor at each frame that it is subtracted from.
     pub(super) scale: FrameValue,
     /// Value of the scale that belongs to the mean pattern; 1 for a number.
@@ -36,11 +41,6 @@ impl fmt::Debug for Background {
 
 impl Background {
     /// Reads the frames of a final file, and computes their mean.
-    ///
-    /// With the ratio g of a frame's monitor to its reference, intensity I and error σ, the mean is
-    /// Σ g I / Σ g, as if the counts of all frames were added, with the error √(Σ (g σ)²) / Σ g. If
-    /// the file has an average of all frames, that is taken, whose error assumes at least one photon
-    /// in all frames together, and not in each.
     ///
     /// Frames without a value of the scale or of the transmission take no part.
     ///
@@ -69,10 +69,14 @@ impl Background {
         let mut mean = MeanPattern::new(&output);
         let mut rows = output.rows()?;
         let mut sums = (0.0, 0.0, 0.0);
+        let mut unknown = Vec::new();
         for (frame, values) in scales.iter().zip(&transmissions).enumerate() {
             let (scale, transmission) = values;
-            let is_known = scale.is_finite() && transmission.is_finite();
-            if !is_known || output.status.get(frame) != Some(&Status::Ok) {
+            if output.status.get(frame) != Some(&Status::Ok) {
+                continue;
+            }
+            if !(scale.is_finite() && transmission.is_finite()) {
+                unknown.push(frame as u64);
                 continue;
             }
             let (intensity, errors) = rows.pattern(frame)?;
@@ -92,27 +96,32 @@ impl Background {
                 ),
             });
         }
-        let frames = mean.frames;
+        let (frames, without_terms) = (mean.frames, unknown.into_iter().collect());
         let scale_unit = if scale.is_counter() { sums.0 / sums.2 } else { 1.0 };
         let transmission = sums.1 / sums.2;
-        let (mut intensity, mut errors) = mean.finish();
-        if let Some(averaged) = &output.averaged
-            && averaged.average.method == AverageMethod::Mean
-            && averaged.frames[..] == [frames as u64]
-        {
-            let read = averaged.pattern(0);
-            let read = read.map_err(|why| ExportError::Hdf5 { path: path.to_owned(), why })?;
-            if let Some(pattern) = read {
-                (intensity, errors) = (pattern.intensity, pattern.errors.unwrap_or_default());
-            }
-        }
+        let (intensity, errors) = mean.finish()?;
         let scale = scale.clone();
-        Ok(Self { output, intensity, errors, frames, scale, scale_unit, transmission })
+        Ok(Self {
+            output,
+            intensity,
+            errors,
+            frames,
+            without_terms,
+            scale,
+            scale_unit,
+            transmission,
+        })
     }
 
     /// Returns the path of the final file.
     pub fn path(&self) -> &Path {
         &self.output.path
+    }
+
+    /// Names the flags whose counters have a value per frame of the background, with the values that
+    /// are usable.
+    pub fn describe_counters(&self, transmission: Option<&Transmission>) -> String {
+        describe_counters(Some(&self.scale), transmission.and_then(Transmission::of_background))
     }
 
     /// Returns the digest of the final file's data.
@@ -186,7 +195,12 @@ impl Background {
     }
 }
 
-/// The mean of patterns, each weighted by the ratio of its monitor to the reference.
+/// The mean of patterns of a final file.
+///
+/// With the ratio g of a frame's monitor to its reference, intensity I and error σ, the mean is
+/// Σ g I / Σ g, as if the counts of all frames were added, with the error √(Σ (g σ)²) / Σ g. If the
+/// file has an average of the same frames, that is taken, whose error assumes at least one photon in
+/// all frames together, and not in each.
 pub(super) struct MeanPattern<'a> {
     output: &'a OutputFile,
     normalizer: Normalizer,
@@ -226,10 +240,23 @@ impl<'a> MeanPattern<'a> {
     }
 
     /// Returns the mean and its error; no errors without an error model.
-    pub fn finish(self) -> (Vec<f64>, Vec<f64>) {
+    ///
+    /// # Errors
+    /// Fails if the file's own average can't be read.
+    pub fn finish(self) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
+        if let Some(averaged) = &self.output.averaged
+            && averaged.average.method == AverageMethod::Mean
+            && averaged.frames[..] == [self.frames as u64]
+        {
+            let path = || self.output.path.clone();
+            let read = averaged.pattern(0);
+            if let Some(pattern) = read.map_err(|why| ExportError::Hdf5 { path: path(), why })? {
+                return Ok((pattern.intensity, pattern.errors.unwrap_or_default()));
+            }
+        }
         let mean = self.signal.iter().zip(&self.weight).map(|(sum, weight)| sum / weight);
         let has_errors = self.normalizer.has_errors();
         let errors = self.variance.iter().zip(&self.weight).map(|(sum, by)| sum.sqrt() / by);
-        (mean.collect(), if has_errors { errors.collect() } else { Vec::new() })
+        Ok((mean.collect(), if has_errors { errors.collect() } else { Vec::new() }))
     }
 }

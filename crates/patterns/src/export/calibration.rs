@@ -1,19 +1,24 @@
 //! [`calibrate`]: the calibration factor from the patterns of a standard.
 //!
 //! The mean pattern m of the standard, divided by transmission and thickness, is compared with the
-//! known cross-section R, bin by bin: m = R / C. With the errors σ of m, the weighted least squares
-//! are
+//! known cross-section R: m = R / C. The factor C is the ratio of two sums over the bins, with the
+//! weight W of their pixels (`norm`):
 //!
-//! > 1 / C = Σ (R m / σ²) / Σ (R² / σ²) with the error 1 / √(Σ (R² / σ²))
+//! > 1 / C = Σ W m / Σ W R with the error √(s Σ p (W σ)²) / Σ W R
 //!
-//! If the bins scatter more than their errors say (χ² of a degree of freedom above 1), that error is
-//! multiplied by √χ². The error of R is common to all q, as that of glassy carbon is, and is added in
-//! squares. Without errors of the mean, all bins have the same weight, and their scatter gives the
-//! error.
+//! Each bin counts with its pixels, whatever its counts. Weights of 1 / σ² would favour the bins that
+//! happen to have few of them, and leave out those that have none. σ is the error of m, and
+//! p = W² / (N W₂) corrects for pixels that are split between bins, whose errors are correlated: N is
+//! the number of pixels in the bin (`count`), and p is 1 without splitting. If the n bins scatter more
+//! than their errors say, s is n / (n − 1) Σ (W (m − R / C))² / Σ (W σ)², and 1 otherwise. Both sums
+//! have the same mean, also of few counts; χ², Σ ((m − R / C) / σ)² / (n − 1), which is reported to
+//! judge the fit, is then above 1. Without errors, the variance of m is taken as proportional to
+//! R / W, and the scatter of the bins gives its size. The error of R is common to all q, as that of
+//! glassy carbon is, and is added in squares.
 
 use recipe::ErrorMeasure;
 
-use super::absolute::{CalibrationFactor, Thickness};
+use super::absolute::{CalibrationFactor, FACTORS, Thickness};
 use super::background::MeanPattern;
 use super::q_axis::QAxis;
 use super::reduction::MeanTerms;
@@ -28,8 +33,8 @@ pub struct Calibration {
     /// The factor, and its error with that of the standard.
     pub factor: CalibrationFactor,
     /// Part of the factor's error that the standard has, relative to the factor. All factors from the
-    /// same standard have it in common.
-    pub standard_relative_error: f64,
+    /// same standard have it in common. `None` if it is not known.
+    pub standard_relative_error: Option<f64>,
     /// χ² per degree of freedom; `None` without errors.
     pub chi2: Option<f64>,
     /// Number of bins that were compared.
@@ -38,10 +43,18 @@ pub struct Calibration {
     pub range: [f64; 2],
 }
 
-/// A bin that is compared: mean intensity, its error, and what is known.
+/// A bin that is compared.
 struct ComparedBin {
+    /// Mean intensity.
     intensity: f64,
-    error: f64,
+    /// Its error; `None` without errors.
+    error: Option<f64>,
+    /// Sum of the weights of the pixels.
+    norm: f64,
+    /// How many times more the bin adds to the variance of a sum over all bins, because its pixels
+    /// are split.
+    split: f64,
+    /// Cross-section of the standard.
     known: KnownValue,
 }
 
@@ -74,11 +87,17 @@ pub fn calibrate(
     let mut points = Vec::new();
     let mut ends: Option<[f64; 2]> = None;
     for (bin, (q, intensity)) in centers.iter().zip(&intensity).enumerate() {
-        let error = if has_errors { errors[bin] } else { 1.0 };
-        let is_usable = (low..=high).contains(q) && intensity.is_finite() && error > 0.0;
+        let error = has_errors.then(|| errors[bin]);
+        let weights = &output.shared.weights;
+        let (norm, norm_sq, count) = (weights.norm[bin], weights.norm_sq[bin], weights.count[bin]);
+        // A bin without pixels may have an intensity: that of --empty.
+        let has_pixels = norm > 0.0 && norm_sq > 0.0 && count > 0.0;
+        let is_finite = intensity.is_finite() && error.is_none_or(f64::is_finite);
+        let is_usable = (low..=high).contains(q) && has_pixels && is_finite;
         let known = standard.at(*q, axis.per_inverse_nm).filter(|_| is_usable);
         let Some(known) = known else { continue };
-        points.push(ComparedBin { intensity: *intensity, error, known });
+        let split = norm * norm / (count * norm_sq);
+        points.push(ComparedBin { intensity: *intensity, error, norm, split, known });
         ends = Some([ends.map_or(*q, |[first, _]| first), *q]);
     }
     let units = &output.shared.axes.radial.units;
@@ -89,38 +108,75 @@ pub fn calibrate(
             points.len()
         )));
     };
-    let (factor, standard_relative_error, chi2) = fit(&points, has_errors);
-    if !(factor.value.is_normal() && factor.value > 0.0) {
+    let fitted = fit(&points);
+    let value = fitted.factor.value;
+    if !(value.is_normal() && value > 0.0) {
         return Err(failed(format!(
             "can't be compared with {standard}: its mean pattern is not above 0 from {low} to \
              {high} {units}; expected the final file of the standard"
         )));
     }
-    let (chi2, bins) = (Some(chi2).filter(|_| has_errors), points.len());
-    Ok(Calibration { factor, standard_relative_error, chi2, bins, range })
+    if !FACTORS.contains(&value) {
+        let (least, most) = (FACTORS.start(), FACTORS.end());
+        return Err(failed(format!(
+            "has the calibration factor {value:e} from {standard}; expected one from {least:e} to \
+             {most:e}: check the thickness and the transmission"
+        )));
+    }
+    let Fit { factor, standard_relative_error, chi2 } = fitted;
+    Ok(Calibration { factor, standard_relative_error, chi2, bins: points.len(), range })
 }
 
-/// Fits the factor. Returns it, the relative error of the standard, and χ² per degree of freedom.
-/// Without errors, those of all points are 1, and only their scatter tells the error of the factor.
-fn fit(points: &[ComparedBin], has_errors: bool) -> (CalibrationFactor, f64, f64) {
-    let (mut products, mut squares, mut relative_errors) = (0.0, 0.0, 0.0);
-    for ComparedBin { intensity, error, known } in points {
-        let weight = error.powi(-2);
-        products += weight * known.value * intensity;
-        squares += weight * known.value.powi(2);
-        relative_errors += weight * known.value.powi(2) * known.relative_error;
-    }
-    let slope = products / squares;
-    let residual =
-        |point: &ComparedBin| (point.intensity - slope * point.known.value) / point.error;
-    let sum: f64 = points.iter().map(|point| residual(point).powi(2)).sum();
-    let chi2 = sum / points.len().saturating_sub(1).max(1) as f64;
-    let scatter = if has_errors { chi2.max(1.0) } else { chi2 };
-    let of_points = (scatter / squares).sqrt() / slope;
-    let of_standard = relative_errors / squares;
+/// Result of [`fit`].
+struct Fit {
+    factor: CalibrationFactor,
+    standard_relative_error: Option<f64>,
+    /// χ² per degree of freedom; `None` without errors.
+    chi2: Option<f64>,
+}
+
+/// Fits the factor. Either all points have an error or none.
+fn fit(points: &[ComparedBin]) -> Fit {
+    let sum = |term: fn(&ComparedBin) -> f64| points.iter().map(term).sum::<f64>();
+    let expected = sum(|point| point.norm * point.known.value);
+    let slope = sum(|point| point.norm * point.intensity) / expected;
+    let variance = sum(|point| {
+        let of_sum = match point.error {
+            Some(error) => (point.norm * error).powi(2),
+            None => point.norm * point.known.value,
+        };
+        point.split * of_sum
+    });
+    let residual = |point: &ComparedBin| point.intensity - slope * point.known.value;
+    let freedom = |points: usize| points.saturating_sub(1).max(1) as f64;
+    let square = |point: &ComparedBin| match point.error {
+        Some(_) => (point.norm * residual(point)).powi(2),
+        None => point.norm / point.known.value * residual(point).powi(2),
+    };
+    let squares: f64 = points.iter().map(square).sum::<f64>() / freedom(points.len());
+    let has_errors = points.iter().any(|point| point.error.is_some());
+    let scatter = if has_errors {
+        let stated = sum(|point| (point.norm * point.error.unwrap_or_default()).powi(2));
+        let ratio = squares * points.len() as f64 / stated;
+        // Without counts, there is neither scatter nor an error.
+        if ratio.is_finite() { ratio.max(1.0) } else { 1.0 }
+    } else {
+        squares
+    };
+    let of_points = (scatter * variance).sqrt() / expected / slope;
+    // Without a minimum of one photon, bins without counts have no error.
+    let with_error = |point: &ComparedBin| {
+        let error = point.error.filter(|error| *error > 0.0)?;
+        Some((residual(point) / error).powi(2))
+    };
+    let chi2: Vec<f64> = points.iter().filter_map(with_error).collect();
+    let chi2 = has_errors.then(|| chi2.iter().sum::<f64>() / freedom(chi2.len()));
+    let relative =
+        |point: &ComparedBin| Some(point.norm * point.known.value * point.known.relative_error?);
+    let of_standard = points.iter().map(relative).sum::<Option<f64>>().map(|sum| sum / expected);
     let value = slope.recip();
-    let error = Some(value * of_points.hypot(of_standard));
-    (CalibrationFactor { value, error }, of_standard, chi2)
+    let error = Some(value * of_points.hypot(of_standard.unwrap_or_default()));
+    Fit { factor: CalibrationFactor { value, error }, standard_relative_error: of_standard, chi2 }
 }
 
 /// Returns the mean of all frames that can be reduced: intensities, and errors if there are any.
@@ -137,7 +193,7 @@ fn reduced_mean(
         let (intensity, errors) = rows.pattern(frame)?;
         mean_terms.add(of_frame, mean.add(frame, &intensity, errors.as_deref()));
     }
-    let (intensity, errors) = mean.finish();
+    let (intensity, errors) = mean.finish()?;
     Ok(reduction.apply(&intensity, &errors, mean_terms.finish()))
 }
 
@@ -145,10 +201,13 @@ fn reduced_mean(
 mod tests {
     use super::*;
 
-    fn points(values: &[(f64, f64, f64)], relative_error: f64) -> Vec<ComparedBin> {
-        let point = |(intensity, error, value): &(f64, f64, f64)| ComparedBin {
+    /// Bins of one weight, with intensity, error and known value.
+    fn points(values: &[(f64, Option<f64>, f64)], relative_error: Option<f64>) -> Vec<ComparedBin> {
+        let point = |(intensity, error, value): &(f64, Option<f64>, f64)| ComparedBin {
             intensity: *intensity,
             error: *error,
+            norm: 1.0,
+            split: 1.0,
             known: KnownValue { value: *value, relative_error },
         };
         values.iter().map(point).collect()
@@ -156,24 +215,103 @@ mod tests {
 
     #[test]
     fn exact_points_have_the_errors_of_theirs_and_of_the_standard() {
-        let (factor, of_standard, chi2) =
-            fit(&points(&[(2.0, 0.2, 1.0), (4.0, 0.2, 2.0)], 0.03), true);
-        assert_eq!((factor.value, chi2), (0.5, 0.0));
-        assert!((of_standard - 0.03).abs() < 1e-15);
-        // The slope is 2 with the error 0.2 / √5.
-        let expected = 0.5 * (0.2 / 5.0_f64.sqrt() / 2.0).hypot(0.03);
-        assert!((factor.error.unwrap() / expected - 1.0).abs() < 1e-12);
+        let values = [(2.0, Some(0.2), 1.0), (4.0, Some(0.2), 2.0)];
+        let fitted = fit(&points(&values, Some(0.03)));
+        assert_eq!((fitted.factor.value, fitted.chi2), (0.5, Some(0.0)));
+        assert!((fitted.standard_relative_error.unwrap() - 0.03).abs() < 1e-15);
+        // The sum is 6 with the error 0.2 √2.
+        let of_points = 0.2 * 2.0_f64.sqrt() / 6.0;
+        let error = fitted.factor.error.unwrap();
+        assert!((error / (0.5 * of_points.hypot(0.03)) - 1.0).abs() < 1e-12);
+        let unknown = fit(&points(&values, None));
+        assert_eq!(unknown.standard_relative_error, None);
+        assert!((unknown.factor.error.unwrap() / (0.5 * of_points) - 1.0).abs() < 1e-12);
     }
 
     #[test]
     fn points_that_scatter_more_than_their_errors_give_a_larger_error() {
-        let values = [(1.0, 0.1, 1.0), (3.0, 0.1, 1.0)];
-        let (factor, _, chi2) = fit(&points(&values, 0.0), true);
-        assert_eq!(factor.value, 0.5);
-        assert!((chi2 - 200.0).abs() < 1e-9);
+        let fitted = fit(&points(&[(1.0, Some(0.1), 1.0), (3.0, Some(0.1), 1.0)], None));
+        assert_eq!(fitted.factor.value, 0.5);
+        assert!((fitted.chi2.unwrap() - 200.0).abs() < 1e-9);
         // The mean of 1 and 3 is 2 with the error 1.
-        assert!((factor.error.unwrap() - 0.25).abs() < 1e-12);
-        let unweighted = fit(&points(&[(1.0, 1.0, 1.0), (3.0, 1.0, 1.0)], 0.0), false).0;
-        assert!((unweighted.error.unwrap() - 0.25).abs() < 1e-12);
+        assert!((fitted.factor.error.unwrap() - 0.25).abs() < 1e-12);
+        let without = fit(&points(&[(1.0, None, 1.0), (3.0, None, 1.0)], None));
+        assert!((without.factor.error.unwrap() - 0.25).abs() < 1e-12);
+        assert_eq!(without.chi2, None);
+    }
+
+    /// Uniform numbers above 0 and below 1 (a linear congruential generator).
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> f64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        }
+
+        /// Number of photons, of which `expected` are expected.
+        fn photons(&mut self, expected: f64) -> f64 {
+            let (mut product, mut photons) = (self.next(), 0.0);
+            while product > (-expected).exp() {
+                product *= self.next();
+                photons += 1.0;
+            }
+            photons
+        }
+    }
+
+    /// Simulates standards of cross-section 1 that are measured with this many photons per pixel. Each
+    /// pixel is split equally between so many of the bins. Returns the mean of 1 / factor over that
+    /// which is expected, its standard error, and the mean stated error over the scatter.
+    fn simulate(photons: f64, shares: usize, has_errors: bool) -> [f64; 3] {
+        const BINS: usize = 200;
+        const PIXELS: usize = 1600;
+        const RUNS: usize = 1000;
+        let mut random = Random(1);
+        let (mut slopes, mut errors) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let mut sums = vec![(0.0, 0.0, 0.0, 0.0); BINS];
+            for pixel in 0..PIXELS {
+                let (share, counts) = (1.0 / shares as f64, random.photons(photons));
+                for next in 0..shares {
+                    let (signal, variance, norm, norm_sq) = &mut sums[(pixel + next) % BINS];
+                    *signal += share * counts;
+                    *variance += share * share * counts;
+                    *norm += share;
+                    *norm_sq += share * share;
+                }
+            }
+            let bin = |(signal, variance, norm, norm_sq): &(f64, f64, f64, f64)| ComparedBin {
+                intensity: signal / norm,
+                error: has_errors.then(|| variance.sqrt() / norm),
+                norm: *norm,
+                split: norm / norm_sq,
+                known: KnownValue { value: 1.0, relative_error: None },
+            };
+            let CalibrationFactor { value, error } =
+                fit(&sums.iter().map(bin).collect::<Vec<_>>()).factor;
+            slopes.push(value.recip() / photons);
+            errors.push(error.unwrap() / value);
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let centre = mean(&slopes);
+        let squares: Vec<f64> = slopes.iter().map(|slope| (slope - centre).powi(2)).collect();
+        let scatter = mean(&squares).sqrt();
+        [centre, scatter / (RUNS as f64).sqrt(), mean(&errors) / scatter]
+    }
+
+    #[test]
+    fn the_factor_is_unbiased_and_scatters_as_its_error_says_also_with_split_pixels() {
+        for photons in [0.2, 20.0] {
+            for (shares, has_errors) in [(1, true), (5, true), (1, false), (5, false)] {
+                let [centre, error, stated] = simulate(photons, shares, has_errors);
+                let case = format!("{photons} photons, {shares} shares: {centre} {stated}");
+                assert!((centre - 1.0).abs() < 2.0 * error, "{case}");
+                assert!((stated - 1.0).abs() < 0.1, "{case}");
+            }
+        }
     }
 }

@@ -14,7 +14,8 @@
 //! [`PatternReduction`] has the formulas. The errors of the background are in each frame's, and do not
 //! become smaller in a mean of frames. The error of the calibration factor is not in them: it is
 //! that of all intensities together, and stands by itself. In the mean, frames are weighted by the
-//! ratio g of their monitor to its reference, as if their counts were added.
+//! ratio g of their monitor to its reference, as if their counts were added. Frames without a factor
+//! or transmission have the status `monitor`.
 
 use std::path::PathBuf;
 
@@ -140,7 +141,7 @@ impl ReducedPatterns<'_> {
             let transmission = group.write_list("transmission", &self.terms.transmissions)?;
             transmission.set_text("long_name", "transmission")?;
         }
-        write_statuses(&group, &self.output.status)?;
+        write_statuses(&group, &self.statuses())?;
         let row = self.output.shared.axes.shape();
         let table =
             |name| RowWriter::<f32>::with_rows(&group, name, frames, &row, Compression::Gzip);
@@ -174,7 +175,16 @@ impl ReducedPatterns<'_> {
         }
         intensity.flush()?;
         errors.iter_mut().try_for_each(RowWriter::flush)?;
-        Ok((mean.finish(), mean_terms.finish()))
+        Ok((mean.finish()?, mean_terms.finish()))
+    }
+
+    /// Returns the status of each frame; of a pattern without terms, that of one without a monitor.
+    fn statuses(&self) -> Vec<Status> {
+        let status = |(frame, status): (usize, &Status)| match (status, self.terms.at(frame)) {
+            (Status::Ok, None) => Status::Monitor,
+            _ => *status,
+        };
+        self.output.status.iter().enumerate().map(status).collect()
     }
 
     /// Writes one pattern as a group of its own.

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::absolute::{self, AbsoluteScale, CalibrationFactor, Thickness, Transmission};
-use super::{Background, ExportError};
+use super::{Background, ExportError, FrameValue};
 use crate::Status;
 use crate::normalize::{NAN64, Normalizer};
 use crate::output::OutputFile;
@@ -70,19 +70,21 @@ impl<'a> PatternReduction<'a> {
     }
 
     /// Describes what is done, to be added to the name of an average, as in `mean of 60 frames
-    /// minus background, in 1/cm`.
+    /// over transmission minus background, in 1/cm`.
     pub(super) fn describe(self) -> String {
+        let by = if self.transmission.is_some() { " over transmission" } else { "" };
         let minus = if self.background.is_some() { " minus background" } else { "" };
         let units = self.units().map(|units| format!(", in {units}")).unwrap_or_default();
-        format!("{minus}{units}")
+        format!("{by}{minus}{units}")
     }
 
     /// Returns the terms of each frame of a final file.
     ///
     /// # Errors
     /// Fails if the background can't be subtracted from it, if intensities can't be put in absolute
-    /// units, if a counter is unknown or has no value per frame, or if frames transmit more than
-    /// what enters.
+    /// units, if a counter is unknown or has no value per frame, if the monitor is a counter behind
+    /// the sample, if most frames transmit more than what enters, or if intensities would leave the
+    /// range of single precision.
     pub(super) fn frame_terms(self, output: &OutputFile) -> Result<FrameTerms, ExportError> {
         if self.absolute.is_some() && !Normalizer::new(&output.recipe).needs_only_own_frame() {
             return Err(ExportError::Reduction {
@@ -94,6 +96,7 @@ impl<'a> PatternReduction<'a> {
                         .to_owned(),
             });
         }
+        self.check_monitor(output)?;
         let frames = output.status.len();
         let mut transmissions = match self.transmission {
             Some(transmission) => absolute::transmissions(&transmission.sample, output)?,
@@ -110,7 +113,59 @@ impl<'a> PatternReduction<'a> {
                 (*transmission, *factor) = (NAN64, NAN64);
             }
         }
-        Ok(FrameTerms { transmissions, factors })
+        let terms = FrameTerms { transmissions, factors };
+        self.check_scales(output, &terms)?;
+        Ok(terms)
+    }
+
+    /// Checks that patterns are not divided by the counter behind the sample already.
+    fn check_monitor(self, output: &OutputFile) -> Result<(), ExportError> {
+        let Some(FrameValue::Counter { name, .. }) =
+            self.transmission.map(|transmission| &transmission.sample)
+        else {
+            return Ok(());
+        };
+        let is_monitor = |monitor: &recipe::Monitor| matches!(&monitor.quantity, recipe::Quantity::Counter(of) if of == name);
+        if !output.recipe.monitor.iter().any(is_monitor) {
+            return Ok(());
+        }
+        Err(ExportError::Reduction {
+            path: output.path.clone(),
+            why: format!(
+                "is divided by its monitor {name} already, and --transmission would divide by it \
+                 once more; integrate with a monitor before the sample, or leave out --transmission"
+            ),
+        })
+    }
+
+    /// Checks that intensities stay in the range of single precision.
+    fn check_scales(self, output: &OutputFile, terms: &FrameTerms) -> Result<(), ExportError> {
+        let usable = absolute::SCALES;
+        for (frame, status) in output.status.iter().enumerate() {
+            let Some(of_frame) = terms.at(frame).filter(|_| *status == Status::Ok) else {
+                continue;
+            };
+            let scale = self.scale(of_frame);
+            let of_background = scale * of_frame.factor;
+            if usable.contains(&scale) && of_background <= *usable.end() {
+                continue;
+            }
+            let (least, most) = (usable.start(), usable.end());
+            return Err(ExportError::Reduction {
+                path: output.path.clone(),
+                why: format!(
+                    "the intensities of frame {frame} would be multiplied by {scale:e}, and those of \
+                     its background by {of_background:e}; expected {least:e} to {most:e}: check \
+                     --thickness, --calibration-factor, --transmission and --subtract-scale"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns what intensities are multiplied by.
+    fn scale(self, terms: Terms) -> f64 {
+        self.absolute.map_or(1.0, AbsoluteScale::conversion) / terms.transmission
     }
 
     /// Returns the mean terms of the frames of an average that have a pattern, with the weights that
@@ -134,7 +189,7 @@ impl<'a> PatternReduction<'a> {
                 return Err(ExportError::Reduction {
                     path: output.path.clone(),
                     why: format!(
-                        "has no value of {} above 0 at frame {frame}, which is part of an average",
+                        "has no value of {} at frame {frame}, which is part of an average",
                         self.describe_counters()
                     ),
                 });
@@ -156,20 +211,18 @@ impl<'a> PatternReduction<'a> {
             Some(background) => background.subtract(intensity, errors, terms.factor),
             None => (intensity.to_vec(), errors.to_vec()),
         };
-        let scale = self.absolute.map_or(1.0, AbsoluteScale::conversion) / terms.transmission;
+        let scale = self.scale(terms);
         values.iter_mut().chain(&mut sigmas).for_each(|value| *value *= scale);
         (values, sigmas)
     }
 
-    /// Names the flags whose counters have a value per frame.
+    /// Names the flags whose counters have a value per frame, with the values that are usable.
     pub fn describe_counters(self) -> String {
-        let scale = self.background.map(|background| ("--subtract-scale", &background.scale));
-        let transmission =
-            self.transmission.map(|transmission| ("--transmission", &transmission.sample));
-        let counters = [scale, transmission].into_iter().flatten();
-        let counters = counters.filter(|(_, value)| value.is_counter());
-        let named: Vec<String> = counters.map(|(flag, value)| format!("{flag} {value}")).collect();
-        named.join(" and ")
+        let scale = self.background.map(|background| &background.scale);
+        absolute::describe_counters(
+            scale,
+            self.transmission.map(|transmission| &transmission.sample),
+        )
     }
 }
 

@@ -1,6 +1,8 @@
 //! [`Standard`]: a sample of known cross-section, from which calibration factors are measured.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use system::untrusted_file;
@@ -15,6 +17,9 @@ const WATER: f64 = 1.632e-2;
 const WATER_RANGE: [f64; 2] = [0.2, 0.5];
 /// Largest q in 1/angstrom at which water can be asked to be compared.
 const MAX_WATER_Q: f64 = 1.0;
+
+/// Cross-sections in 1/cm that a file may have.
+const CROSS_SECTIONS: RangeInclusive<f64> = 1e-12..=1e12;
 
 /// A sample of known cross-section: a value of `gather --calibrate`.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +40,8 @@ struct Row {
     q: f64,
     /// dΣ/dΩ in 1/cm.
     value: f64,
-    /// Standard error over the value.
-    relative_error: f64,
+    /// Standard error over the value, if it is known.
+    relative_error: Option<f64>,
 }
 
 /// Unit of a standard's q.
@@ -52,8 +57,8 @@ enum QUnit {
 pub(super) struct KnownValue {
     /// dΣ/dΩ in 1/cm.
     pub value: f64,
-    /// Standard error over the value.
-    pub relative_error: f64,
+    /// Standard error over the value, if it is known.
+    pub relative_error: Option<f64>,
 }
 
 impl fmt::Display for Standard {
@@ -68,7 +73,8 @@ impl Standard {
 
     /// Returns the standard of this name, or reads a text file: columns of q in the unit of the
     /// patterns, dΣ/dΩ in 1/cm and, if it is known, its standard error; separated by blanks or a
-    /// comma. Lines that begin with # are left out, and a first line of names.
+    /// comma. Lines that begin with # are left out, and a first line of names. The errors are those of
+    /// one scale: they are common to all rows.
     ///
     /// # Errors
     /// Fails if the file can't be read or is no such table.
@@ -80,20 +86,25 @@ impl Standard {
             _ => (),
         }
         let path: PathBuf = name.to_owned();
-        let text = untrusted_file::read_text(name)
-            .map_err(|why| ExportError::Io { path: path.clone(), why })?;
+        let text = untrusted_file::read_text(name).map_err(|why| match why.kind() {
+            ErrorKind::NotFound => ExportError::Reduction {
+                path: path.clone(),
+                why: format!("{why}; expected {} or a file", Self::NAMES.join(", ")),
+            },
+            _ => ExportError::Io { path: path.clone(), why },
+        })?;
         let rows = parse_rows(&text).map_err(|why| ExportError::Reduction { path, why })?;
         Ok(Self { name: shown, rows, q_unit: QUnit::OfPatterns, range: None })
     }
 
     fn glassy_carbon(name: String) -> Self {
-        let relative_error = glassy_carbon::RELATIVE_ERROR;
+        let relative_error = Some(glassy_carbon::RELATIVE_ERROR);
         let rows = glassy_carbon::CROSS_SECTION.map(|(q, value)| Row { q, value, relative_error });
         Self { name, rows: rows.to_vec(), q_unit: QUnit::InverseAngstrom, range: None }
     }
 
     fn water(name: String) -> Self {
-        let rows = [0.0, MAX_WATER_Q].map(|q| Row { q, value: WATER, relative_error: 0.0 });
+        let rows = [0.0, MAX_WATER_Q].map(|q| Row { q, value: WATER, relative_error: None });
         let (q_unit, range) = (QUnit::InverseAngstrom, Some(WATER_RANGE));
         Self { name, rows: rows.to_vec(), q_unit, range }
     }
@@ -127,7 +138,10 @@ impl Standard {
         let between = |low: f64, high: f64| low + part * (high - low);
         Some(KnownValue {
             value: between(low.value, high.value),
-            relative_error: between(low.relative_error, high.relative_error),
+            relative_error: low
+                .relative_error
+                .zip(high.relative_error)
+                .map(|(low, high)| between(low, high)),
         })
     }
 }
@@ -144,40 +158,57 @@ fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let words = line.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
-        let words: Result<Vec<f64>, _> = words.map(str::parse).collect();
-        let Ok(words) = words else {
-            if rows.is_empty() && !has_names {
+        let words: Vec<&str> =
+            line.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty()).collect();
+        let parsed: Result<Vec<f64>, _> = words.iter().map(|word| word.parse()).collect();
+        let Ok(numbers) = parsed else {
+            let has_number = words.iter().any(|word| word.parse::<f64>().is_ok());
+            if rows.is_empty() && !has_names && !has_number {
                 has_names = true;
                 continue;
             }
             return Err(format!("line {number} has other words than numbers; {EXPECTED}"));
         };
-        if *columns.get_or_insert(words.len()) != words.len() {
+        if has_decimal_commas(line) {
+            return Err(format!(
+                "line {number}: {line}: the comma may be a decimal one; expected decimal points, and \
+                 blanks or commas between columns"
+            ));
+        }
+        if *columns.get_or_insert(numbers.len()) != numbers.len() {
             return Err(format!(
                 "line {number} has another number of columns than the lines before; {EXPECTED}"
             ));
         }
-        let (q, value, error) = match words[..] {
-            [q, value] => (q, value, 0.0),
-            [q, value, error] => (q, value, error),
-            _ => return Err(format!("line {number} has {} columns; {EXPECTED}", words.len())),
+        let (q, value, error) = match numbers[..] {
+            [q, value] => (q, value, None),
+            [q, value, error] => (q, value, Some(error)),
+            _ => return Err(format!("line {number} has {} columns; {EXPECTED}", numbers.len())),
         };
-        let is_usable = q.is_finite() && q >= 0.0 && value.is_normal() && value > 0.0;
-        if !is_usable || !error.is_finite() || error < 0.0 {
+        let has_usable_error = error.is_none_or(|error| (0.0..value).contains(&error));
+        if !(q.is_finite() && q >= 0.0 && CROSS_SECTIONS.contains(&value) && has_usable_error) {
+            let (least, most) = (CROSS_SECTIONS.start(), CROSS_SECTIONS.end());
             return Err(format!(
-                "line {number}: {line}: q and error must not be below 0, and dΣ/dΩ must be above 0"
+                "line {number}: {line}: expected q of 0 or more, dΣ/dΩ from {least:e} to {most:e}, and \
+                 an error of 0 or more that is less than dΣ/dΩ"
             ));
         }
         if rows.last().is_some_and(|before| before.q >= q) {
             return Err(format!("line {number}: q is {q}, and not above that of the line before"));
         }
-        rows.push(Row { q, value, relative_error: error / value });
+        rows.push(Row { q, value, relative_error: error.map(|error| error / value) });
     }
     match rows.len() {
         0 | 1 => Err(format!("{} lines of numbers; {EXPECTED} in two lines or more", rows.len())),
         _ => Ok(rows),
     }
+}
+
+/// Returns whether a comma stands within a word of a line whose words are separated otherwise, too.
+fn has_decimal_commas(line: &str) -> bool {
+    let words: Vec<&str> =
+        line.split([' ', '\t', ';']).filter(|word| !word.trim_matches(',').is_empty()).collect();
+    words.len() > 1 && words.iter().any(|word| word.trim_matches(',').contains(','))
 }
 
 #[cfg(test)]
@@ -208,8 +239,10 @@ mod tests {
     fn a_table_has_two_or_three_columns_of_numbers() {
         let rows = parse_rows("# a note\nq,I,error\n0.1, 4, 0.2\n\n0.2;2;0.2\n").unwrap();
         let row = |q, value, relative_error| Row { q, value, relative_error };
-        assert_eq!(rows, [row(0.1, 4.0, 0.05), row(0.2, 2.0, 0.1)]);
-        assert_eq!(parse_rows("0\t1\n1\t1").unwrap(), [row(0.0, 1.0, 0.0), row(1.0, 1.0, 0.0)]);
+        assert_eq!(rows, [row(0.1, 4.0, Some(0.05)), row(0.2, 2.0, Some(0.1))]);
+        for text in ["0\t1\n1\t1", "0, 1\n1 ,1", "0,1\n1,1", "0 , 1\n1;1"] {
+            assert_eq!(parse_rows(text).unwrap(), [row(0.0, 1.0, None), row(1.0, 1.0, None)]);
+        }
         for (wrong, why) in [
             ("", "0 lines of numbers"),
             ("1 2", "1 lines of numbers"),
@@ -224,6 +257,14 @@ mod tests {
             ("-1 1", "line 1: -1 1:"),
             ("1 1 nan", "line 1: 1 1 nan:"),
             ("inf 1", "line 1: inf 1:"),
+            ("1 1 1", "line 1: 1 1 1:"),
+            ("1 1e-13", "line 1: 1 1e-13:"),
+            ("1 1e13", "line 1: 1 1e13:"),
+            ("0,1o 2\n1 2\n2 2", "line 1 has other words"),
+            ("q 1\n1 2\n2 2", "line 1 has other words"),
+            ("1,5 20", "line 1: 1,5 20: the comma may be a decimal one"),
+            ("1,5;20", "line 1: 1,5;20: the comma may be a decimal one"),
+            ("1,2, 3", "line 1: 1,2, 3: the comma may be a decimal one"),
         ] {
             let error = parse_rows(wrong).unwrap_err();
             assert!(error.starts_with(why), "{wrong:?}: {error}");
