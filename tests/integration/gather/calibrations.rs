@@ -1,6 +1,8 @@
 //! Calibration factors from standards, against numpy.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
@@ -259,4 +261,18 @@ fn one_scan_of_a_detector_is_the_standard_and_files_of_others_are_kept() {
     assert!(summaries[0]["calibration_factor"].is_f64(), "{}", summaries[0]);
     assert_eq!(summaries[1].get("calibration_factor"), None);
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_standard_whose_name_is_no_utf8_is_recorded_as_other_paths_are() {
+    let scans = scans(&[]);
+    let table = scans.workspace.path("").join(OsStr::from_bytes(b"flat\xff.dat"));
+    fs::write(&table, "1 4\n80 1\n").unwrap();
+    let flags = ["--keep-sums", "--thickness", "1mm", "--calibrate"].map(OsStr::new);
+    let flags = [&flags[..], &[table.as_os_str()]].concat();
+    let summary =
+        run("gather", &flags, &scans.results[0]).assert_success().records("summary").remove(0);
+    assert_eq!(summary.get("calibration_standard"), None);
+    let encoded = summary["calibration_standard_b64"].as_str().unwrap();
+    assert_eq!(encoded.len(), 4 * table.as_os_str().len().div_ceil(3), "base64: {encoded}");
 }
