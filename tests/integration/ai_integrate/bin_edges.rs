@@ -5,7 +5,8 @@ use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
 
 /// The sums of the first frame: signal, norm and variance, by bin.
 fn integrate_sums(workspace: &Workspace, out: &str, flags: &[&str]) -> [Vec<f64>; 3] {
-    run("ai-integrate", NO_ARGUMENTS, &workspace.plan_without_bins(out, flags)).assert_success();
+    run("ai-integrate", &["--keep-sums"], &workspace.plan_without_bins(out, flags))
+        .assert_success();
     let out = workspace.path(out);
     let first = |name| parts::read_rows::<f64>(&out, name).remove(0).1;
     [first("signal"), parts::read_per_bin(&out, "norm"), first("variance")]

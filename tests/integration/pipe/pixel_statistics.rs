@@ -16,8 +16,7 @@ use crate::support::{
 const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
     Distance: 0.1\nPoni1: 0\nPoni2: 0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
 
-/// Writes 40 frames of each pixel type, in the codec of the file's name: few counts, large values,
-/// and dead, hot, saturated and invalid pixels.
+/// Writes 40 frames of each pixel type and codec, with dead, hot, saturated and invalid pixels.
 const WRITE: &str = r#"
 import h5py, hdf5plugin, numpy, pathlib, sys
 folder, *cases = sys.argv[1:]
@@ -65,10 +64,9 @@ with h5py.File(images) as file:
     entry = file["entry"]
     out["numpy"] = bool(numpy.allclose(entry["variance/variance"][()][all_valid], frames.var(axis=0, ddof=1)[all_valid], 1e-9)
                         and numpy.allclose(entry["mean/mean"][()][all_valid], frames.mean(axis=0)[all_valid], 1e-12))
-import silx.io
-from silx.io.nxdata import get_default
+import silx.io, silx.io.nxdata
 with silx.io.open(images) as file:
-    plot = get_default(file)
+    plot = silx.io.nxdata.get_default(file)
     out["plot"] = [plot.is_valid, plot.signal_name, list(plot.signal.shape), plot.interpretation]
 print(json.dumps(out))
 "#;
