@@ -31,8 +31,8 @@ pub struct Args {
     /// Integrate all frames, also those that an earlier run integrated
     ///
     /// The settings stay the same. Use it to have the sums of all frames again, from which gather
-    /// averages, or to redo results that you don't trust. If settings have changed, use `plan-split
-    /// --replace` instead.
+    /// averages (of cakes with --keep-sums), or to redo results that you don't trust. If settings
+    /// have changed, use `plan-split --replace` instead.
     #[arg(long)]
     pub force: bool,
 
@@ -138,7 +138,9 @@ pub struct Args {
     /// Keep the sums of cakes, too, for `gather --keep-sums`
     ///
     /// They take three to six times the space of the cakes. Averages and merges of cakes are made
-    /// from their patterns, to seven digits. Patterns of one dimension always have their sums.
+    /// from their patterns, and differ by the rounding of these to seven digits. Sums are kept
+    /// without this flag where that is not enough: with --monitor-reference mean, --empty 0, and
+    /// --error-floor bin or none. Patterns of one dimension always have their sums.
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub keep_sums: bool,
 

@@ -117,11 +117,13 @@ pub struct OutputArgs {
     /// with `none`, not at all. Frames without a pattern are left out.
     ///
     /// The sums of the frames are removed with the parts, unless they are kept (--keep-sums,
-    /// --keep-parts or --layout virtual). Averages are then made from the patterns, and are the same
-    /// to seven digits; but a frame of which pixels were left out (--dummy, --valid-max,
-    /// --sigma-clip) has the weight of the others. Parts of cakes hold no sums, unless
-    /// `ai-integrate --keep-sums` wrote them, but the weights of each frame. With --empty 0, averages need the sums, which
-    /// `ai-integrate --force` makes again. Default: none.
+    /// --keep-parts or --layout virtual). Averages are then made from the patterns, and differ by the
+    /// rounding of these to seven digits; but a frame of which pixels were left out (--dummy,
+    /// --valid-max, --sigma-clip) has the weight of the others, and with --error-floor bin or none,
+    /// errors may differ in bins of few pixels. Parts of cakes hold the weights of each frame,
+    /// and sums where averages need them or `ai-integrate --keep-sums` was given. With --empty 0,
+    /// averages need the sums, which `ai-integrate --force` makes again, of cakes `ai-integrate
+    /// --keep-sums --force`. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
@@ -191,9 +193,9 @@ pub struct OutputArgs {
     ///
     /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as
     /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins. Where
-    /// the sums of the frames were removed with the parts, patterns are merged, to seven digits;
-    /// but with --empty 0 or --monitor-reference mean, gather all that is to be merged in one run,
-    /// or use --keep-sums.
+    /// the sums of the frames were removed with the parts, patterns are merged, which have seven
+    /// digits; but with --empty 0 or --monitor-reference mean, gather all that is to be merged in
+    /// one run, or use --keep-sums.
     #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
     pub merge: Option<String>,
 
@@ -211,7 +213,8 @@ pub struct OutputArgs {
     ///
     /// Default: that of an existing final file, otherwise that of the parts (`ai-integrate
     /// --compression`), which are then copied as they are. An existing final file of another
-    /// compression is rewritten. Patterns of one dimension, exports and maps are not affected.
+    /// compression is rewritten with its sums and averages. Patterns of one dimension, exports and
+    /// maps are not affected.
     #[arg(long, value_name = "gzip|lz4|zstd|none", hide_short_help = true, value_parser = compression_parser())]
     pub compression: Option<Compression>,
 

@@ -24,6 +24,8 @@ pub const ID: u32 = 32008;
 /// Bytes of a decoded block: those that bitshuffle chooses by itself.
 const BLOCK_BYTES: usize = 8192;
 const HEADER_BYTES: usize = 12;
+/// Maximum bytes of a decoded block. A larger one is damage, and is not allocated.
+const MAX_BLOCK_BYTES: usize = 1 << 26;
 /// Version of bitshuffle's format, which the filter's parameters begin with.
 const VERSION: [u32; 2] = [0, 4];
 /// Level of Zstandard. Level 3 takes a fifth more time, and saves nothing in bit planes of noise.
@@ -121,6 +123,8 @@ impl Encoder {
             out.extend_from_slice(&self.packed[..length]);
         }
         out.extend_from_slice(rest);
+        // The chunk waits to be written.
+        out.shrink_to_fit();
         Ok(out)
     }
 }
@@ -144,7 +148,7 @@ pub fn decode(
         0 => self::block_bytes(size),
         given => given,
     };
-    if block_bytes % (8 * size) != 0 {
+    if block_bytes % (8 * size) != 0 || block_bytes > MAX_BLOCK_BYTES {
         return Err(InvalidChunk);
     }
     let rest = out.len() % (8 * size);
@@ -369,6 +373,21 @@ mod tests {
                     decode(codec, &stored, size, &mut found).expect("a chunk");
                     assert_eq!(found, chunk, "{codec:?}, {elements} elements of {size} bytes");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_damaged_length_are_refused_before_they_are_allocated() {
+        for codec in CODECS {
+            let chunk = bytes(640);
+            let mut stored = Encoder::new(codec).and_then(|mut all| all.encode(&chunk, 4)).unwrap();
+            for (length, is_decoded) in
+                [(1 << 13, true), (1 << 26, true), (1 << 27, false), (1 << 31, false)]
+            {
+                stored[8..12].copy_from_slice(&u32::to_be_bytes(length));
+                let decoded = decode(codec, &stored, 4, &mut [0; 640]);
+                assert_eq!(decoded.is_ok(), is_decoded, "{codec:?}, blocks of {length} bytes");
             }
         }
     }

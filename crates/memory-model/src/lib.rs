@@ -52,8 +52,9 @@ pub struct EngineSizes {
 impl EngineSizes {
     /// Returns the memory of an engine in bytes, without its matrices: for each prefetch thread and
     /// each worker thread the stored bytes of a batch; for each worker thread the accumulators, the
-    /// sums of a batch and its decoded frames; the rows that wait to be written; and the statistics
-    /// of the pixels, of this task and of the one that is being committed.
+    /// sums of a batch and its decoded frames; the rows that wait to be written, with their patterns,
+    /// of which a cake is at most as large compressed; and the statistics of the pixels, of this
+    /// task and of the one that is being committed.
     pub fn bytes(&self) -> u64 {
         let sums = 2 * size_of::<f64>() as u64 * self.bins as u64;
         let (batch, longest) = (self.batch_frames as u64, self.longest_batch as u64);
@@ -65,7 +66,8 @@ impl EngineSizes {
             + self.decoded_bytes
             + self.kernel_bytes;
         let in_flight = max_batches_in_flight(self.threads, self.bins, self.longest_batch);
-        let waiting = in_flight as u64 * longest * sums;
+        let patterns = 2 * size_of::<f32>() as u64 * self.bins as u64;
+        let waiting = in_flight as u64 * longest * (sums + patterns);
         let prefetched =
             prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
         let statistics = 2 * STATISTICS_BYTES_PER_PIXEL * self.statistics_pixels;
@@ -191,6 +193,8 @@ mod tests {
         let (batch, sums) = (16_000, 1600);
         let thread = (4 << 20) + batch + 32 * sums + 5000 + 700;
         // Four prefetch threads, and as many batches as may wait: 4 times the threads, and 4.
-        assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + 12 * 16 * sums + 2 * 36 * 50);
+        let (patterns, waiting) = (800, 12 * 16);
+        let rest = waiting * (sums + patterns) + 2 * 36 * 50;
+        assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + rest);
     }
 }

@@ -135,6 +135,12 @@ impl VarianceRule {
         self.counts_photons && self.floor != ErrorFloor::No
     }
 
+    /// Returns whether the variance of a frame's bin is another than the sum over its pixels, as it
+    /// is without a minimum per pixel.
+    pub fn adjusts_bins(&self) -> bool {
+        self.counts_photons && self.floor != ErrorFloor::Pixel
+    }
+
     /// Returns the sums with their minimum: one photon per bin in all frames together.
     pub fn with_floor(&self, sums: &PhotonVariance, frames: u64) -> Vec<f64> {
         if !self.has_floor() {

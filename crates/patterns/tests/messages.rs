@@ -111,11 +111,13 @@ fn output_errors() {
                 path: path(),
                 what: "--average",
                 frames: Spans::first_n(10),
+                is_cake: true,
             },
             OutputError::SumsNotKept {
                 path: path(),
                 what: "the new mean of the monitor",
                 frames: one_frame(),
+                is_cake: false,
             },
             OutputError::SumsNotInParts {
                 path: path(),
@@ -144,7 +146,7 @@ fn output_errors() {
              remove one of them",
             "/out/a.h5: can't be merged with /out/b.h5: 10 frames, and 20",
             "/out/a.h5: --average needs the sums of 10 frames, which were removed with the parts; \
-             run ai-integrate --force to compute them again",
+             run ai-integrate --keep-sums --force to compute them again",
             "/out/a.h5: the new mean of the monitor needs the sums of 1 frame, which were removed with the parts; \
              run ai-integrate --force to compute them again",
             "/out/a.h5: --keep-sums needs the sums of 10 frames, which parts of cakes hold only on request; \

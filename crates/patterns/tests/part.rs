@@ -307,3 +307,20 @@ fn cakes_without_sums_need_digests_and_patterns_though_the_checksum_is_right() {
     assert_eq!(format!("{:?}", rows.pattern(3).unwrap()), format!("{:?}", Some(expected)));
     assert!(rows.row(3).unwrap().has_sums());
 }
+
+#[test]
+fn cakes_are_compared_with_their_digests_though_the_checksum_is_right() {
+    let out = tempfile::tempdir().unwrap();
+    let path = write_cake(out.path(), &acquisition(30, |_| 7), &recipe(), 10, 20);
+    edit(&path, |file| {
+        let digests = file.dataset("row_digest").unwrap();
+        let mut values: Vec<u64> = digests.read_raw().unwrap();
+        values[3] ^= 1;
+        digests.write_raw(&values).unwrap();
+    });
+    let part = part::read_part(&path).unwrap();
+    let mut rows = part.open().unwrap();
+    assert!(rows.pattern(2).unwrap().is_some());
+    let refusal = rows.pattern(3).unwrap_err().to_string();
+    assert!(refusal.ends_with("damaged: the pattern of frame 13"), "{refusal}");
+}

@@ -101,7 +101,7 @@ impl Scans {
         drop((monitor, master));
         workspace.find_scans();
         let tasks = workspace.plan("out", plan);
-        let done = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        let done = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
         let mut results = [String::new(), String::new()];
         for line in done.split_inclusive('\n') {
             let record: Value = serde_json::from_str(line).unwrap();

@@ -219,3 +219,114 @@ fn virtual_finals_show_the_cakes_of_parts_without_sums() {
     let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert!(bits(data.read_raw().unwrap()) == bits(virtual_values));
 }
+
+/// Returns the values of datasets of a final file's default process, each with its name.
+fn read_values(path: &str, names: &[&str]) -> Vec<(String, Vec<f64>)> {
+    let file = hdf5::File::open(path).unwrap();
+    let text = |group: &hdf5::Group| {
+        let default = group.attr("default").unwrap();
+        default.read_scalar::<hdf5::types::VarLenUnicode>().unwrap().to_string()
+    };
+    let entry = file.group(&text(&file)).unwrap();
+    let process = text(&entry);
+    let process = entry.group(process.split('/').next().unwrap()).unwrap();
+    let read =
+        |name: &&str| (name.to_string(), process.dataset(name).unwrap().read_raw::<f64>().unwrap());
+    names.iter().map(read).collect()
+}
+
+/// Returns the largest difference between two lists, relative to their values. Both must be NaN in
+/// the same places.
+fn largest_difference(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len());
+    assert!(one.iter().any(|value| *value > 0.0));
+    let difference = |(one, other): (&f64, &f64)| {
+        assert_eq!(one.is_nan(), other.is_nan());
+        if one == other || one.is_nan() { 0.0 } else { (one / other - 1.0).abs() }
+    };
+    one.iter().zip(other).map(difference).fold(0.0, f64::max)
+}
+
+#[test]
+fn averages_and_merges_are_the_same_with_and_without_kept_sums() {
+    let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
+    let recipes: [(&str, &[&str]); 4] = [
+        ("capped", &["--valid-max", "4"]),
+        ("bin", &["--error-floor", "bin"]),
+        ("none", &["--error-floor", "none"]),
+        ("full", &["--split", "full"]),
+    ];
+    let gathers: [(&[&str], [&str; 2]); 3] = [
+        (&["--average", "mean"], ["averaged/intensity", "averaged/intensity_errors"]),
+        (&["--average", "median"], ["averaged/intensity", "averaged/intensity_errors"]),
+        (&["--merge-all", "both"], ["integrated/intensity", "integrated/intensity_errors"]),
+    ];
+    let (mut wrong, cake) = (Vec::new(), ["--npt-azim", "36", "--error-model", "poisson"]);
+    for (name, flags) in recipes {
+        let flags = [&cake, flags].concat();
+        let results = [("", NO_ARGUMENTS), ("-sums", &["--keep-sums"])].map(|(suffix, keep)| {
+            let tasks = workspace.plan(&format!("{name}{suffix}"), &flags);
+            run("ai-integrate", keep, &tasks).assert_success().stdout
+        });
+        for (what, names) in gathers {
+            let [found, expected] = [&results[0], &results[1]].map(|results| {
+                let gathered = run("gather", &[&["--keep-parts"], what].concat(), results);
+                let last = gathered.assert_success().records("summary").pop().unwrap();
+                read_values(last["final"].as_str().unwrap(), &names)
+            });
+            for ((dataset, found), (_, expected)) in found.iter().zip(&expected) {
+                let largest = largest_difference(found, expected);
+                if largest > 1e-6 {
+                    wrong.push(format!("{name}, {what:?}: {dataset} differs by {largest:e}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_final_of_another_compression_keeps_its_sums_and_averages() {
+    let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
+    let tasks = workspace.plan("out", &["--npt-azim", "12"]);
+    let results = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
+    let keep = ["--keep-sums", "--average", "mean,5", "--merge-all", "both"];
+    let finals = |flags: &[&str]| -> Vec<String> {
+        let summaries = run("gather", flags, &results).assert_success().records("summary");
+        summaries.iter().map(|final_| final_["final"].as_str().unwrap().to_owned()).collect()
+    };
+    let paths = finals(&keep);
+    assert!(workspace.parts("out").is_empty() && paths.len() == 3, "{paths:?}");
+    let names = ["signal", "variance"].map(|name| format!("integrated/{name}"));
+    let averaged = ["intensity", "intensity_errors"].map(|name| format!("averaged/{name}"));
+    let names: Vec<&str> = names.iter().chain(&averaged).map(String::as_str).collect();
+    let bits = |path: &String| -> Vec<Vec<u64>> {
+        let bits = |(_, values): (_, Vec<f64>)| values.into_iter().map(f64::to_bits).collect();
+        read_values(path, &names).into_iter().map(bits).collect()
+    };
+    let before: Vec<_> = paths.iter().map(bits).collect();
+    let sizes =
+        || -> Vec<u64> { paths.iter().map(|path| fs::metadata(path).unwrap().len()).collect() };
+    let gzip = sizes();
+    assert_eq!(finals(&["--compression", "none", "--merge-all", "both"]), paths);
+    assert!(gzip.iter().zip(sizes()).all(|(gzip, none)| *gzip < none), "{gzip:?}");
+    assert!(paths.iter().map(bits).collect::<Vec<_>>() == before);
+    // With another average, too; and the parts are there again.
+    let tasks = workspace.plan("out", &["--npt-azim", "12"]);
+    run("ai-integrate", &["--keep-sums", "--force"], &tasks).assert_success();
+    finals(&["--keep-parts", "--keep-sums", "--average", "mean,5"]);
+    finals(&["--keep-parts", "--compression", "gzip"]);
+    assert!(paths[..2].iter().map(bits).collect::<Vec<_>>() == before[..2]);
+}
+
+#[test]
+fn sums_of_cakes_that_were_not_kept_are_asked_for_by_name() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--npt-azim", "12"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    run("gather", NO_ARGUMENTS, &results).assert_success();
+    let refused = run("gather", &["--keep-sums"], &results);
+    assert_eq!(refused.status, 1);
+    let expected = "run ai-integrate --keep-sums --force to compute them again";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+}

@@ -76,6 +76,7 @@ impl OutputInputs<'_> {
         };
         let normalizer = Normalizer::new(&recipe);
         let row_sources = self.choose_rows(&normalizer)?;
+        self.keep_what_is_recompressed(&row_sources);
         self.warn_of_outdated_monitor(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);

@@ -103,8 +103,8 @@ pub enum OutputError {
     },
     /// Sums are needed of frames whose patterns alone were kept.
     #[error(
-        "{}: {what} needs the sums of {}, which were removed with the parts; run ai-integrate --force to compute them again",
-        path.display(), format_frame_count(frames)
+        "{}: {what} needs the sums of {}, which were removed with the parts; run {} to compute them again",
+        path.display(), format_frame_count(frames), if *is_cake { "ai-integrate --keep-sums --force" } else { "ai-integrate --force" }
     )]
     SumsNotKept {
         /// Path of the final file.
@@ -113,6 +113,8 @@ pub enum OutputError {
         what: &'static str,
         /// Frames without sums.
         frames: Spans,
+        /// True for cakes, of which parts hold the sums only on request.
+        is_cake: bool,
     },
     /// Sums are needed of cakes, of which parts hold patterns alone.
     #[error(

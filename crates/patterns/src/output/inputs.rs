@@ -20,7 +20,7 @@ use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {
     pub target: OutputSpec,
-    pub options: &'a OutputOptions,
+    pub options: OutputOptions,
     pub observer: &'a dyn BuildObserver,
     /// Parts that were read or are damaged, with their versions. They are not needed once the final
     /// file has all frames.
@@ -53,7 +53,7 @@ impl<'a> OutputInputs<'a> {
     /// verified, too.
     pub fn new(
         mut target: OutputSpec,
-        options: &'a OutputOptions,
+        options: &OutputOptions,
         needs_sums: bool,
         observer: &'a dyn BuildObserver,
     ) -> Result<Self, OutputError> {
@@ -146,7 +146,7 @@ impl<'a> OutputInputs<'a> {
         let notes = RefCell::default();
         Ok(Self {
             target,
-            options,
+            options: *options,
             observer,
             files,
             parts,

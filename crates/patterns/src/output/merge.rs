@@ -27,6 +27,7 @@ use system::{atomic, ownership};
 
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
+use super::policy::with_kept;
 use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{file_version, open_verified, write_verified};
@@ -110,13 +111,14 @@ pub fn merge(
     outcome.layout =
         Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
     let was = file_version(&target.path())?;
-    let mut sets_aside = false;
+    let (mut options, mut sets_aside) = (*options, false);
     match open_verified(&target.path(), options.keep_sums) {
         Ok(there)
             if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>
         {
+            options = with_kept(options, &there);
             let is_whole = there.is_intact() && there.damaged_bytes.is_none();
-            if is_whole && !there.raw_file_denied && there.satisfies(options)? {
+            if is_whole && !there.raw_file_denied && there.satisfies(&options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
                 return Ok((target, outcome));

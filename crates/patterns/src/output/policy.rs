@@ -4,7 +4,7 @@ use records::Spans;
 
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::{RowSource, RowSources};
-use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputSpec};
+use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec};
 use crate::part::{self, list_parts};
 use crate::{Compression, Normalizer, Status};
 
@@ -52,6 +52,23 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
     Ok(in_parts.saturating_add(count(&target)) >= target.frames())
 }
 
+/// Returns the options with the sums and averages of an existing final file, if the options ask for
+/// another compression of it. Sums of a damaged file are not kept.
+pub(super) fn with_kept(options: OutputOptions, existing: &OutputFile) -> OutputOptions {
+    let is_recompressed =
+        existing.compression.zip(options.compression).is_some_and(|(has, asked)| has != asked);
+    if !is_recompressed {
+        return options;
+    }
+    let has_sums = existing.has_sums && existing.damaged_bytes.is_none();
+    let average = existing.averaged.as_ref().map(|averaged| averaged.average);
+    OutputOptions {
+        keep_sums: options.keep_sums || has_sums,
+        average: options.average.or(average),
+        ..options
+    }
+}
+
 impl OutputInputs<'_> {
     /// Returns the layout of the new final file: the requested one, unless the existing file has
     /// more than that.
@@ -80,21 +97,33 @@ impl OutputInputs<'_> {
         self.options.compression.or(there).or_else(of_parts).unwrap_or_default()
     }
 
+    /// Returns whether the existing final file holds the frames of all parts, as they are now.
+    fn holds_all(&self, existing: &OutputFile, row_sources: &RowSources) -> bool {
+        self.parts.iter().all(|part| existing.parts.contains(&part.digest))
+            && existing.status == row_sources.status
+    }
+
+    /// Adds to the options the sums and averages of a final file that is only compressed anew.
+    pub(super) fn keep_what_is_recompressed(&mut self, row_sources: &RowSources) {
+        let existing = self.existing.as_ref();
+        if let Some(existing) = existing.filter(|there| self.holds_all(there, row_sources)) {
+            self.options = with_kept(self.options, existing);
+        }
+    }
+
     /// Returns whether the existing final file has everything that a new one would have.
     pub(super) fn is_current(
         &self,
         existing: &OutputFile,
         row_sources: &RowSources,
     ) -> Result<bool, OutputError> {
-        let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.choose_layout(row_sources);
         let rows = existing.layout == OutputLayout::Virtual || existing.is_intact();
         let rows = rows && existing.damaged_bytes.is_none() && !existing.raw_file_denied;
         let is_same_mean = existing.task.monitor_readings.is_none()
             || existing.reference.to_bits() == row_sources.reference.to_bits();
-        let is_same =
-            absorbed && layout && rows && is_same_mean && existing.status == row_sources.status;
-        Ok(is_same && existing.satisfies(self.options)?)
+        let is_same = self.holds_all(existing, row_sources) && layout && rows && is_same_mean;
+        Ok(is_same && existing.satisfies(&self.options)?)
     }
 
     /// Returns the average patterns of the existing final file if it has no sums to compute them
@@ -192,7 +221,8 @@ impl OutputInputs<'_> {
         }
         match needed_for {
             Some(what) if !existing.has_sums && !frames.is_empty() => {
-                Err(OutputError::SumsNotKept { path: existing.path.clone(), what, frames })
+                let (path, is_cake) = (existing.path.clone(), existing.shared.axes.chi.is_some());
+                Err(OutputError::SumsNotKept { path, what, frames, is_cake })
             }
             _ => Ok(()),
         }

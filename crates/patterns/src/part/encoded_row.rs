@@ -61,12 +61,14 @@ impl RowFormat {
 
     /// Returns whether the part holds the sums. Those of cakes are three times as large as all the
     /// rest, so they are kept only where patterns can't take their place: if patterns depend on the
-    /// mean of the monitor, and if empty bins are 0, which averages can't tell from measured zeros.
+    /// mean of the monitor, if empty bins are 0, which averages can't tell from measured zeros, and
+    /// if errors hold a variance that was adjusted, from which that of the pixels doesn't follow.
     pub fn keeps_sums(&self) -> bool {
         self.storage.keep_sums
             || self.cake().is_none()
             || !self.normalizer.needs_only_own_frame()
             || self.normalizer.empty_value() == 0.0
+            || self.normalizer.variance_rule().adjusts_bins()
     }
 
     /// Returns whether the values of a row fit the bins and the error model.

@@ -10,6 +10,7 @@ use crate::compress::read_cake;
 use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
 use crate::row_blocks;
+use crate::row_digest::row_digest;
 use crate::row_writer::read_rows;
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
@@ -111,10 +112,20 @@ impl PartRows<'_> {
     /// `None` if it depends on more than its own frame, in which case the part holds no patterns.
     ///
     /// # Errors
-    /// Fails if the file can't be read.
+    /// Fails if the file can't be read, or if a cake differs from its digest.
     pub fn pattern(&mut self, row: usize) -> Result<Option<Pattern>, PartError> {
         let Some(patterns) = &mut self.patterns else { return Ok(None) };
         let (intensity, errors) = patterns.row(row).map_err(PartError::hdf5(&self.part.path))?;
+        let part = self.part;
+        if part.compression.is_some()
+            && row_digest(part.status[row], intensity, errors) != part.row_digest[row]
+        {
+            let frame = part.frames[row];
+            return Err(PartError::content(
+                &part.path,
+                format!("damaged: the pattern of frame {frame}"),
+            ));
+        }
         Ok(Some((intensity.to_vec(), errors.map(<[f32]>::to_vec))))
     }
 

@@ -91,7 +91,11 @@ fn collect(
 ) -> bool {
     let Some(pattern) = &output_frame.pattern else { return false };
     let shared = frames.shared_weights();
-    let own = output_frame.sums.as_ref().map_or(shared, |row| frames.weights(row));
+    let own = match (&output_frame.sums, &output_frame.weight_override) {
+        (Some(row), _) => frames.weights(row),
+        (None, Some(own)) => own,
+        (None, None) => shared,
+    };
     let errors = normalizer
         .has_errors()
         .then(|| errors_by_counts(output_frame, pattern, own, shared, normalizer));
