@@ -4,6 +4,7 @@
 //! `scripts/fuzz` runs them under LLVM's fuzzer; the test `mutations` runs them as they are, over
 //! mutated seeds.
 
+mod cakes;
 mod chunks;
 mod edits;
 mod files;
@@ -11,8 +12,10 @@ mod hdf5_files;
 mod input;
 mod matrices;
 mod mutator;
+mod pixels;
 mod runner;
 mod sealed;
+mod seals;
 #[cfg(test)]
 mod structures;
 mod texts;
@@ -44,11 +47,15 @@ pub const TARGETS: &[Target] = &[
     target("recipe-toml", 8192, texts::recipe_toml),
     target("recipe-json", 4096, texts::recipe_json),
     target("recipe-ini", 4096, texts::recipe_ini),
+    target("standard", 1024, texts::standard),
+    target("reduction", 128, texts::reduction),
     target("image", 4096, files::image),
     target("part", 1024, files::part),
     target("chunk", 4096, chunks::chunk),
     target("lz4", 512, chunks::lz4),
     target("sums", 8192, chunks::sums),
+    target("cake", 2048, cakes::cake),
+    target("pixels", 256, pixels::pixels),
     target("matrix", 192, matrices::matrix),
     target("sealed-part", 256, sealed::sealed_part),
     target("sealed-final", 256, sealed::sealed_final),

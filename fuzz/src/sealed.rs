@@ -5,33 +5,31 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use hdf5::File;
-use hdf5::types::VarLenUnicode;
 use patterns::output::{self, OutputFile, OutputOptions, OutputSpec};
-use patterns::part::{self, PartMetadata, PartWriter};
-use patterns::{BinWeights, FrameRow, PatternAxes, PatternAxis, SharedBins, Status, coverage};
+use patterns::part::{self, PartMetadata, PartStorage, PartWriter};
+use patterns::{
+    BinWeights, Compression, FrameRow, PatternAxes, PatternAxis, SharedBins, Status, coverage,
+};
 use recipe::{Recipe, Settings};
 use records::{Acquisition, Source, Span, Spans, Task};
-use serde_json::{Value, json};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use crate::edits::{Catalog, edit};
 use crate::files::directory;
 use crate::input::Input;
+use crate::seals::{delete_checksums, seal_digests, seal_part, seal_segments};
 
 pub const FRAMES: u64 = 6;
-const BINS: usize = 6;
-/// Bytes before the HDF5 of a part.
-const BLOCK: usize = 512;
+pub const BINS: usize = 6;
 pub const FINAL: &str = "sample_scan0001_p3.h5";
 
 /// The part of half of a scan, the finals of all of it, and what each of them has.
 pub struct Base {
     pub recipe: Recipe,
     pub scan: Acquisition,
-    /// With a pattern, and as a cake.
-    pub parts: [Sealed; 2],
-    /// With sums, and with only the weights of the frame that has its own.
-    pub finals: [Sealed; 2],
+    /// With a pattern; as a cake of each compression, without sums.
+    pub parts: [Sealed; 4],
+    /// With sums; with only the weights of the frame that has its own; as cakes.
+    pub finals: [Sealed; 3],
 }
 
 pub struct Sealed {
@@ -94,30 +92,37 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
         ..Acquisition::default()
     };
     let out = directory().join("base");
-    let part = |from: u64, to: u64, chi| {
+    let part = |from: u64, to: u64, chi, compression| {
         let task = task(&scan, &recipe, &Span::new(from, to).into());
         let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-        let mut writer =
-            PartWriter::create(&out, &task.part, &head, &shared(chi), Default::default())
-                .expect("a part");
+        let storage = PartStorage { compression, ..PartStorage::default() };
+        let mut writer = PartWriter::create(&out, &task.part, &head, &shared(chi), storage)
+            .expect("a part can be created");
         for frame in from..to {
             writer.push_row(&row(frame)).expect("a row");
         }
         writer.finish().expect("a part");
         out.join(task.part.as_path())
     };
-    let cake = Sealed::read(&part(0, 3, Some(2)));
-    let pattern = Sealed::read(&part(0, 3, None));
-    part(3, FRAMES, None);
     let target =
         OutputSpec::new(&out, &task(&scan, &recipe, &Spans::first_n(FRAMES))).expect("a target");
-    let finals = [true, false].map(|keep_sums| {
+    let make_final = |keep_sums| {
         output::build(&target, &averaged(keep_sums), &()).expect("a final");
         let final_file = Sealed::read(&out.join(FINAL));
         fs::remove_file(out.join(FINAL)).expect("it can be made again");
         final_file
-    });
-    Base { recipe, scan, parts: [pattern, cake], finals }
+    };
+    // The last one, of LZ4, becomes the first half of the final.
+    let cakes = [Compression::None, Compression::Gzip, Compression::Lz4]
+        .map(|compression| Sealed::read(&part(0, 3, Some(2), compression)));
+    part(3, FRAMES, Some(2), Compression::Lz4);
+    let cake = make_final(false);
+    let pattern = Sealed::read(&part(0, 3, None, Compression::Gzip));
+    part(3, FRAMES, None, Compression::Gzip);
+    let finals = [make_final(true), make_final(false), cake];
+    let [none, gzip, lz4] = cakes;
+    let parts = [pattern, none, gzip, lz4];
+    Base { recipe, scan, parts, finals }
 });
 
 /// Options with a mean over all frames, and with or without sums.
@@ -190,7 +195,9 @@ pub fn sealed_part(data: &[u8]) {
     let choice = input.byte();
     let base = &*BASE;
     let path = out.join(task(&base.scan, &base.recipe, &Spans::first_n(3)).part.as_path());
-    let Ok(file) = base.parts[usize::from(choice % 2)].write_edited(&path, &mut input) else {
+    let Ok(file) =
+        base.parts[usize::from(choice) % base.parts.len()].write_edited(&path, &mut input)
+    else {
         return;
     };
     let frames: Vec<u64> =
@@ -198,7 +205,7 @@ pub fn sealed_part(data: &[u8]) {
     if file.close().is_err() {
         return;
     }
-    seal_part(&path, &frames, choice & 2 != 0);
+    seal_part(&path, &frames, choice & 4 != 0);
     if let Ok(part) = part::read_part(&path)
         && let Ok(mut rows) = part.open()
     {
@@ -210,35 +217,13 @@ pub fn sealed_part(data: &[u8]) {
     let _ = fs::remove_file(path);
 }
 
-/// Makes a part's first line agree with its frames, and its checksum with its bytes.
-pub fn seal_part(path: &Path, frames: &[u64], keeps_sources: bool) {
-    let mut bytes = fs::read(path).expect("the file is there");
-    let line = bytes[..BLOCK].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let mut head: Value = serde_json::from_slice(line).expect("the block is not edited");
-    head["first"] = json!(frames.first().copied().unwrap_or_default());
-    head["last"] = json!(frames.last().copied().unwrap_or_default());
-    head["count"] = json!(frames.len());
-    head["xxh3"] = json!(format!("{:032x}", xxh3_128(&bytes[BLOCK..])));
-    if !keeps_sources {
-        // As version 1 wrote it: what the sources are known by is then read from the task.
-        head["v"] = json!(1);
-        head.as_object_mut().expect("an object").shift_remove("sources");
-    }
-    let mut line = serde_json::to_vec(&head).expect("it was JSON");
-    line.push(b'\n');
-    bytes[..BLOCK].fill(b' ');
-    bytes[..line.len()].copy_from_slice(&line);
-    bytes[BLOCK - 1] = b'\n';
-    fs::write(path, bytes).expect("the file can be written");
-}
-
 /// A final that was edited, with the right digests and checksums.
 pub fn sealed_final(data: &[u8]) {
     let mut input = Input::new(data);
     let out = directory().join("finals");
     let choice = input.byte();
     let (base, path) = (&*BASE, out.join(FINAL));
-    let sealed = &base.finals[usize::from(choice >> 6 & 1)];
+    let sealed = &base.finals[usize::from(choice >> 6) % base.finals.len()];
     let Ok(file) = sealed.write_edited(&path, &mut input) else { return };
     if choice & 1 == 0 {
         let _ = delete_checksums(&file);
@@ -268,102 +253,6 @@ pub fn sealed_final(data: &[u8]) {
     for entry in fs::read_dir(&out).expect("a directory").flatten() {
         let _ = fs::remove_file(entry.path());
     }
-}
-
-const PROCESS: &str = "1.1/p3_integrate";
-
-/// As versions before wrote finals: without checksums, and without saying that there are any.
-fn delete_checksums(file: &File) -> hdf5::Result<()> {
-    file.group(&format!("{PROCESS}/coverage"))?.delete_attr("checksums")
-}
-
-/// Computes the digests of a final anew, so far as what they are of is there.
-pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
-    let process = file.group(PROCESS)?;
-    let (integrated, coverage) = (process.group("integrated")?, process.group("coverage")?);
-    let text = |name: &str| -> hdf5::Result<String> {
-        Ok(file
-            .dataset(&format!("{PROCESS}/{name}"))?
-            .read_scalar::<VarLenUnicode>()?
-            .as_str()
-            .to_owned())
-    };
-    let numbers = |name: &str| -> hdf5::Result<Vec<f64>> { integrated.dataset(name)?.read_raw() };
-    let list = |name: &str| -> hdf5::Result<Vec<u64>> { coverage.dataset(name)?.read_raw() };
-    if with_rows {
-        let status: Vec<u8> = integrated.dataset("frame_status")?.read_raw()?;
-        let (intensity, errors): (Vec<f32>, Vec<f32>) = (
-            integrated.dataset("intensity")?.read_raw()?,
-            integrated.dataset("intensity_errors")?.read_raw()?,
-        );
-        let digest = |(frame, status): (usize, &u8)| {
-            let of = |values: &[f32]| -> Vec<u8> {
-                let row = values.iter().skip(frame * BINS).take(BINS);
-                row.flat_map(|value| value.to_le_bytes()).collect()
-            };
-            xxh3_64(&[&[*status][..], &of(&intensity), &of(&errors)].concat())
-        };
-        let digests: Vec<u64> = status.iter().enumerate().map(digest).collect();
-        coverage.dataset("row_digest")?.write_raw(&digests)?;
-    }
-    let rows = list("row_digest")?;
-    let mut hash = Xxh3::new();
-    add_text(&mut hash, "q");
-    let radial = integrated.dataset("q")?;
-    add_text(&mut hash, radial.attr("units")?.read_scalar::<VarLenUnicode>()?.as_str());
-    add_numbers(&mut hash, radial.read_raw::<f64>()?.into_iter().map(f64::to_bits));
-    for name in ["norm", "norm_sq", "count"] {
-        add_numbers(&mut hash, numbers(name)?.into_iter().map(f64::to_bits));
-    }
-    add_numbers(&mut hash, rows.iter().copied());
-    write_digest(&coverage, "data_digest", &hash)?;
-    let mut hash = Xxh3::new();
-    for name in ["coverage/task", "configuration/data", "coverage/parts"] {
-        add_text(&mut hash, &text(name)?);
-    }
-    let frames = rows.len();
-    let monitor =
-        numbers("monitor").unwrap_or_else(|_| vec![f64::from_bits(0x7ff8_0000_0000_0000); frames]);
-    add_numbers(&mut hash, monitor.into_iter().map(f64::to_bits));
-    add_numbers(&mut hash, list("stored_digest")?.into_iter());
-    add_numbers(&mut hash, rows.into_iter());
-    write_digest(&coverage, "coverage_digest", &hash)
-}
-
-fn write_digest(coverage: &hdf5::Group, name: &str, hash: &Xxh3) -> hdf5::Result<()> {
-    let text: VarLenUnicode = format!("{:032x}", hash.digest128()).parse().expect("digits");
-    coverage.attr(name)?.write_scalar(&text)
-}
-
-fn add_text(hash: &mut Xxh3, text: &str) {
-    hash.update(&(text.len() as u64).to_le_bytes());
-    hash.update(text.as_bytes());
-}
-
-fn add_numbers(hash: &mut Xxh3, numbers: impl Iterator<Item = u64>) {
-    let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
-    hash.update(&(bytes.len() as u64).to_le_bytes());
-    hash.update(&bytes);
-}
-
-/// Puts checksums of all bytes behind the end of a file, as `patterns::h5::checksums` describes
-/// them.
-pub fn seal_segments(path: &Path) {
-    let mut bytes = fs::read(path).expect("the file is there");
-    let size = bytes.len() as u64;
-    let mut table = Vec::new();
-    let mut end = 0_u64;
-    for segment in bytes.chunks(1 << 16) {
-        end += segment.len() as u64;
-        table.extend_from_slice(&end.to_le_bytes());
-        table.extend_from_slice(&xxh3_64(segment).to_le_bytes());
-    }
-    let digest = xxh3_64(&[&table[..], &size.to_le_bytes()].concat());
-    bytes.extend_from_slice(&table);
-    bytes.extend_from_slice(b"azpipe checks 1\n");
-    bytes.extend_from_slice(&size.to_le_bytes());
-    bytes.extend_from_slice(&digest.to_le_bytes());
-    fs::write(path, bytes).expect("the file can be written");
 }
 
 /// Does with an output what filters do: looks what is done, and makes a final, which then holds

@@ -4,13 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-use hdf5::types::{FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
+use hdf5::types::{FloatSize, H5Type as _, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5::{Dataset, File};
 use patterns::output::{self, OutputFile, OutputOptions, OutputSpec};
 use patterns::{coverage, part};
 use records::Spans;
 
-use crate::sealed::{BASE, FINAL, FRAMES, averaged, seal_digests, seal_part, seal_segments, task};
+use crate::sealed::{BASE, FINAL, FRAMES, averaged, task};
+use crate::seals::{seal_digests, seal_part, seal_segments};
 
 /// A change of a dataset.
 #[derive(Clone, Debug)]
@@ -99,18 +100,27 @@ fn change(file: &File, name: &str, change: &Change) -> hdf5::Result<bool> {
         return Ok(false);
     }
     let (size, numbers) = (shape.iter().product::<usize>(), old.read_raw::<f64>());
+    // Digests have more digits than f64.
+    let digests = old.read_raw::<u64>().ok().filter(|_| kind == u64::type_descriptor());
     drop(old);
     file.unlink(name)?;
     let new = file.new_dataset_builder().empty_as(&kind).shape(shape).create(name)?;
-    if let Ok(mut numbers) = numbers {
-        numbers.resize(size, numbers.last().copied().unwrap_or_default());
-        // Texts stay empty.
-        let _ = new.write_raw(&numbers);
+    // Texts stay empty.
+    match (digests, numbers) {
+        (Some(digests), _) => new.write_raw(&resized(digests, size))?,
+        (None, Ok(numbers)) => drop(new.write_raw(&resized(numbers, size))),
+        (None, Err(_)) => (),
     }
     for (attribute, text) in attributes {
         new.new_attr::<VarLenUnicode>().create(attribute.as_str())?.write_scalar(&text)?;
     }
     Ok(true)
+}
+
+/// Returns values in another number: the first ones, or the last one repeated.
+fn resized<T: Copy + Default>(mut values: Vec<T>, size: usize) -> Vec<T> {
+    values.resize(size, values.last().copied().unwrap_or_default());
+    values
 }
 
 /// Reads what a final has, sums and averages only if they are needed, and returns which frames are
@@ -192,7 +202,7 @@ fn whoever_reads_a_final_judges_its_structure_alike() {
     let place = fast_directory();
     let (out, mut breaches, mut tried) = (place.path().join("out"), Vec::new(), 0);
     let path = out.join(FINAL);
-    for (sealed, keep_sums) in base.finals.iter().zip([true, false]) {
+    for (sealed, keep_sums) in base.finals.iter().zip([true, false, false]) {
         for name in &sealed.catalog.datasets {
             for change_to in changes() {
                 let _ = fs::remove_dir_all(&out);

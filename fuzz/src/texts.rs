@@ -1,8 +1,10 @@
-//! Texts: records, frame ranges, PONI files and recipes in the formats that are read.
+//! Texts: records, frame ranges, PONI files, recipes in the formats that are read, tables of
+//! standards, and values of options.
 
 use std::path::Path;
 
 use geometry::{Detector, Poni};
+use patterns::export::{CalibrationFactor, Standard, Thickness, Transmission};
 use recipe::{RecipeFile, Settings};
 use records::{Record, Spans};
 
@@ -94,6 +96,23 @@ fn read_as(name: &str, data: &[u8]) {
             file.sections();
         }
     });
+}
+
+/// A table of a standard's cross-sections.
+pub fn standard(data: &[u8]) {
+    crate::files::with_file("standard", data, |path| {
+        let _ = Standard::open(path);
+    });
+}
+
+/// Values of gather's options for absolute units: as they are shown, they read as the same.
+pub fn reduction(data: &[u8]) {
+    let Some(text) = text(data) else { return };
+    if let Ok(parsed) = text.parse::<Transmission>() {
+        let shown = parsed.to_string();
+        assert_eq!(shown.parse(), Ok(parsed), "{text} is shown as {shown}");
+    }
+    let _ = (text.parse::<Thickness>(), text.parse::<CalibrationFactor>());
 }
 
 fn text(data: &[u8]) -> Option<&str> {

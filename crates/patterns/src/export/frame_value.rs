@@ -50,7 +50,8 @@ impl FromStr for FrameValue {
             [name, divisor] => (name, Some(divisor)),
             _ => return Err(EXPECTED),
         };
-        if name.is_empty() || is_number(name) || divisor.is_some_and(str::is_empty) {
+        let is_no_name = |word: &str| word.is_empty() || is_number(word);
+        if is_no_name(name) || divisor.is_some_and(is_no_name) {
             return Err(EXPECTED);
         }
         Ok(Self::Counter { name: name.to_owned(), divisor: divisor.map(str::to_owned), unit })
@@ -117,7 +118,10 @@ mod tests {
             |unit| FrameValue::Counter { name: "a".into(), divisor: Some("b".into()), unit };
         assert_eq!("a / b".parse(), Ok(ratio(1.0)));
         assert_eq!("a/b/0.5".parse(), Ok(ratio(0.5)));
-        let wrong = ["", "0", "-1", "nan", "inf", "a/", "/b", "a/b/c", " ", "a/b/0", "a/-1", "1/2"];
+        let wrong = [
+            "", "0", "-1", "nan", "inf", "a/", "/b", "a/b/c", " ", "a/b/0", "a/-1", "1/2", "a/2/3",
+            "a/0/1",
+        ];
         for wrong in wrong {
             assert!(wrong.parse::<FrameValue>().is_err(), "{wrong}");
         }
