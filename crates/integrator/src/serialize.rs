@@ -21,7 +21,7 @@ impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by
     /// [`Integrator::write_to`]. These are the recipe, the layout of the frames, the versions of
     /// this crate and of the format, and the machine's word size. Monitor, error kind, error floor,
-    /// median error and empty value are applied to the sums later and excluded.
+    /// median error, empty value and kept bits are applied to the sums later and excluded.
     pub fn cache_key(recipe: &Recipe, layout: &FrameLayout) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
@@ -29,6 +29,7 @@ impl Integrator {
             error_floor: Default::default(),
             median_error: recipe.median_error.map(|_| Default::default()),
             empty: Default::default(),
+            keep_bits: None,
             ..recipe.clone()
         };
         IdHasher::new("matrix")

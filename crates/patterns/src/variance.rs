@@ -10,7 +10,9 @@
 //!
 //! as the expected value, and exactly if pixels are not split; C is the number of pixels, W and W₂
 //! are the norms. U is limited to the range from V − Σ w² (every pixel had a photon) to V (no pixel
-//! had less than one). If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`] counts or more,
+//! had less than one), where V of patterns that are rounded to few bits may be half a step too
+//! large: of sparse frames, V and Σ w² are nearly equal, and their difference would be that of the
+//! rounding. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`] counts or more,
 //! the minimum plays no part and U is V itself.
 
 use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
@@ -60,6 +62,8 @@ pub(crate) struct VarianceRule {
     /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None`
     /// if errors are those of the remaining pixels.
     quantile_scatter: Option<f64>,
+    /// Part by which V may be too large, because patterns are rounded to few bits.
+    tolerance: f64,
 }
 
 impl VarianceRule {
@@ -73,6 +77,8 @@ impl VarianceRule {
             counts_photons: recipe.error_model.is_counting_statistics(),
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
+            // Half a step of an error, which is squared.
+            tolerance: recipe.keep_bits.map_or(0.0, |bits| 1.0 / (1_u64 << bits) as f64),
         }
     }
 
@@ -197,7 +203,8 @@ impl VarianceRule {
             return variance;
         }
         let photon = self.photon_variance(own, bin);
-        (signal * photon).max(variance - photon * count).max(0.0).min(variance)
+        let least = variance * (1.0 - self.tolerance) - photon * count;
+        (signal * photon).max(least).max(0.0).min(variance)
     }
 
     /// Returns r, the variance of a bin that holds a single photon.
@@ -325,7 +332,7 @@ mod tests {
     }
 
     fn rule(floor: ErrorFloor) -> VarianceRule {
-        VarianceRule { counts_photons: true, floor, quantile_scatter: None }
+        VarianceRule { counts_photons: true, floor, ..VarianceRule::default() }
     }
 
     #[test]
@@ -404,5 +411,28 @@ mod tests {
         let median = quantile_scatter(Quantiles { low: 50.0, high: 50.0 });
         assert!((median - std::f64::consts::FRAC_PI_2).abs() < 2e-3, "{median}");
         assert!((quantile_scatter(Quantiles { low: 0.0, high: 100.0 }) - 1.0).abs() < 1e-3);
+    }
+
+    /// A photon in 1000 pixels, whose variance was rounded upwards with its error.
+    #[test]
+    fn rounded_errors_of_sparse_frames_have_the_photons_variance() {
+        let weights = BinWeights { norm: vec![1e3], norm_sq: vec![1e3], count: vec![1e3] };
+        for bits in [4, 9, 22] {
+            let half_a_step = 0.5_f64.powi(bits + 1);
+            let variance = Some(vec![1e3 * (1.0 + half_a_step).powi(2)]);
+            let row = FrameRow { signal: vec![1.0], variance, ..FrameRow::default() };
+            let of = |tolerance| VarianceRule {
+                counts_photons: true,
+                tolerance,
+                ..VarianceRule::default()
+            };
+            let counted = |tolerance| {
+                let mut sums = PhotonVariance::new(1);
+                of(tolerance).add_frame_variance(&row, &weights, &weights, &mut sums);
+                sums.variance[0]
+            };
+            assert_eq!(counted(0.5_f64.powi(bits)).max(1.0), 1.0, "{bits} bits");
+            assert!(bits > 9 || counted(0.0) > 1.9, "{bits} bits");
+        }
     }
 }

@@ -85,6 +85,7 @@ impl Recipe {
             median: settings.median,
             median_error: settings.median.map(|_| settings.median_error.unwrap_or_default()),
             empty: settings.empty.unwrap_or_default(),
+            keep_bits: settings.keep_bits,
             dummy: settings.dummy.unwrap_or_default(),
             valid_min: settings.valid_min,
             valid_max: settings.valid_max,

@@ -88,6 +88,10 @@ pub struct Recipe {
     pub median_error: Option<MedianError>,
     /// Value of bins without pixels.
     pub empty: EmptyBinValue,
+    /// Bits of the mantissa that values of cakes keep, of the 23 that single precision stores; `None`
+    /// for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_bits: Option<u32>,
     /// Pixel values that mark invalid pixels.
     pub dummy: DummySetting,
     /// Lower limit of valid pixel values: lower ones are masked in each frame.

@@ -131,6 +131,8 @@ settings! {
     monitor_reference: OneOrMany<ReferenceSetting>,
     /// Value of bins without pixels.
     empty: EmptyBinValue,
+    /// Bits of the mantissa that values of cakes keep.
+    keep_bits: u32,
     /// Pixel values that mark invalid pixels.
     dummy: DummySetting,
     /// Masking of the gaps between the detector's modules.
@@ -285,7 +287,7 @@ mod tests {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nmean='weighted'\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
-            valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
+            valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\nkeep-bits=12\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), SETTING_KEYS.len());
         let file = parse(text).unwrap();
         assert_eq!(file.mask.as_ref().unwrap().as_slice().len(), 2);

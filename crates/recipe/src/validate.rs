@@ -1,5 +1,7 @@
 //! Validation of a recipe's values, alone and in combination.
 
+use std::ops::RangeInclusive;
+
 use crate::{
     ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource,
 };
@@ -7,6 +9,9 @@ use crate::{
 /// Largest number of bins, about that of pixels of a large detector: more bins take memory and show
 /// nothing.
 const MAX_BINS: u64 = 1 << 24;
+
+/// Bits of the mantissa that can be kept. Single precision stores 23.
+const KEPT_BITS: RangeInclusive<u32> = 1..=22;
 
 impl Recipe {
     /// Checks all values.
@@ -57,7 +62,18 @@ impl Recipe {
             );
             return refuse("npt-azim", why);
         }
-        Ok(())
+        match self.keep_bits {
+            Some(bits) if !KEPT_BITS.contains(&bits) => {
+                let (least, most) = (KEPT_BITS.start(), KEPT_BITS.end());
+                refuse("keep-bits", format!("{bits}: expected {least} to {most}"))
+            }
+            Some(_) if self.npt_azim == 1 => refuse(
+                "keep-bits",
+                "set without npt-azim; expected a cake, as patterns of one dimension are not compressed"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Checks the orientation of the sample, which other units than those of the sample's frame do

@@ -131,6 +131,12 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
             "error-model = 'azimuthal'\nerror-floor = 'bin'",
             "error-floor: set without counting statistics; expected error-model poisson or hybrid, or no error-floor",
         ),
+        ("npt-azim = 4\nkeep-bits = 0", "keep-bits: 0: expected 1 to 22"),
+        ("npt-azim = 4\nkeep-bits = 23", "keep-bits: 23: expected 1 to 22"),
+        (
+            "keep-bits = 12",
+            "keep-bits: set without npt-azim; expected a cake, as patterns of one dimension are not compressed",
+        ),
         (
             "sigma-clip = 5\nmedian = 50",
             "median: set together with sigma-clip; expected one of them",

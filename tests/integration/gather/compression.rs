@@ -330,3 +330,51 @@ fn sums_of_cakes_that_were_not_kept_are_asked_for_by_name() {
     let expected = "run ai-integrate --keep-sums --force to compute them again";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
 }
+
+#[test]
+fn cakes_of_fewer_bits_differ_by_half_a_step_and_are_smaller() {
+    let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
+    let names = ["intensity", "intensity_errors"];
+    let of = |group: &str| names.map(|name| format!("{group}/{name}"));
+    let read = |path: &str, group: &str| -> Vec<Vec<f64>> {
+        let names = of(group);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        read_values(path, &names).into_iter().map(|(_, values)| values).collect()
+    };
+    let mut all = Vec::new();
+    for (out, flags) in [("whole", &[][..]), ("rounded", &["--keep-bits", "9"])] {
+        let tasks = workspace.plan(out, &[&["--npt-azim", "36"], flags].concat());
+        let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        let gathered = run("gather", &["--average", "mean,5", "--merge-all", "both"], &results);
+        let summaries = gathered.assert_success().records("summary");
+        let paths = [0, 2].map(|index| summaries[index]["final"].as_str().unwrap().to_owned());
+        let size = fs::metadata(&paths[0]).unwrap().len();
+        all.push((read(&paths[0], "integrated"), read(&paths[0], "averaged"), size, paths));
+    }
+    let [(whole, averages, size, _), (rounded, rounded_averages, rounded_size, rounded_paths)] =
+        &all[..]
+    else {
+        panic!("two runs")
+    };
+    for (whole, rounded) in whole.iter().zip(rounded) {
+        let largest = largest_difference(rounded, whole);
+        assert!((0.0009..=1.0 / 1024.0).contains(&largest), "{largest}");
+        let is_kept = |value: &f64| value.is_nan() || value.to_bits() << (64 - 52 + 9) == 0;
+        assert!(rounded.iter().all(is_kept));
+    }
+    // Of the variances of few counts, the minimum of each pixel is subtracted.
+    for ((whole, rounded), limit) in averages.iter().zip(rounded_averages).zip([0.001, 0.006]) {
+        let largest = largest_difference(rounded, whole);
+        assert!(largest < limit, "{largest}");
+    }
+    assert!(4 * rounded_size < 3 * size, "{rounded_size} bytes of {size}");
+    // Merged cakes are rounded, too, and up to date when they are asked for again.
+    let merged = read(&rounded_paths[1], "integrated");
+    assert!(merged[0].iter().all(|value| value.is_nan() || value.to_bits() << 21 == 0));
+    let other = workspace.plan("rounded", &["--npt-azim", "36", "--recipe-name", "whole"]);
+    let rounded = workspace.plan("rounded", &["--npt-azim", "36", "--keep-bits", "9"]);
+    let both = run("ai-integrate", NO_ARGUMENTS, &(other + &rounded)).assert_success().stdout;
+    let refused = run("gather", &["--merge", "mixed"], &both);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("with the same --keep-bits"), "{}", refused.stderr);
+}

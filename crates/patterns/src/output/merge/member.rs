@@ -95,6 +95,12 @@ impl<'a> MergeMember<'a> {
                 "their errors have different models; integrate both with the same --error-model, --error and --error-floor".to_owned(),
             );
         }
+        if self.recipe.keep_bits != other.recipe.keep_bits {
+            return unlike(
+                "their values are rounded to different numbers of bits; integrate both with the same --keep-bits"
+                    .to_owned(),
+            );
+        }
         let is_by_mean = |member: &Self| !member.normalizer.needs_only_own_frame();
         if (is_by_mean(self) || is_by_mean(other)) && self.recipe.monitor != other.recipe.monitor {
             return unlike(
