@@ -23,9 +23,13 @@ machine() {
         "$(nproc --all)" "$(grep -o -w -E 'avx2|avx512f|gfni' /proc/cpuinfo | sort -u | paste -s -d ' ')" "$(date +%F)"
 }
 
-# seconds COMMAND...: how long it takes by the clock.
+# seconds COMMAND...: how long it takes by the clock; where BENCH_CPU_TIME is set, in CPU time of all of its threads.
 seconds() {
-    local start=$EPOCHREALTIME
+    local start=$EPOCHREALTIME TIMEFORMAT='%U %S'
+    if [[ -n ${BENCH_CPU_TIME:-} ]]; then
+        { time "$@" 2>&4; } 4>&2 2>&1 | awk '{ print $1 + $2 }'
+        return
+    fi
     "$@"
     awk -v start="$start" -v stop="$EPOCHREALTIME" 'BEGIN { print stop - start }'
 }
