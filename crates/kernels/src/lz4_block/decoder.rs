@@ -81,11 +81,11 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
             if literals == 15 + 255 {
                 literals += read_length_extension(block, &mut i)?;
             }
-            let run = block.get(i..)?.get(..literals)?;
-            if i + literals == end {
-                return writer.write_last_literals(run);
+            let rest = block.get(i..)?;
+            if literals == rest.len() {
+                return writer.write_last_literals(rest);
             }
-            writer.write_long_literals(run, end - i)?;
+            writer.write_long_literals(rest, literals)?;
         }
         i += literals;
         // A match is followed by one more token at least.
@@ -204,27 +204,27 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.at += literals;
     }
 
-    /// Writes a run of literals of any length, and advances. `readable` bytes of the block may be
-    /// read from the run's start on; near the block's end they can be fewer than the run and a
-    /// register.
+    /// Writes a run of literals of any length, and advances. `rest` is the block from the run's start
+    /// on; near the block's end it can be shorter than the run and a register, or than the run, of
+    /// which the block is invalid.
     #[inline(always)]
-    fn write_long_literals(&mut self, run: &[u8], readable: usize) -> Option<()> {
-        if run.len() > self.len - self.at {
+    fn write_long_literals(&mut self, rest: &[u8], literals: usize) -> Option<()> {
+        if literals > self.len - self.at || literals > rest.len() {
             return None;
         }
         self.dirty_since_skip = true;
-        let (from, to) = (run.as_ptr(), self.out.wrapping_add(self.at));
-        if readable >= run.len() + V::REGISTER_BYTES {
-            for k in (0..run.len()).step_by(V::REGISTER_BYTES) {
+        let (from, to) = (rest.as_ptr(), self.out.wrapping_add(self.at));
+        if rest.len() >= literals + V::REGISTER_BYTES {
+            for k in (0..literals).step_by(V::REGISTER_BYTES) {
                 // SAFETY: the last register starts within the run, after which the block goes on
                 // for a register's width; and it starts before `len`.
                 unsafe { V::load(from.add(k)).store(to.add(k)) };
             }
         } else {
             // SAFETY: the run fits, as compared above, and the block is not in `out`.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, run.len()) };
+            unsafe { std::ptr::copy_nonoverlapping(from, to, literals) };
         }
-        self.at += run.len();
+        self.at += literals;
         self.reload_tail();
         Some(())
     }
