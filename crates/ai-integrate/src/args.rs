@@ -39,10 +39,11 @@ pub struct Args {
     /// Also add up statistics of each pixel over the frames
     ///
     /// `gather --pixel-images` makes images of them: mean, maximum, variance, number of zeros and
-    /// of valid values of each pixel over the scan. They are made once per scan, whatever the
-    /// recipes. Frames that lack only these are read again, and their patterns are kept. Pixels must
-    /// be integers of at most 32 bits. The sums are kept in OUT/.azpipe/pixels. They are added up on
-    /// the CPU, also if a GPU integrates, and take 36 bytes of memory per pixel, twice per engine.
+    /// of valid values of each pixel over the scan. Recipes share them unless they differ in the
+    /// values that mean "no measurement" (plan-split --dummy). Frames that lack only these are read
+    /// again, and their patterns are kept. Pixels must be integers of at most 32 bits. The sums are
+    /// kept in OUT/.azpipe/pixels. They are added up on the CPU, also if a GPU integrates, and take
+    /// 36 bytes of memory per pixel and --dummy, twice per engine.
     #[arg(long, hide_short_help = true)]
     pub pixel_stats: bool,
 

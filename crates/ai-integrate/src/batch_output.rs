@@ -31,10 +31,10 @@ pub struct BatchOutput {
     pub warnings: Vec<String>,
     /// How often the kernels took each decode path.
     pub decode_paths: DecodePathCounts,
-    /// The frames whose pixels were added to the statistics.
-    pub in_statistics: Vec<u64>,
-    /// Why the statistics are of no use.
-    pub statistics_error: Option<String>,
+    /// The frames whose pixels were added to statistics, with the index of these.
+    pub in_statistics: Vec<(usize, Vec<u64>)>,
+    /// Why statistics are of no use, with the index of these.
+    pub statistics_errors: Vec<(usize, String)>,
     /// The number of frames assembled from several chunks.
     pub assembled_frames: u64,
     /// The number of stored bytes read.

@@ -29,8 +29,8 @@ pub struct BatchRunner<'a> {
     pub encoders: &'a [Option<RowEncoder>],
     /// The device that integrates, if there is one.
     pub shared_device: Option<&'a SharedDevice>,
-    /// The statistics to which frames are added.
-    pub statistics: Option<&'a PixelStatistics>,
+    /// The statistics to which frames are added, one for each rule; `None` where there is no memory.
+    pub statistics: &'a [Option<&'a PixelStatistics>],
     /// The open files that hold the frames.
     pub sources: &'a SourcePool<'a>,
     /// The frames, divided into batches.

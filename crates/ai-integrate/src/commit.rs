@@ -35,7 +35,7 @@ pub struct IntegratedTask {
     /// integrate.
     pub parts: Vec<Option<PartWriter>>,
     /// The statistics of the pixels, and what they are of.
-    pub statistics: Option<(StatisticsTask, TaskStatistics)>,
+    pub statistics: Vec<(StatisticsTask, TaskStatistics)>,
     /// The device's name in the results; empty without a device.
     pub device: String,
     /// How many frames an earlier run has integrated by all recipes.
@@ -54,7 +54,7 @@ pub struct TaskProgress {
 impl IntegratedTask {
     /// Returns whether a part or statistics wait to be made durable, which takes time.
     pub fn has_parts(&self) -> bool {
-        self.parts.iter().any(Option::is_some) || self.statistics.is_some()
+        self.parts.iter().any(Option::is_some) || !self.statistics.is_empty()
     }
 
     /// Commits the statistics and the parts, adds the parts to `index`, and emits the losses and one result per recipe.
@@ -64,7 +64,7 @@ impl IntegratedTask {
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].
     pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
-        if let Some((task, statistics)) = self.statistics.take() {
+        for (task, statistics) in std::mem::take(&mut self.statistics) {
             task.commit(statistics, filter)?;
         }
         let digests = self.commit_parts(index)?;

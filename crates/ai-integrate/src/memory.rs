@@ -32,7 +32,7 @@ pub fn estimate_bytes(
             .map(|integrator| integrator.thread_bytes() as u64)
             .max()
             .unwrap_or(0),
-        statistics_pixels: runner.statistics.map_or(0, |statistics| statistics.pixels() as u64),
+        statistics_pixels: runner.statistics.iter().flatten().map(|one| one.pixels() as u64).sum(),
     };
     memory_model::BASE_BYTES + matrices.sum::<u64>() + engine.bytes()
 }

@@ -1,23 +1,23 @@
 //! Statistics of each pixel over the frames of a task, for `--pixel-stats`.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use filter::{Filter, Stop};
-use integrator::{InvalidValues, PixelStatistics, PixelType, no_measurement_values};
+use integrator::{InvalidValues, PixelStatistics, StatisticsRule};
 use patterns::pixel_statistics::{
     StatisticsFile, StatisticsMetadata, StoredPixelSums, find, remove_overlapping, write_statistics,
 };
-use recipe::Recipe;
 use records::{Fail, Spans, Task};
 
-/// The statistics that a task lacks.
+use crate::recipe_task::RecipeTask;
+
+/// The statistics that a task lacks by one rule.
 pub struct StatisticsTask {
     /// The frames whose pixels are to be added, in ascending order.
     pub todo: Spans,
-    dtype: PixelType,
-    /// The values that mean "no measurement".
-    invalid: Vec<[i64; 2]>,
-    /// The task, with one recipe.
+    rule: StatisticsRule,
+    /// The task, with one recipe of this rule.
     task: Task,
     /// True if earlier statistics of the frames are to be replaced.
     is_forced: bool,
@@ -34,48 +34,47 @@ pub struct TaskStatistics {
 }
 
 impl StatisticsTask {
-    /// Finds out of which frames of a task there are no statistics yet; with `is_forced`, of none.
-    /// `recipe` tells which values mean "no measurement". Returns `None` if there can be no
-    /// statistics, after it has reported why.
+    /// Makes one task for each rule about which values mean "no measurement" that the recipes of a
+    /// task have, because sums by one rule are wrong by another. Reports recipes for which there
+    /// can be no statistics.
     ///
     /// # Errors
     /// Fails as [`Filter::fail`] does.
-    pub fn new(
-        task: &Task,
-        recipe: &Recipe,
+    pub fn of_each_rule(
+        recipe_tasks: &[RecipeTask],
         is_forced: bool,
         filter: &Filter,
-    ) -> Result<Option<Self>, Stop> {
-        match Self::plan(task, recipe, is_forced, filter) {
-            Ok(planned) => Ok(Some(planned)),
-            Err(why) => report(task, &why, false, filter).map(|()| None),
+    ) -> Result<Vec<Self>, Stop> {
+        let (mut all, mut reported) = (Vec::<Self>::new(), BTreeSet::new());
+        for recipe_task in recipe_tasks {
+            let task = &recipe_task.task;
+            match StatisticsRule::new(&task.acquisition, recipe_task.recipe()) {
+                Ok(rule) if all.iter().any(|known| known.rule == rule) => (),
+                Ok(rule) => all.push(Self::new(task, rule, is_forced, filter)),
+                Err(why) => {
+                    let why = why.to_string();
+                    if !reported.contains(&why) {
+                        report(task, &why, false, filter)?;
+                        reported.insert(why);
+                    }
+                }
+            }
         }
+        Ok(all)
     }
 
-    fn plan(
-        task: &Task,
-        recipe: &Recipe,
-        is_forced: bool,
-        filter: &Filter,
-    ) -> Result<Self, String> {
+    fn new(task: &Task, rule: StatisticsRule, is_forced: bool, filter: &Filter) -> Self {
         let scan = &task.acquisition;
-        let dtype: PixelType = scan.dtype.parse().map_err(|why| format!("frames: {why}"))?;
-        if !PixelStatistics::supports(dtype) {
-            return Err(format!("the pixels are {dtype}; expected integers of at most 32 bits"));
-        }
-        let layout = recipe.framing(&scan.frame_layout());
-        let invalid =
-            no_measurement_values(recipe, &layout, dtype).map_err(|why| why.to_string())?;
         let mut todo = task.range.to_sorted();
         for absent in scan.absent_within(&task.range) {
             todo = todo.difference(&absent.range);
         }
         if !is_forced {
-            let found = find(&task.out, task, Some(&invalid));
+            let found = find(&task.out, task, &rule.invalid);
             found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
             todo = todo.difference(&found.frames());
         }
-        Ok(Self { todo, dtype, invalid, task: task.clone(), is_forced })
+        Self { todo, rule, task: task.clone(), is_forced }
     }
 
     /// Returns statistics of no frame.
@@ -84,9 +83,10 @@ impl StatisticsTask {
     /// There is no memory for them.
     pub fn start(&self) -> io::Result<TaskStatistics> {
         let [rows, columns] = self.task.acquisition.shape.map(|length| length as usize);
-        let ranges = self.invalid.iter().map(|[low, high]| i128::from(*low)..=i128::from(*high));
+        let ranges =
+            self.rule.invalid.iter().map(|[low, high]| i128::from(*low)..=i128::from(*high));
         let invalid = InvalidValues::from_integers(ranges);
-        let sums = PixelStatistics::new(rows.saturating_mul(columns), self.dtype, invalid)?;
+        let sums = PixelStatistics::new(rows.saturating_mul(columns), self.rule.dtype, invalid)?;
         Ok(TaskStatistics { sums, frames: Vec::new(), error: None })
     }
 
@@ -105,7 +105,7 @@ impl StatisticsTask {
         }
         let metadata = StatisticsMetadata {
             task: Task { range, ..self.task.clone() },
-            invalid: self.invalid.clone(),
+            invalid: self.rule.invalid.clone(),
         };
         let write = |take: &mut dyn FnMut(StoredPixelSums)| {
             statistics.sums.for_each(|pixel| {

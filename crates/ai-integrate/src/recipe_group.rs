@@ -15,13 +15,13 @@ pub struct RecipeGroup<'a> {
     pub integrators: MultiIntegrator<'a>,
     /// The monitors, in the order of `recipes`.
     pub monitors: Vec<&'a MonitorValues>,
-    /// True if the frames are added to the statistics of the pixels.
-    pub adds_statistics: bool,
+    /// The statistics of the pixels to which the frames are added, by their index.
+    pub statistics: Vec<usize>,
 }
 
 impl<'a> RecipeGroup<'a> {
-    /// Creates one group for each recipe set of the batches. The number after those of the recipes
-    /// stands for the statistics of the pixels.
+    /// Creates one group for each recipe set of the batches. The numbers after those of the recipes
+    /// stand for the statistics of the pixels.
     pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
         let scan = &recipe_tasks[0].task.acquisition;
         let shape = scan.shape.map(|length| length as usize);
@@ -30,10 +30,8 @@ impl<'a> RecipeGroup<'a> {
             MultiIntegrator::without_integrators(shape, dtype)
         };
         let group = |set: &'a Vec<RecipeIndex>| {
-            let (recipes, adds_statistics) = match set.split_last() {
-                Some((last, recipes)) if last.0 == recipe_tasks.len() => (recipes, true),
-                _ => (set.as_slice(), false),
-            };
+            let (recipes, statistics) =
+                set.split_at(set.partition_point(|index| index.0 < recipe_tasks.len()));
             let resources = |recipe: &RecipeIndex| {
                 recipe_tasks[recipe.0]
                     .resources
@@ -51,7 +49,7 @@ impl<'a> RecipeGroup<'a> {
                 recipes,
                 integrators,
                 monitors: all.into_iter().map(|resources| &*resources.monitor).collect(),
-                adds_statistics,
+                statistics: statistics.iter().map(|index| index.0 - recipe_tasks.len()).collect(),
             }
         };
         batches.recipe_sets().iter().map(group).collect()

@@ -48,7 +48,7 @@ pub struct TaskRunner<'a> {
 enum TaskOutcome {
     /// The statistics of the task, the part of each recipe with all its rows, and the statistics of
     /// the pixels.
-    Done(Box<TaskStats>, Vec<Option<PartWriter>>, Option<TaskStatistics>),
+    Done(Box<TaskStats>, Vec<Option<PartWriter>>, Vec<Option<TaskStatistics>>),
     /// The device returned wrong sums; no row is kept.
     WrongDevice,
     /// These sources changed while they were read, or could not be checked; no row is kept.
@@ -135,10 +135,10 @@ impl<'a> TaskRunner<'a> {
         let mut todo: Vec<Spans> =
             recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let statistics = match self.args.pixel_stats {
-            true => StatisticsTask::new(&first.task, first.recipe(), self.args.force, self.filter)?,
-            false => None,
+            true => StatisticsTask::of_each_rule(&recipe_tasks, self.args.force, self.filter)?,
+            false => Vec::new(),
         };
-        todo.extend(statistics.as_ref().map(|statistics| statistics.todo.clone()));
+        todo.extend(statistics.iter().map(|statistics| statistics.todo.clone()));
         let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
@@ -151,13 +151,13 @@ impl<'a> TaskRunner<'a> {
                 break (
                     TaskStats::new(recipe_tasks.len()),
                     recipe_tasks.iter().map(|_| None).collect(),
-                    None,
+                    Vec::new(),
                 );
             }
             let mut counted = FrameCounts::default();
             match self.integrate_batches(
                 &recipe_tasks,
-                statistics.as_ref(),
+                &statistics,
                 &batches,
                 device,
                 &changed_sources,
@@ -172,7 +172,8 @@ impl<'a> TaskRunner<'a> {
             progress.correct(counted, FrameCounts::default());
         };
         let device = shared_device.map_or_else(String::new, |shared_device| shared_device.label);
-        let statistics = statistics.zip(sums);
+        let statistics = statistics.into_iter().zip(sums);
+        let statistics = statistics.filter_map(|(task, sums)| Some((task, sums?))).collect();
         Ok(Some(IntegratedTask {
             began,
             recipe_tasks,
@@ -228,7 +229,7 @@ impl<'a> TaskRunner<'a> {
     fn integrate_batches(
         &self,
         recipe_tasks: &[RecipeTask],
-        statistics_task: Option<&StatisticsTask>,
+        statistics_tasks: &[StatisticsTask],
         batches: &Batches,
         shared_device: Option<&SharedDevice>,
         changed_sources: &BTreeMap<usize, FrameLoss>,
@@ -249,13 +250,18 @@ impl<'a> TaskRunner<'a> {
                 _ => None,
             });
         }
-        let mut statistics = None;
-        if let Some(task) = statistics_task.filter(|task| !task.todo.is_empty()) {
-            match task.start() {
-                Ok(started) => statistics = Some(started),
-                Err(why) => pixel_statistics::report_no_memory(task, &why, self.filter)?,
-            }
+        let mut statistics = Vec::with_capacity(statistics_tasks.len());
+        for task in statistics_tasks {
+            statistics.push(match task.start() {
+                _ if task.todo.is_empty() => None,
+                Ok(started) => Some(started),
+                Err(why) => {
+                    pixel_statistics::report_no_memory(task, &why, self.filter)?;
+                    None
+                }
+            });
         }
+        let sums: Vec<_> = statistics.iter().map(|one| one.as_ref().map(|one| &one.sums)).collect();
         let scan = &recipe_tasks[0].task.acquisition;
         let name = describe_task(&recipe_tasks[0].task);
         let groups = RecipeGroup::for_batches(recipe_tasks, batches);
@@ -280,7 +286,7 @@ impl<'a> TaskRunner<'a> {
             recipe_groups: &groups,
             encoders: &encoders,
             shared_device,
-            statistics: statistics.as_ref().map(|statistics| &statistics.sums),
+            statistics: &sums,
             sources: &sources,
             batches,
         };
@@ -303,11 +309,11 @@ impl<'a> TaskRunner<'a> {
             });
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
-        let (mut in_statistics, mut statistics_error) = (Vec::new(), None);
+        let (mut in_statistics, mut statistics_errors) = (Vec::new(), Vec::new());
         runner.run(|mut output| {
             let began = Instant::now();
             in_statistics.append(&mut output.in_statistics);
-            statistics_error = statistics_error.take().or_else(|| output.statistics_error.take());
+            statistics_errors.append(&mut output.statistics_errors);
             output.warnings.iter().for_each(|warning| self.filter.warn(warning));
             if let Some(why) = &output.encode_error {
                 return Err(Stop::fatal("part", why));
@@ -352,8 +358,11 @@ impl<'a> TaskRunner<'a> {
         }
         let changed_sources = sources.close_all();
         if changed_sources.is_empty() {
-            if let Some(statistics) = &mut statistics {
-                (statistics.frames, statistics.error) = (in_statistics, statistics_error);
+            for (index, frames) in in_statistics {
+                statistics[index].iter_mut().for_each(|one| one.frames.extend(&frames));
+            }
+            for (index, why) in statistics_errors {
+                statistics[index].iter_mut().for_each(|one| one.error = Some(why.clone()));
             }
             Ok(TaskOutcome::Done(Box::new(stats), parts, statistics))
         } else {

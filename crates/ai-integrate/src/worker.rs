@@ -33,7 +33,7 @@ pub struct IntegrationWorker<'a> {
     scratch: Scratch,
     device: DeviceWorker<'a>,
     encoders: Vec<Option<RowEncoder>>,
-    statistics: Option<&'a PixelStatistics>,
+    statistics: &'a [Option<&'a PixelStatistics>],
     statistics_scratch: StatisticsScratch,
     assembler: Assembler,
     /// The source whose chunks `assembler` keeps.
@@ -58,7 +58,7 @@ impl<'a> IntegrationWorker<'a> {
         prefetcher: &'a Prefetcher<'a>,
         batch: usize,
         shared_device: Option<&'a SharedDevice>,
-        statistics: Option<&'a PixelStatistics>,
+        statistics: &'a [Option<&'a PixelStatistics>],
     ) -> Self {
         Self {
             recipe_groups,
@@ -179,18 +179,18 @@ impl<'a> IntegrationWorker<'a> {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
         let sums = self.integrate_frames(group, decoder, batch, &stored, out);
-        let statistics = self.statistics.filter(|_| group.adds_statistics);
-        if let Some(statistics) = statistics {
+        for &index in &group.statistics {
+            let Some(statistics) = self.statistics[index] else { continue };
             let sound = sums.iter().zip(stored.iter().zip(batch)).filter(|(sums, _)| sums.is_ok());
             let (frames, numbers): (Vec<EncodedFrame<'_>>, Vec<u64>) =
                 sound.map(|(_, (stored, frame))| (*stored, frame.location.frame)).unzip();
             match statistics.add_frames(decoder, &frames, &mut self.statistics_scratch) {
-                Ok(()) => out.in_statistics.extend(numbers),
+                Ok(()) => out.in_statistics.push((index, numbers)),
                 Err(why) => {
                     let frames = numbers.into_iter().collect();
                     let why =
                         format!("one of {}: {why}", format_frames(&frames, MAX_RANGES_IN_MESSAGE));
-                    out.statistics_error.get_or_insert(why);
+                    out.statistics_errors.push((index, why));
                 }
             }
         }

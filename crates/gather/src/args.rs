@@ -156,10 +156,10 @@ pub struct OutputArgs {
     /// each pixel, and of the number of frames in which it is zero, and in which its value is valid;
     /// it opens in silx. A suggested mask marks pixels that are dead, hot or saturated by the rules in
     /// azpipe-files(5), for `plan-split --mask NAME.pixels.h5::/entry/suggested_mask/suggested_mask`.
-    /// ai-integrate makes the statistics, with --pixel-stats; they are the same for
-    /// all recipes of a scan. Values that mean "no measurement" (plan-split --dummy) count as no
-    /// value. Masks and limits of the recipe change nothing. Frames that have a pattern and no
-    /// statistics are named, and make the exit status 1. Merged files get no images.
+    /// ai-integrate makes the statistics, with --pixel-stats. Values that mean "no measurement" by
+    /// the recipe (plan-split --dummy) count as no value; its masks and limits change nothing.
+    /// Frames that have a pattern and no statistics are named, and make the exit status 1. Merged
+    /// files get no images.
     #[arg(long, hide_short_help = true)]
     pub pixel_images: bool,
 

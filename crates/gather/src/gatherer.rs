@@ -1,6 +1,7 @@
 //! Writes final files, their summaries, and the exports, plots and report that go with them.
 
 mod derived_files;
+mod pixel_images;
 mod reduced_patterns;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -55,11 +55,11 @@ pub mod preview;
 mod recipe_check;
 mod serialize;
 mod setup;
+mod statistics_rule;
 
 pub use error::IntegratorError;
 pub use frame_assembly::{AssembleError, Assembler};
 pub use integrator::{BinAxis, Decoder, Integrator};
-pub use invalid_values::no_measurement_values;
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{
     DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, PixelStatistics, PixelType,
@@ -67,3 +67,4 @@ pub use kernels::{
 };
 pub use multi_integrator::MultiIntegrator;
 pub use recipe_check::{check, check_files};
+pub use statistics_rule::{StatisticsRule, StatisticsRuleError};

@@ -45,7 +45,7 @@ pub struct EngineSizes {
     pub decoded_bytes: u64,
     /// Bytes that a thread needs for methods that look at all pixels of a bin.
     pub kernel_bytes: u64,
-    /// Pixels of a frame if statistics of the pixels are made; otherwise 0.
+    /// Pixels of a frame if statistics of the pixels are made, times the rules by which they are; otherwise 0.
     pub statistics_pixels: u64,
 }
 

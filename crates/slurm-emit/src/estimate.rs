@@ -1,6 +1,6 @@
 //! Estimates the memory and the walltime of a job from the plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use memory_model::{DEFAULT_BATCH_FRAMES, EngineSizes};
 use recipe::Recipe;
@@ -43,14 +43,21 @@ pub fn estimate_memory(
     size: &JobSize,
     has_pixel_statistics: bool,
 ) -> Result<MemorySize, EmitError> {
-    let mut recipe_bins = HashMap::new();
+    let (mut recipe_bins, mut recipe_dummies) = (HashMap::new(), HashMap::new());
     for (path, digest) in plan.recipes() {
         let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
         recipe_bins.insert(path, recipe.npt * recipe.npt_azim);
+        recipe_dummies.insert(path, recipe.dummy.to_string());
     }
     let total_bins =
         |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
     let bins = plan.recipe_sets().map(total_bins).max().unwrap_or(0);
+    // ai-integrate adds up the pixels once for each rule about which values mean "no measurement".
+    let rules = |recipes: &[RawPath]| {
+        let dummies = recipes.iter().map(|path| &recipe_dummies[path.as_path()]);
+        dummies.collect::<HashSet<_>>().len().max(1) as u64
+    };
+    let rules = plan.recipe_sets().map(rules).max().unwrap_or(1);
     let other_recipes = (recipe_bins.len() as u64).saturating_sub(1);
     let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
     let engine = EngineSizes {
@@ -61,7 +68,7 @@ pub fn estimate_memory(
         stored_bytes,
         decoded_bytes,
         kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
-        statistics_pixels: if has_pixel_statistics { pixels } else { 0 },
+        statistics_pixels: if has_pixel_statistics { rules * pixels } else { 0 },
     };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
     let expected = memory_model::BASE_BYTES

@@ -122,31 +122,7 @@ impl Gatherer<'_> {
         };
         written.extend(patterns.clone());
         if output.pixel_images && !group.is_merged {
-            match export::write_pixel_images(&final_file, &self.policy) {
-                Ok(images) => {
-                    for why in &images.unusable {
-                        self.filter.warn(why);
-                    }
-                    if !images.lacking.is_empty() {
-                        let (frames, lacking) = (images.frames, &images.lacking);
-                        self.filter.warn(&messages::frames_without_statistics(
-                            &images.path,
-                            frames,
-                            lacking,
-                        ));
-                        if !self.args.common.allow_missing {
-                            self.filter.mark_failed();
-                        }
-                    }
-                    self.filter.note(0, || messages::suggested_mask(&images.path, &images.marked));
-                    if images.marked.all.saturating_mul(20) > images.marked.of_frame {
-                        self.filter.warn(&messages::many_pixels_marked(&images.path));
-                    }
-                    summary.extra.insert("pixel_images".to_owned(), to_json(images.path.clone()));
-                    written.push(images.path);
-                }
-                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
-            }
+            written.extend(self.write_pixel_images(group, &final_file, summary)?);
         }
         if replaced_data || patterns.is_some() {
             match export::existing_exports(&final_file) {

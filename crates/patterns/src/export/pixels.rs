@@ -66,40 +66,42 @@ impl MarkedPixels {
     }
 }
 
-/// Writes images of a scan's pixel statistics beside its final file. A file that exists is replaced
-/// if azpipe wrote it, or if `policy` allows it.
+/// Writes images of a scan's pixel statistics beside its final file. `invalid` are the values that
+/// mean "no measurement" by the final's recipe. A file that exists is replaced if azpipe wrote it, or
+/// if `policy` allows it.
 ///
 /// # Errors
-/// Fails if there are no statistics, if only those of other recipes differ in which values they count, if a file of
-/// somebody else has the path, or if a file can't be read or written.
+/// Fails if there are no statistics that leave out these values, if a file of somebody else has the
+/// path, or if a file can't be read or written.
 pub fn write_pixel_images(
     output: &OutputFile,
+    invalid: &[[i64; 2]],
     policy: &ReplacePolicy,
 ) -> Result<WrittenImages, ExportError> {
     let wrong = |why: String| ExportError::PixelStatistics { path: output.path.clone(), why };
     let root = output_root(output).ok_or_else(|| {
         wrong("was moved, so that the statistics of its scan are not found".to_owned())
     })?;
-    let FoundStatistics { files, unusable, differing } =
-        pixel_statistics::find(root, &output.task, None);
+    let FoundStatistics { files, unusable, other_rule } =
+        pixel_statistics::find(root, &output.task, invalid);
     let unusable: Vec<String> = unusable.iter().map(ToString::to_string).collect();
-    if let Some([one, other]) = differing {
-        return Err(wrong(format!(
-            "the pixel statistics of its scan were made for other recipes, which leave out different values, {} and {}: run \
-             ai-integrate --pixel-stats with the tasks of this recipe alone",
-            describe_ranges(&one),
-            describe_ranges(&other)
-        )));
-    }
-    let Some(invalid) = files.first().map(|file| file.metadata.invalid.clone()) else {
-        let why = match unusable.first() {
-            Some(first) => format!("its scan has no pixel statistics that can be used: {first}"),
-            None => {
+    if files.is_empty() {
+        let why = match (unusable.first(), other_rule) {
+            (_, Some(other)) => format!(
+                "the pixel statistics of its scan leave out these values: {}; its recipe leaves out: {}; run ai-integrate \
+                 --pixel-stats with the tasks of this recipe",
+                describe_ranges(&other),
+                describe_ranges(invalid)
+            ),
+            (Some(first), None) => {
+                format!("its scan has no pixel statistics that can be used: {first}")
+            }
+            (None, None) => {
                 "its scan has no pixel statistics: run ai-integrate with --pixel-stats".to_owned()
             }
         };
         return Err(wrong(why));
-    };
+    }
     let frames = Spans::union_all(files.iter().map(|file| file.frames()));
     let has_pattern = |(_, status): &(u64, &Status)| **status == Status::Ok;
     let with_pattern: Spans =
@@ -108,14 +110,8 @@ pub fn write_pixel_images(
     let total = StatisticsTotal::read(files).map_err(|why| wrong(why.to_string()))?;
     let columns = output.task.acquisition.shape[1] as usize;
     let mask = SuggestedMask::new(&total, columns, saturation_value(output));
-    let images = Images {
-        output,
-        total: &total,
-        mask: &mask,
-        frames: &frames,
-        lacking: &lacking,
-        invalid: &invalid,
-    };
+    let images =
+        Images { output, total: &total, mask: &mask, frames: &frames, lacking: &lacking, invalid };
     let export = Hdf5Export { extension: "pixels.h5", mark: "process/program" };
     let mut paths = write_hdf5_file(&export, output, policy, |file| {
         let (entry, _) = write_entry(file, output, "mean")?;

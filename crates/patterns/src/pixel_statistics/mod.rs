@@ -9,8 +9,8 @@
 //! just these, and no frame is ever counted twice.
 //!
 //! Statistics belong to a scan, and not to a recipe, because only the values that mean "no
-//! measurement" change them. Files that differ in these are never added up: those count that were made
-//! for the recipe in question, or for all if they agree.
+//! measurement" change them. For a recipe, files count that leave out the recipe's own values;
+//! `integrator::StatisticsRule` says which these are.
 
 mod file;
 mod suggested_mask;
@@ -42,9 +42,8 @@ pub struct FoundStatistics {
     pub files: Vec<StatisticsFile>,
     /// Reasons why files can't be used, such as damage.
     pub unusable: Vec<StatisticsError>,
-    /// Two rules for values that mean "no measurement", if it isn't known which of them is that of
-    /// the recipe. There are no files then.
-    pub differing: Option<[InvalidRanges; 2]>,
+    /// Values that other files leave out, which would be added up but for these.
+    pub other_rule: Option<InvalidRanges>,
 }
 
 /// Values that mean "no measurement": ranges, both ends included.
@@ -57,10 +56,10 @@ impl FoundStatistics {
     }
 }
 
-/// Finds the statistics of a task's scan that can be added up. Files are left out if the raw data of
-/// a frame is known to have changed since, by `task`, and if their values that mean "no measurement"
-/// are not `invalid`; if it is `None`, those of the task's recipe.
-pub fn find(out_root: &Path, task: &Task, invalid: Option<&[[i64; 2]]>) -> FoundStatistics {
+/// Finds the statistics of a task's scan that can be added up, by the values `invalid` that mean "no
+/// measurement". Files are left out if the raw data of a frame is known to have changed since, by
+/// `task`.
+pub fn find(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatistics {
     let mut found = FoundStatistics::default();
     let Some(directory) = statistics_dir(out_root, &task.scan) else { return found };
     // Where all is done, nothing is written to the directory, which would remove them.
@@ -92,14 +91,10 @@ pub fn find(out_root: &Path, task: &Task, invalid: Option<&[[i64; 2]]>) -> Found
             && of_file.task.acquisition.shape == task.acquisition.shape
             && !of_file.task.range.iter().any(is_changed)
     });
-    match invalid.map_or_else(|| rule_of_recipe(&files, &task.recipe_digest), |it| Ok(it.to_vec()))
-    {
-        Ok(rule) => files.retain(|file| file.metadata.invalid == rule),
-        Err(differing) => {
-            found.differing = Some(differing);
-            return found;
-        }
-    }
+    let has_rule = |file: &StatisticsFile| file.metadata.invalid == invalid;
+    found.other_rule =
+        files.iter().find(|file| !has_rule(file)).map(|file| file.metadata.invalid.clone());
+    files.retain(has_rule);
     // Equal numbers of frames: the order of the list, which is that of the names.
     files.sort_by_key(|file| std::cmp::Reverse(file.metadata.task.range.count()));
     let mut taken = Spans::default();
@@ -111,26 +106,6 @@ pub fn find(out_root: &Path, task: &Task, invalid: Option<&[[i64; 2]]>) -> Found
         }
     }
     found
-}
-
-/// Returns the rule of a recipe, by a file that was made for it, or the rule of all files.
-///
-/// # Errors
-/// Returns two rules if no file was made for the recipe, and files differ.
-fn rule_of_recipe(
-    files: &[StatisticsFile],
-    recipe_digest: &str,
-) -> Result<InvalidRanges, [InvalidRanges; 2]> {
-    let rule = |file: &StatisticsFile| file.metadata.invalid.clone();
-    let is_own = |file: &&StatisticsFile| file.metadata.task.recipe_digest == recipe_digest;
-    if let Some(own) = files.iter().find(is_own) {
-        return Ok(rule(own));
-    }
-    let first = files.first().map(rule).unwrap_or_default();
-    match files.iter().map(rule).find(|other| *other != first) {
-        None => Ok(first),
-        Some(other) => Err([first, other]),
-    }
 }
 
 /// Removes the statistics of a scan that share frames with a file and count the same values, so that

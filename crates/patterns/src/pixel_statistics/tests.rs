@@ -105,29 +105,32 @@ fn a_changed_byte_anywhere_is_noticed() {
 #[test]
 fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
     let root = tempfile::tempdir().expect("a directory");
-    let find = |mtime: i64, invalid: Option<&[[i64; 2]]>| {
+    let find_by_rule = |mtime: i64, invalid: &[[i64; 2]]| {
         find(root.path(), &task(Spans::first_n(100), mtime), invalid)
     };
+    let find = |mtime: i64| find_by_rule(mtime, &[[-2, -1]]);
     let frames = |found: &FoundStatistics| -> Vec<Spans> {
         found.files.iter().map(|file| file.frames().clone()).collect()
     };
-    assert!(find(5, None).files.is_empty() && find(5, None).unusable.is_empty());
+    assert!(find(5).files.is_empty() && find(5).unusable.is_empty());
     write(root.path(), Span::new(0, 10).into(), 5);
     write(root.path(), Span::new(5, 25).into(), 5);
     write(root.path(), Span::new(30, 32).into(), 5);
     write(root.path(), Span::new(40, 80).into(), 4);
-    let found = find(5, None);
+    let found = find(5);
     assert_eq!(frames(&found), [Span::new(5, 25).into(), Span::new(30, 32).into()]);
     // What a rerun adds completes them.
     let rest = Spans::first_n(100).difference(&found.frames());
     write(root.path(), rest, 5);
-    let found = find(5, Some(&[[-2, -1]]));
+    let found = find(5);
     assert_eq!(found.frames(), Spans::first_n(100));
     let total = StatisticsTotal::read(found.files).expect("they are read");
     assert!(total.means().iter().enumerate().all(|(p, mean)| *mean == p as f64));
     assert!(total.valid_frames().iter().all(|frames| *frames == 100));
     assert_eq!(total.zeros()[..3], [100, 0, 0]);
-    assert!(find(5, Some(&[])).files.is_empty(), "another rule");
+    let other = find_by_rule(5, &[]);
+    assert!(other.files.is_empty(), "another rule");
+    assert_eq!(other.other_rule, Some(vec![[-2, -1]]));
     std::fs::write(root.path().join(".azpipe/pixels/scan/x.pixels"), "x").expect("a file");
-    assert_eq!(find(5, None).unusable.len(), 1);
+    assert_eq!(find(5).unusable.len(), 1);
 }
