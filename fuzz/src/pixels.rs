@@ -67,8 +67,10 @@ pub fn pixels(data: &[u8]) {
     let all = task(&BASE.scan, &BASE.recipe, &Spans::first_n(FRAMES));
     for invalid in [&[][..], &[[-2, -1]]] {
         let out = directory().join("pixels");
-        let found = pixel_statistics::find(&out, &all, invalid);
-        assert!(found.frames().difference(&Spans::first_n(FRAMES)).is_empty());
+        let known = pixel_statistics::find_for_task(&out, &all, invalid);
+        assert!(known.frames().difference(&Spans::first_n(FRAMES)).is_empty());
+        let found = pixel_statistics::find_for_final(&out, &all, invalid);
+        assert!(found.frames().difference(&known.frames()).is_empty());
         let Ok(total) = StatisticsTotal::read(found.files) else { continue };
         let mask = SuggestedMask::new(&total, all.acquisition.shape[1] as usize, 1e6);
         let _ = (total.means(), total.variances(), total.maxima(), mask.count(u8::MAX));

@@ -6,7 +6,8 @@ use std::io;
 use filter::{Filter, Stop};
 use integrator::{InvalidValues, PixelStatistics, StatisticsRule};
 use patterns::pixel_statistics::{
-    StatisticsFile, StatisticsMetadata, StoredPixelSums, find, remove_overlapping, write_statistics,
+    StatisticsFile, StatisticsMetadata, StoredPixelSums, find_for_task, remove_overlapping,
+    write_statistics,
 };
 use records::{Fail, Spans, Task};
 
@@ -70,7 +71,7 @@ impl StatisticsTask {
             todo = todo.difference(&absent.range);
         }
         if !is_forced {
-            let found = find(&task.out, task, &rule.invalid);
+            let found = find_for_task(&task.out, task, &rule.invalid);
             found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
             todo = todo.difference(&found.frames());
         }

@@ -4,6 +4,7 @@ mod kills;
 mod live;
 mod losses;
 mod pixel_statistics;
+mod pixel_statistics_history;
 mod pixel_statistics_rules;
 mod plan_checks;
 mod preview;

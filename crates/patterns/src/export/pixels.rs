@@ -83,7 +83,7 @@ pub fn write_pixel_images(
         wrong("was moved, so that the statistics of its scan are not found".to_owned())
     })?;
     let FoundStatistics { files, unusable, other_rule } =
-        pixel_statistics::find(root, &output.task, invalid);
+        pixel_statistics::find_for_final(root, &output.task, invalid);
     let unusable: Vec<String> = unusable.iter().map(ToString::to_string).collect();
     if files.is_empty() {
         let why = match (unusable.first(), other_rule) {

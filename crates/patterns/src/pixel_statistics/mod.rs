@@ -56,10 +56,41 @@ impl FoundStatistics {
     }
 }
 
-/// Finds the statistics of a task's scan that can be added up, by the values `invalid` that mean "no
-/// measurement". Files are left out if the raw data of a frame is known to have changed since, by
-/// `task`.
-pub fn find(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatistics {
+/// Finds the statistics of a task's frames that need not be made again, by the values `invalid` that
+/// mean "no measurement". Files are left out if the raw data of a frame is known to have changed
+/// since, by `task`.
+pub fn find_for_task(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatistics {
+    let now = SourceFingerprints::new(&task.acquisition);
+    let counts = |file: &StatisticsFile| {
+        let then = SourceFingerprints::new(&file.metadata.task.acquisition);
+        let is_changed = |frame: u64| {
+            now.get(frame).is_some_and(|now| then.get(frame).is_none_or(|then| then != now))
+        };
+        !file.frames().iter().any(is_changed)
+    };
+    find(out_root, task, invalid, counts)
+}
+
+/// Finds the statistics that can be added up for a final file, by the values `invalid` that mean "no
+/// measurement". `task` is the task of the final file, whose sources are those of its rows: files
+/// count whose frames are all among these, from the same raw data.
+pub fn find_for_final(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatistics {
+    let rows = SourceFingerprints::new(&task.acquisition);
+    let counts = |file: &StatisticsFile| {
+        let then = SourceFingerprints::new(&file.metadata.task.acquisition);
+        file.frames().iter().all(|frame| rows.is_same_data(&then, frame))
+    };
+    find(out_root, task, invalid, counts)
+}
+
+/// Finds files of a task's scan that share no frame, by the values `invalid`, among those that
+/// `counts` accepts.
+fn find(
+    out_root: &Path,
+    task: &Task,
+    invalid: &[[i64; 2]],
+    counts: impl Fn(&StatisticsFile) -> bool,
+) -> FoundStatistics {
     let mut found = FoundStatistics::default();
     let Some(directory) = statistics_dir(out_root, &task.scan) else { return found };
     // Where all is done, nothing is written to the directory, which would remove them.
@@ -71,7 +102,6 @@ pub fn find(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatisti
             return found;
         }
     };
-    let now = SourceFingerprints::new(&task.acquisition);
     let mut files = Vec::new();
     for path in paths {
         match StatisticsFile::open(&path) {
@@ -82,14 +112,13 @@ pub fn find(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatisti
         }
     }
     files.retain(|file| {
-        let of_file = &file.metadata;
-        let then = SourceFingerprints::new(&of_file.task.acquisition);
-        let is_changed = |frame: u64| {
-            now.get(frame).is_some_and(|now| then.get(frame).is_none_or(|then| then != now))
-        };
-        of_file.task.scan == task.scan
-            && of_file.task.acquisition.shape == task.acquisition.shape
-            && !of_file.task.range.iter().any(is_changed)
+        let of_file = &file.metadata.task;
+        // Frames that the scan no longer has are in no image of it.
+        let exists = of_file.range.iter().all(|frame| frame < task.acquisition.frames);
+        of_file.scan == task.scan
+            && of_file.acquisition.shape == task.acquisition.shape
+            && exists
+            && counts(file)
     });
     let has_rule = |file: &StatisticsFile| file.metadata.invalid == invalid;
     found.other_rule =

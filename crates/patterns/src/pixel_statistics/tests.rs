@@ -6,7 +6,7 @@ use records::{Acquisition, Source, Span, Spans, Task};
 
 use super::{
     FoundStatistics, StatisticsError, StatisticsFile, StatisticsMetadata, StatisticsTotal,
-    StoredPixelSums, find, write_statistics,
+    StoredPixelSums, find_for_final, find_for_task, write_statistics,
 };
 
 fn task(frames: Spans, mtime: i64) -> Task {
@@ -106,7 +106,7 @@ fn a_changed_byte_anywhere_is_noticed() {
 fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
     let root = tempfile::tempdir().expect("a directory");
     let find_by_rule = |mtime: i64, invalid: &[[i64; 2]]| {
-        find(root.path(), &task(Spans::first_n(100), mtime), invalid)
+        find_for_task(root.path(), &task(Spans::first_n(100), mtime), invalid)
     };
     let find = |mtime: i64| find_by_rule(mtime, &[[-2, -1]]);
     let frames = |found: &FoundStatistics| -> Vec<Spans> {
@@ -133,4 +133,26 @@ fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
     assert_eq!(other.other_rule, Some(vec![[-2, -1]]));
     std::fs::write(root.path().join(".azpipe/pixels/scan/x.pixels"), "x").expect("a file");
     assert_eq!(find(5).unusable.len(), 1);
+}
+
+#[test]
+fn files_with_frames_that_the_scan_no_longer_has_are_not_used() {
+    let root = tempfile::tempdir().expect("a directory");
+    write(root.path(), Span::new(0, 50).into(), 5);
+    write(root.path(), Span::new(50, 70).into(), 5);
+    write(root.path(), Span::new(70, 100).into(), 5);
+    let mut shorter = task(Spans::first_n(10), 5);
+    let files = |task: &Task| {
+        let rule = [[-2, -1]];
+        let found =
+            [find_for_task(root.path(), task, &rule), find_for_final(root.path(), task, &rule)];
+        found.map(|found| found.frames())
+    };
+    assert_eq!(files(&shorter), [Spans::first_n(100), Spans::first_n(100)]);
+    // The sources of a final are those of its rows.
+    shorter.acquisition.sources[0] =
+        shorter.acquisition.sources[0].restricted_to(&Spans::first_n(60)).expect("frames");
+    assert_eq!(files(&shorter), [Spans::first_n(100), Spans::first_n(50)]);
+    shorter.acquisition.frames = 60;
+    assert_eq!(files(&shorter), [Spans::first_n(50), Spans::first_n(50)]);
 }
