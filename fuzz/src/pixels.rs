@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use patterns::pixel_statistics::{
-    self, StatisticsFile, StatisticsMetadata, StatisticsTotal, StoredPixelSums, SuggestedMask,
+    self, SourceStates, StatisticsFile, StatisticsMetadata, StatisticsTotal, StoredPixelSums,
+    SuggestedMask,
 };
 use records::{Spans, Task};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
@@ -67,7 +68,7 @@ pub fn pixels(data: &[u8]) {
     let all = task(&BASE.scan, &BASE.recipe, &Spans::first_n(FRAMES));
     for invalid in [&[][..], &[[-2, -1]]] {
         let out = directory().join("pixels");
-        let known = pixel_statistics::find_for_task(&out, &all, invalid);
+        let known = pixel_statistics::find_for_task(&out, &all, invalid, &SourceStates::default());
         assert!(known.frames().difference(&Spans::first_n(FRAMES)).is_empty());
         let found = pixel_statistics::find_for_final(&out, &all, invalid);
         assert!(found.frames().difference(&known.frames()).is_empty());

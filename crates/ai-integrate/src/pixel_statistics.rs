@@ -6,8 +6,8 @@ use std::io;
 use filter::{Filter, Stop};
 use integrator::{InvalidValues, PixelStatistics, StatisticsRule};
 use patterns::pixel_statistics::{
-    StatisticsFile, StatisticsMetadata, StoredPixelSums, find_for_task, remove_overlapping,
-    write_statistics,
+    SourceStates, StatisticsFile, StatisticsMetadata, StoredPixelSums, find_for_task,
+    remove_overlapping, write_statistics,
 };
 use records::{Fail, Spans, Task};
 
@@ -44,6 +44,7 @@ impl StatisticsTask {
     pub fn of_each_rule(
         recipe_tasks: &[RecipeTask],
         is_forced: bool,
+        states: &SourceStates,
         filter: &Filter,
     ) -> Result<Vec<Self>, Stop> {
         let (mut all, mut reported) = (Vec::<Self>::new(), BTreeSet::new());
@@ -51,7 +52,7 @@ impl StatisticsTask {
             let task = &recipe_task.task;
             match StatisticsRule::new(&task.acquisition, recipe_task.recipe()) {
                 Ok(rule) if all.iter().any(|known| known.rule == rule) => (),
-                Ok(rule) => all.push(Self::new(task, rule, is_forced, filter)),
+                Ok(rule) => all.push(Self::new(task, rule, is_forced, states, filter)),
                 Err(why) => {
                     let why = why.to_string();
                     if !reported.contains(&why) {
@@ -64,14 +65,20 @@ impl StatisticsTask {
         Ok(all)
     }
 
-    fn new(task: &Task, rule: StatisticsRule, is_forced: bool, filter: &Filter) -> Self {
+    fn new(
+        task: &Task,
+        rule: StatisticsRule,
+        is_forced: bool,
+        states: &SourceStates,
+        filter: &Filter,
+    ) -> Self {
         let scan = &task.acquisition;
         let mut todo = task.range.to_sorted();
         for absent in scan.absent_within(&task.range) {
             todo = todo.difference(&absent.range);
         }
         if !is_forced {
-            let found = find_for_task(&task.out, task, &rule.invalid);
+            let found = find_for_task(&task.out, task, &rule.invalid, states);
             found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
             todo = todo.difference(&found.frames());
         }

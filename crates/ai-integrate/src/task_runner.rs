@@ -8,6 +8,7 @@ use integrator::opencl::DeviceError;
 use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter, RowEncoder};
+use patterns::pixel_statistics::SourceStates;
 use records::{Acquisition, Fail, Seconds, Spans, Task, format_count, format_frames};
 
 use crate::args::Args;
@@ -41,6 +42,8 @@ pub struct TaskRunner<'a> {
     monitors: MonitorCache,
     /// The index of the frames that are done.
     index: CoverageIndex,
+    /// States of the files that statistics of the pixels were made from.
+    source_states: SourceStates,
     times: &'a BusyTimes,
 }
 
@@ -65,8 +68,8 @@ impl<'a> TaskRunner<'a> {
         times: &'a BusyTimes,
     ) -> Self {
         let (recipes, index) = (RecipeCache::default(), CoverageIndex::default());
-        let monitors = MonitorCache::default();
-        Self { filter, args, device_pool, threads, recipes, monitors, index, times }
+        let (monitors, source_states) = (MonitorCache::default(), SourceStates::default());
+        Self { filter, args, device_pool, threads, recipes, monitors, index, source_states, times }
     }
 
     /// Returns the times of the stages.
@@ -135,7 +138,12 @@ impl<'a> TaskRunner<'a> {
         let mut todo: Vec<Spans> =
             recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let statistics = match self.args.pixel_stats {
-            true => StatisticsTask::of_each_rule(&recipe_tasks, self.args.force, self.filter)?,
+            true => StatisticsTask::of_each_rule(
+                &recipe_tasks,
+                self.args.force,
+                &self.source_states,
+                self.filter,
+            )?,
             false => Vec::new(),
         };
         todo.extend(statistics.iter().map(|statistics| statistics.todo.clone()));

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use records::{Acquisition, Source, relative_path};
 use system::untrusted_file::FileVersion;
@@ -129,6 +129,23 @@ impl LatestFileStates {
         let has_changed =
             |last: &FingerprintedSource| file_state(&last.source) != file_state(&known.source);
         self.removed.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)
+    }
+}
+
+/// States of source files on disk, at each of which a run looks once.
+#[derive(Debug, Default)]
+pub struct SourceStates(Mutex<HashMap<PathBuf, Option<(u64, i64)>>>);
+
+impl SourceStates {
+    /// Returns whether a file in the master's directory is in another state than `known`. A file
+    /// that is away counts as unchanged, because finals keep the patterns of its frames, and so does
+    /// a file that can't be looked at.
+    pub(crate) fn has_changed(&self, directory: &Path, known: &FingerprintedSource) -> bool {
+        let path = directory.join(&known.path);
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = |path: &PathBuf| read_state(path).ok().flatten();
+        let state = states.entry(path).or_insert_with_key(look);
+        state.is_some_and(|state| state != file_state(&known.source))
     }
 }
 

@@ -232,3 +232,19 @@ fn frames_that_a_scan_no_longer_has_leave_its_images() {
         assert_eq!(history.run_all(&tasks), 0, "{history}");
     }
 }
+
+#[test]
+fn another_cut_adds_all_frames_that_share_a_file_of_statistics_with_changed_ones() {
+    for order in ["as planned", "reversed"] {
+        let mut history = History::new(3, 12);
+        let tasks = history.plan(&[0], "scan");
+        assert_eq!(history.run_all(&tasks), 0, "{history}");
+        (6..8).for_each(|frame| history.take_image(frame));
+        let tasks = history.plan(&[0], "frames=4");
+        let mut tasks: Vec<&str> = tasks.lines().collect();
+        if order == "reversed" {
+            tasks.reverse();
+        }
+        assert_eq!(history.run_all(&(tasks.join("\n") + "\n")), 0, "{history}");
+    }
+}

@@ -18,6 +18,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,7 @@ pub use file::{StatisticsError, StatisticsFile, StatisticsMetadata, write_statis
 pub use suggested_mask::{SuggestedMask, kind};
 pub use sums::{StatisticsTotal, StoredPixelSums};
 
+pub use crate::file_states::SourceStates;
 use crate::source_fingerprint::SourceFingerprints;
 
 /// Extension of the files.
@@ -57,16 +59,29 @@ impl FoundStatistics {
 }
 
 /// Finds the statistics of a task's frames that need not be made again, by the values `invalid` that
-/// mean "no measurement". Files are left out if the raw data of a frame is known to have changed
-/// since, by `task`.
-pub fn find_for_task(out_root: &Path, task: &Task, invalid: &[[i64; 2]]) -> FoundStatistics {
+/// mean "no measurement". Files are left out if the raw data of a frame has changed since. `task`
+/// says so of its own frames; files of others that share a file of statistics with them are looked
+/// at.
+pub fn find_for_task(
+    out_root: &Path,
+    task: &Task,
+    invalid: &[[i64; 2]],
+    states: &SourceStates,
+) -> FoundStatistics {
     let now = SourceFingerprints::new(&task.acquisition);
+    let directory = task.acquisition.file.parent().unwrap_or(Path::new("/"));
     let counts = |file: &StatisticsFile| {
         let then = SourceFingerprints::new(&file.metadata.task.acquisition);
-        let is_changed = |frame: u64| {
-            now.get(frame).is_some_and(|now| then.get(frame).is_none_or(|then| then != now))
-        };
-        !file.frames().iter().any(is_changed)
+        let (own, others): (Vec<u64>, Vec<u64>) =
+            file.frames().iter().partition(|frame| now.get(*frame).is_some());
+        let is_same = |frame: &u64| now.is_same_data(&then, *frame);
+        let mut seen = HashSet::new();
+        let mut sources = others.iter().filter_map(|frame| then.source_of(*frame));
+        own.iter().all(is_same)
+            && (file.frames().intersection(&task.range).is_empty()
+                || !sources.any(|source| {
+                    seen.insert(source.name) && states.has_changed(directory, source)
+                }))
     };
     find(out_root, task, invalid, counts)
 }

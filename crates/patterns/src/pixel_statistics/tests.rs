@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use records::{Acquisition, Source, Span, Spans, Task};
 
 use super::{
-    FoundStatistics, StatisticsError, StatisticsFile, StatisticsMetadata, StatisticsTotal,
-    StoredPixelSums, find_for_final, find_for_task, write_statistics,
+    FoundStatistics, SourceStates, StatisticsError, StatisticsFile, StatisticsMetadata,
+    StatisticsTotal, StoredPixelSums, find_for_final, find_for_task, write_statistics,
 };
 
 fn task(frames: Spans, mtime: i64) -> Task {
@@ -106,7 +106,12 @@ fn a_changed_byte_anywhere_is_noticed() {
 fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
     let root = tempfile::tempdir().expect("a directory");
     let find_by_rule = |mtime: i64, invalid: &[[i64; 2]]| {
-        find_for_task(root.path(), &task(Spans::first_n(100), mtime), invalid)
+        find_for_task(
+            root.path(),
+            &task(Spans::first_n(100), mtime),
+            invalid,
+            &SourceStates::default(),
+        )
     };
     let find = |mtime: i64| find_by_rule(mtime, &[[-2, -1]]);
     let frames = |found: &FoundStatistics| -> Vec<Spans> {
@@ -144,8 +149,10 @@ fn files_with_frames_that_the_scan_no_longer_has_are_not_used() {
     let mut shorter = task(Spans::first_n(10), 5);
     let files = |task: &Task| {
         let rule = [[-2, -1]];
-        let found =
-            [find_for_task(root.path(), task, &rule), find_for_final(root.path(), task, &rule)];
+        let found = [
+            find_for_task(root.path(), task, &rule, &SourceStates::default()),
+            find_for_final(root.path(), task, &rule),
+        ];
         found.map(|found| found.frames())
     };
     assert_eq!(files(&shorter), [Spans::first_n(100), Spans::first_n(100)]);
