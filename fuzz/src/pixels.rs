@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use patterns::pixel_statistics::{
-    self, SourceStates, StatisticsFile, StatisticsMetadata, StatisticsTotal, StoredPixelSums,
-    SuggestedMask,
+    self, SourceStates, StatisticsFile, StatisticsTotal, StoredPixelSums, SuggestedMask,
 };
 use records::{Spans, Task};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
@@ -37,8 +36,8 @@ static STATISTICS: LazyLock<Base> = LazyLock::new(|| {
             max: if pixel == 0 { i64::MIN } else { 11 * pixel as i64 },
         })
         .collect();
-    let metadata = StatisticsMetadata { task: task.clone(), invalid: vec![[-2, -1]] };
-    let path = pixel_statistics::write_statistics(&directory().join("pixels"), &metadata, |take| {
+    let (out, invalid) = (directory().join("pixels"), vec![[-2, -1]]);
+    let path = pixel_statistics::write_statistics(&out, task.clone(), invalid, |take| {
         sums.iter().for_each(|pixel| take(*pixel));
     })
     .expect("it is written");

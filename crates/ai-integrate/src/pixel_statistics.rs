@@ -5,10 +5,7 @@ use std::io;
 
 use filter::{Filter, Stop};
 use integrator::{InvalidValues, PixelStatistics, StatisticsRule};
-use patterns::pixel_statistics::{
-    SourceStates, StatisticsFile, StatisticsMetadata, StoredPixelSums, find_for_task,
-    remove_overlapping, write_statistics,
-};
+use patterns::pixel_statistics::{SourceStates, StoredPixelSums, find_for_task, write_statistics};
 use records::{Fail, Spans, Task};
 
 use crate::recipe_task::RecipeTask;
@@ -20,8 +17,6 @@ pub struct StatisticsTask {
     rule: StatisticsRule,
     /// The task, with one recipe of this rule.
     task: Task,
-    /// True if earlier statistics of the frames are to be replaced.
-    is_forced: bool,
 }
 
 /// The statistics of the frames that were added so far.
@@ -82,7 +77,7 @@ impl StatisticsTask {
             found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
             todo = todo.difference(&found.frames());
         }
-        Self { todo, rule, task: task.clone(), is_forced }
+        Self { todo, rule, task: task.clone() }
     }
 
     /// Returns statistics of no frame.
@@ -111,10 +106,6 @@ impl StatisticsTask {
         if range.is_empty() {
             return Ok(());
         }
-        let metadata = StatisticsMetadata {
-            task: Task { range, ..self.task.clone() },
-            invalid: self.rule.invalid.clone(),
-        };
         let write = |take: &mut dyn FnMut(StoredPixelSums)| {
             statistics.sums.for_each(|pixel| {
                 take(StoredPixelSums {
@@ -126,10 +117,9 @@ impl StatisticsTask {
                 });
             });
         };
-        let written = write_statistics(&self.task.out, &metadata, write).and_then(|path| {
-            if self.is_forced { remove_overlapping(&StatisticsFile::open(&path)?) } else { Ok(()) }
-        });
-        written.map_err(|why| Stop::fatal("pixel statistics", why))
+        let task = Task { range, ..self.task.clone() };
+        let written = write_statistics(&self.task.out, task, self.rule.invalid.clone(), write);
+        written.map(drop).map_err(|why| Stop::fatal("pixel statistics", why))
     }
 }
 

@@ -207,15 +207,15 @@ fn statistics_errors() {
         [
             StatisticsError::Io { path: path(), why: io_error() },
             StatisticsError::Damaged { path: path(), why: "its head was changed".to_owned() },
-            StatisticsError::UnsupportedVersion { path: path(), version: 2 },
+            StatisticsError::UnsupportedVersion { path: path(), version: 1 },
             StatisticsError::Outside { scan: "..".to_owned() },
         ],
         [
             "/out/.azpipe/pixels/s/00000000-00000009.pixels: Permission denied (os error 13)",
             "/out/.azpipe/pixels/s/00000000-00000009.pixels: damaged: its head was changed; \
              remove the file and run ai-integrate --pixel-stats again",
-            "/out/.azpipe/pixels/s/00000000-00000009.pixels: statistics of version 2, which a newer azpipe wrote; \
-             this azpipe reads version 1",
+            "/out/.azpipe/pixels/s/00000000-00000009.pixels: statistics of version 1, and this azpipe reads version 2; \
+             remove the file and run ai-integrate --pixel-stats again, or use the azpipe that wrote it",
             "..: the name of the scan leads out of the output directory",
         ],
     );

@@ -1,7 +1,7 @@
 //! The file with the statistics of some frames.
 //!
 //! ```text
-//! {"azpipe":"pixel-statistics","v":1,"invalid":[[4294967294,4294967295]]}
+//! {"azpipe":"pixel-statistics","v":2,"generation":0,"invalid":[[4294967294,4294967295]]}
 //! {"type":"task", …}                     the task, whose range is the frames that were added
 //! 0123456789abcdef0123456789abcdef       XXH3-128 of the two lines above
 //! blocks of 65536 pixels
@@ -25,7 +25,7 @@ use system::ownership::{self, OwnershipRule};
 use system::untrusted_file::{self, MAX_TEXT_BYTES};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
-use super::{InvalidRanges, StoredPixelSums, statistics_path};
+use super::{InvalidRanges, StoredPixelSums};
 use crate::compression::DEFLATE_LEVEL;
 
 /// Pixels of a block.
@@ -44,6 +44,9 @@ pub struct StatisticsMetadata {
     pub task: Task,
     /// Values that mean "no measurement" and are not counted.
     pub invalid: InvalidRanges,
+    /// One more than that of any file with some of the frames, of which this one takes the place; 0
+    /// if there was none.
+    pub generation: u64,
 }
 
 /// First line of a file.
@@ -51,11 +54,12 @@ pub struct StatisticsMetadata {
 struct FirstLine {
     azpipe: String,
     v: u64,
+    generation: u64,
     invalid: InvalidRanges,
 }
 
 const KIND: &str = "pixel-statistics";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Reason why statistics can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -76,8 +80,9 @@ pub enum StatisticsError {
         /// Reason, without the path.
         why: String,
     },
-    /// The file was written by a newer azpipe.
-    #[error("{}: statistics of version {version}, which a newer azpipe wrote; this azpipe reads version 1", path.display())]
+    /// The file was written by another azpipe.
+    #[error("{}: statistics of version {version}, and this azpipe reads version {VERSION}; remove the file and run ai-integrate \
+        --pixel-stats again, or use the azpipe that wrote it", path.display())]
     UnsupportedVersion {
         /// Path of the file.
         path: PathBuf,
@@ -103,23 +108,20 @@ impl StatisticsError {
     }
 }
 
-/// Writes the statistics of `metadata.task.range` below `out_root`, whole and durable or not at
-/// all, and returns the path. `for_each` passes the sums of each pixel, in the order of the pixels.
+/// Writes a file of the statistics of `metadata.task.range`, whole and durable or not at all.
+/// `for_each` passes the sums of each pixel, in the order of the pixels.
 ///
 /// # Errors
-/// Fails if the scan's name leads out of `out_root`, or if the file can't be written.
-pub fn write_statistics(
-    out_root: &Path,
+/// Fails if the file can't be written.
+pub(super) fn write_file(
+    path: &Path,
     metadata: &StatisticsMetadata,
     for_each: impl FnOnce(&mut dyn FnMut(StoredPixelSums)),
-) -> Result<PathBuf, StatisticsError> {
-    let task = &metadata.task;
-    let path = statistics_path(out_root, metadata)
-        .ok_or_else(|| StatisticsError::Outside { scan: task.scan.clone() })?;
-    let io = |why| StatisticsError::Io { path: path.clone(), why };
-    let directory = path.parent().unwrap_or(out_root);
+) -> Result<(), StatisticsError> {
+    let io = |why| StatisticsError::Io { path: path.to_owned(), why };
+    let directory = path.parent().unwrap_or(Path::new(""));
     ownership::create_directories(directory).map_err(io)?;
-    let temporary = AtomicFile::create(&path, &OwnershipRule::in_azpipe_dir()).map_err(io)?;
+    let temporary = AtomicFile::create(path, &OwnershipRule::in_azpipe_dir()).map_err(io)?;
     let file = temporary.create_temporary().map_err(io)?;
     let mut writer = StatisticsWriter { out: BufWriter::new(file), seed: 0, pixels: Vec::new() };
     writer.write_head(metadata).map_err(io)?;
@@ -137,8 +139,7 @@ pub fn write_statistics(
         file.sync_all()?;
         temporary.commit()
     };
-    finish().map_err(io)?;
-    Ok(path)
+    finish().map_err(io)
 }
 
 struct StatisticsWriter {
@@ -150,8 +151,12 @@ struct StatisticsWriter {
 
 impl StatisticsWriter {
     fn write_head(&mut self, metadata: &StatisticsMetadata) -> io::Result<()> {
-        let first =
-            FirstLine { azpipe: KIND.to_owned(), v: VERSION, invalid: metadata.invalid.clone() };
+        let first = FirstLine {
+            azpipe: KIND.to_owned(),
+            v: VERSION,
+            generation: metadata.generation,
+            invalid: metadata.invalid.clone(),
+        };
         let first = serde_json::to_string(&first).expect("text and numbers always serialize");
         let task = Record::from(metadata.task.clone()).to_line();
         let digest = head_digest(&first, &task);
@@ -251,7 +256,7 @@ impl StatisticsFile {
     /// Reads and verifies the head of a file.
     ///
     /// # Errors
-    /// Fails if the file can't be read, is damaged, or is of a newer version.
+    /// Fails if the file can't be read, is damaged, or is of another version.
     pub fn open(path: &Path) -> Result<Self, StatisticsError> {
         let io = |why| StatisticsError::Io { path: path.to_owned(), why };
         let damaged = |why: &str| StatisticsError::damaged(path, why);
@@ -282,7 +287,8 @@ impl StatisticsFile {
         let Ok(Record::Task(task)) = Record::parse(&task) else {
             return Err(damaged("its second line is no task"));
         };
-        let metadata = StatisticsMetadata { task: *task, invalid: parsed.invalid };
+        let FirstLine { generation, invalid, .. } = parsed;
+        let metadata = StatisticsMetadata { task: *task, invalid, generation };
         let seed = expected as u64;
         let mut file = Self { path: path.to_owned(), metadata, start, blocks: None, seed, left: 0 };
         file.left = file.pixels()?;

@@ -4,9 +4,10 @@
 //! The files lie in `OUT/.azpipe/pixels/<scan>`, one per task that was integrated, named by its frames
 //! and the values that it left out. All sums are
 //! integers, so statistics of the same frames are equal however the scan was cut into tasks. A file
-//! can't be divided, so [`find`] chooses files that share no frame: the one with the most frames
-//! first. Frames of files that are not chosen count as not done, so that a rerun adds a file with
-//! just these, and no frame is ever counted twice.
+//! can't be divided, so files are chosen that share no frame: the last one that was written first,
+//! as its generation says, and of these the one with the most frames. Frames of files that are not
+//! chosen count as not done, so that a rerun adds a file with just these, and no frame is ever
+//! counted twice. A file is removed once all of its frames are in later files.
 //!
 //! Statistics belong to a scan, and not to a recipe, because only the values that mean "no
 //! measurement" change them. For a recipe, files count that leave out the recipe's own values;
@@ -18,7 +19,9 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +30,7 @@ use system::atomic;
 use system::ownership::{self, OwnershipRule};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use file::{StatisticsError, StatisticsFile, StatisticsMetadata, write_statistics};
+pub use file::{StatisticsError, StatisticsFile, StatisticsMetadata};
 pub use suggested_mask::{SuggestedMask, kind};
 pub use sums::{StatisticsTotal, StoredPixelSums};
 
@@ -139,8 +142,8 @@ fn find(
     found.other_rule =
         files.iter().find(|file| !has_rule(file)).map(|file| file.metadata.invalid.clone());
     files.retain(has_rule);
-    // Equal numbers of frames: the order of the list, which is that of the names.
-    files.sort_by_key(|file| std::cmp::Reverse(file.metadata.task.range.count()));
+    // In equal files, the order of the list, which is that of the names.
+    files.sort_by_key(|file| Reverse((file.metadata.generation, file.frames().count())));
     let mut taken = Spans::default();
     for file in files {
         let frames = &file.metadata.task.range;
@@ -152,26 +155,57 @@ fn find(
     found
 }
 
-/// Removes the statistics of a scan that share frames with a file and count the same values, so that
-/// the frames of the file are taken from it.
+/// Writes the statistics of `task.range` below `out_root`, by the values `invalid` that mean "no
+/// measurement", whole and durable or not at all. `for_each` passes the sums of each pixel, in the
+/// order of the pixels. They take the place of earlier statistics of these frames: files all of
+/// whose frames are in later ones are removed.
 ///
 /// # Errors
-/// Fails if the files can't be listed or removed.
-pub fn remove_overlapping(kept: &StatisticsFile) -> Result<(), StatisticsError> {
-    let directory = kept.path.parent().unwrap_or(Path::new(""));
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |why| StatisticsError::Io { path, why }
-    };
-    for path in list(directory).map_err(io(directory))? {
-        // A damaged file counts for nothing, and is reported by who needs it.
-        let Ok(other) = StatisticsFile::open(&path) else { continue };
-        let shares_frames = !other.frames().intersection(kept.frames()).is_empty();
-        if path != kept.path && shares_frames && other.metadata.invalid == kept.metadata.invalid {
-            ownership::remove(&path, &OwnershipRule::in_azpipe_dir()).map_err(io(&path))?;
+/// Fails if the scan's name leads out of `out_root`, or if a file can't be written, listed or
+/// removed.
+pub fn write_statistics(
+    out_root: &Path,
+    task: Task,
+    invalid: InvalidRanges,
+    for_each: impl FnOnce(&mut dyn FnMut(StoredPixelSums)),
+) -> Result<PathBuf, StatisticsError> {
+    let directory = statistics_dir(out_root, &task.scan)
+        .ok_or_else(|| StatisticsError::Outside { scan: task.scan.clone() })?;
+    let of_rule = read_files_of_rule(&directory, &invalid)?;
+    let shares_frames =
+        |file: &&StatisticsFile| !file.frames().intersection(&task.range).is_empty();
+    let earlier = of_rule.iter().filter(shares_frames);
+    let latest = earlier.map(|file| file.metadata.generation).max();
+    let generation = latest.map_or(0, |latest| latest.saturating_add(1));
+    let frames = task.range.clone();
+    let metadata = StatisticsMetadata { task, invalid, generation };
+    let path = directory.join(file_name(&metadata));
+    file::write_file(&path, &metadata, for_each)?;
+    let others: Vec<StatisticsFile> =
+        of_rule.into_iter().filter(|file| file.path != path).collect();
+    for file in others.iter().filter(|file| !file.frames().intersection(&frames).is_empty()) {
+        let is_later =
+            |other: &&StatisticsFile| other.metadata.generation > file.metadata.generation;
+        let later = others.iter().filter(is_later).map(StatisticsFile::frames);
+        let later = Spans::union_all(later.chain([&frames]));
+        if file.frames().difference(&later).is_empty() {
+            let io = |why| StatisticsError::Io { path: file.path.clone(), why };
+            ownership::remove(&file.path, &OwnershipRule::in_azpipe_dir()).map_err(io)?;
         }
     }
-    Ok(())
+    Ok(path)
+}
+
+/// Opens the files of a scan that leave out the values `invalid`. A damaged file counts for nothing,
+/// and is reported by who needs it.
+fn read_files_of_rule(
+    directory: &Path,
+    invalid: &[[i64; 2]],
+) -> Result<Vec<StatisticsFile>, StatisticsError> {
+    let io = |why| StatisticsError::Io { path: directory.to_owned(), why };
+    let files = list(directory).map_err(io)?.into_iter();
+    let files = files.filter_map(|path| StatisticsFile::open(&path).ok());
+    Ok(files.filter(|file| file.metadata.invalid == invalid).collect())
 }
 
 /// Returns the directory of a scan's statistics; `None` if the name leads out of the output root.
@@ -180,16 +214,16 @@ pub fn statistics_dir(out_root: &Path, scan: &str) -> Option<PathBuf> {
     path.is_contained().then(|| out_root.join(path.as_path()))
 }
 
-/// Returns the path of statistics, which follows from the frames and from the values that mean "no
-/// measurement".
-fn statistics_path(out_root: &Path, metadata: &StatisticsMetadata) -> Option<PathBuf> {
+/// Returns the name of a file of statistics, which follows from the frames and from the values that
+/// mean "no measurement".
+fn file_name(metadata: &StatisticsMetadata) -> OsString {
     let task = &metadata.task;
     let part = Task::part_path(&task.scan, "", &task.range);
     let ends = metadata.invalid.iter().flatten().flat_map(|value| value.to_le_bytes());
     let rule = xxh3_64(&ends.collect::<Vec<_>>()) as u32;
-    let mut name = Path::new(part.file_name()?).file_stem()?.to_owned();
+    let mut name = part.file_stem().unwrap_or_default().to_owned();
     name.push(format!("-{rule:08x}.{EXTENSION}"));
-    statistics_dir(out_root, &task.scan).map(|directory| directory.join(name))
+    name
 }
 
 /// Lists the files of a directory, which need not exist, ordered by name.

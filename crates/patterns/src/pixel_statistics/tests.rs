@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use records::{Acquisition, Source, Span, Spans, Task};
 
 use super::{
-    FoundStatistics, SourceStates, StatisticsError, StatisticsFile, StatisticsMetadata,
-    StatisticsTotal, StoredPixelSums, find_for_final, find_for_task, write_statistics,
+    FoundStatistics, SourceStates, StatisticsError, StatisticsFile, StatisticsTotal,
+    StoredPixelSums, find_for_final, find_for_task, write_statistics,
 };
 
 fn task(frames: Spans, mtime: i64) -> Task {
@@ -55,11 +55,10 @@ fn pixel(p: usize, frames: u64) -> StoredPixelSums {
 
 fn write(root: &Path, frames: Spans, mtime: i64) -> PathBuf {
     let count = frames.count();
-    let metadata = StatisticsMetadata { task: task(frames, mtime), invalid: vec![[-2, -1]] };
     let fill = |take: &mut dyn FnMut(StoredPixelSums)| {
         (0..300 * 301).for_each(|p| take(pixel(p, count)));
     };
-    write_statistics(root, &metadata, fill).expect("it is written")
+    write_statistics(root, task(frames, mtime), vec![[-2, -1]], fill).expect("it is written")
 }
 
 #[test]
@@ -129,6 +128,8 @@ fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
     write(root.path(), rest, 5);
     let found = find(5);
     assert_eq!(found.frames(), Spans::first_n(100));
+    let left = std::fs::read_dir(root.path().join(".azpipe/pixels/scan")).expect("a directory");
+    assert_eq!(left.count(), 3, "files whose frames are all in later ones are removed");
     let total = StatisticsTotal::read(found.files).expect("they are read");
     assert!(total.means().iter().enumerate().all(|(p, mean)| *mean == p as f64));
     assert!(total.valid_frames().iter().all(|frames| *frames == 100));
@@ -162,4 +163,26 @@ fn files_with_frames_that_the_scan_no_longer_has_are_not_used() {
     assert_eq!(files(&shorter), [Spans::first_n(100), Spans::first_n(50)]);
     shorter.acquisition.frames = 60;
     assert_eq!(files(&shorter), [Spans::first_n(50), Spans::first_n(50)]);
+}
+
+#[test]
+fn a_later_file_takes_the_place_of_an_earlier_one_which_stays_until_all_its_frames_are_replaced() {
+    let root = tempfile::tempdir().expect("a directory");
+    let written = |first, end| write(root.path(), Span::new(first, end).into(), 5);
+    let whole = written(0, 24);
+    let frames = || {
+        let all = task(Spans::first_n(24), 5);
+        find_for_final(root.path(), &all, &[[-2, -1]]).frames()
+    };
+    let middle = written(10, 12);
+    assert!(whole.exists());
+    assert_eq!(frames(), Span::new(10, 12).into(), "the next run adds the others");
+    written(0, 10);
+    assert!(whole.exists());
+    written(12, 24);
+    assert_eq!((whole.exists(), middle.exists()), (false, true));
+    assert_eq!(frames(), Spans::first_n(24));
+    written(0, 24);
+    assert_eq!((whole.exists(), middle.exists()), (true, false));
+    assert_eq!(frames(), Spans::first_n(24));
 }
