@@ -57,17 +57,19 @@ impl IntegratedTask {
         self.parts.iter().any(Option::is_some) || !self.statistics.is_empty()
     }
 
-    /// Commits the statistics and the parts, adds the parts to `index`, and emits the losses and one result per recipe.
+    /// Commits the parts and the statistics, adds the parts to `index`, and emits the losses and one
+    /// result per recipe.
     /// Frames that should have a pattern and have none make the status 1, whether this run, an
     /// earlier one or scan-find noticed it.
     ///
     /// # Errors
-    /// Fails if a part can't be written, and as [`Filter::emit`].
+    /// Fails if a part or statistics can't be written, and as [`Filter::emit`].
     pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
-        for (task, statistics) in std::mem::take(&mut self.statistics) {
-            task.commit(statistics, filter)?;
-        }
         let digests = self.commit_parts(index)?;
+        // Before the results, which gather may wait for. Without them, the parts count all the same.
+        let statistics = std::mem::take(&mut self.statistics).into_iter();
+        let statistics: Vec<Result<(), Stop>> =
+            statistics.map(|(task, statistics)| task.commit(statistics, filter)).collect();
         let first = &self.recipe_tasks[0];
         self.stats.report_losses(filter, &first.task)?;
         report_earlier_losses(filter, &self.recipe_tasks)?;
@@ -142,7 +144,7 @@ impl IntegratedTask {
         let done = frames.saturating_sub(failed).saturating_sub(unfinished);
         filter.progress().correct(counted, FrameCounts { done, failed });
         filter.progress().keep(done);
-        Ok(progress)
+        statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
     }
 
     /// Warns of the frames that have sums and no monitor, by this run or an earlier one; they make

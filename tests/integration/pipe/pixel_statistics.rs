@@ -425,6 +425,24 @@ fn statistics_that_are_damaged_are_not_added_up() {
 }
 
 #[test]
+fn patterns_are_kept_where_statistics_can_not_be_written() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--by", "scan"]);
+    let root = workspace.path("out/.azpipe");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("pixels"), "").unwrap();
+    let results = run("ai-integrate", &["--pixel-stats"], &tasks);
+    assert_eq!(results.status, 2, "{}", results.stderr);
+    assert!(results.stderr.contains("24 of 24 frames done and kept"), "{}", results.stderr);
+    assert_eq!(results.records("result")[0]["done"], json!([[0, 24]]));
+    assert_eq!(workspace.parts("out").len(), 1);
+    std::fs::remove_file(root.join("pixels")).unwrap();
+    let results = run("ai-integrate", &["--pixel-stats"], &tasks).assert_success();
+    assert_eq!(results.records("result")[0]["skipped"], true);
+    gather_images(&results.stdout).assert_success();
+}
+
+#[test]
 fn images_replace_azpipes_own_and_clean_removes_statistics_without_results() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &[]);
