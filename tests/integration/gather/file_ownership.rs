@@ -178,6 +178,23 @@ fn a_run_that_was_killed_before_its_export_was_there_leaves_the_earlier_one_its_
     assert!(refused.stderr.contains("changed since"), "{}", refused.stderr);
 }
 
+#[test]
+fn exports_with_a_mark_are_known_by_it_where_the_list_of_digests_was_removed() {
+    let (workspace, results) = gather_a_scan();
+    let export = || {
+        let written = run("gather", &["--keep-sums", "--export", "nxazint"], &results);
+        written.assert_success().records("summary").remove(0)["export"][0].clone()
+    };
+    let path = PathBuf::from(export().as_str().unwrap());
+    let first = fs::read(&path).unwrap();
+    // The file tells its date, in seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    fs::remove_dir_all(workspace.path("out/.azpipe/exports")).unwrap();
+    export();
+    assert_ne!(fs::read(&path).unwrap(), first);
+    export();
+}
+
 fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }

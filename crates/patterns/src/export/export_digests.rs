@@ -134,6 +134,21 @@ impl ExportDigests {
         OwnershipRule::new("an export, or it was changed since", is_own).with_policy(policy)
     }
 
+    /// Returns whether there is a file at `path` that no digest but its mark claims.
+    pub fn is_claimed_by_mark(
+        &self,
+        path: &Path,
+        has_mark: impl Fn(&Path) -> io::Result<bool>,
+    ) -> Result<bool, ExportError> {
+        let is_unknown = {
+            let entries = self.entries();
+            let name = path.file_name().unwrap_or_default();
+            !entries.is_damaged && !entries.files.contains_key(name)
+        };
+        let is_marked = || Ok(path.try_exists()? && has_mark(path)?);
+        Ok(is_unknown && is_marked().map_err(io_error(path))?)
+    }
+
     /// Adds the digests of contents that are about to be written to files, and writes the JSON
     /// file.
     pub fn add<'a>(

@@ -79,8 +79,14 @@ pub(super) fn write_hdf5_file(
     })?;
     file.finish().and_then(h5::VerifiedFile::sync).map_err(hdf5)?;
     let _lock = digests.lock()?;
-    let digest = file_mark::digest_file(temporary.temporary_path()).map_err(io)?;
-    digests.add([(path.as_path(), digest)].into_iter())?;
+    let digest = |path: &Path| file_mark::digest_file(path).map_err(io);
+    let mut contents = Vec::new();
+    // Once the file has a digest, its mark tells nothing.
+    if digests.is_claimed_by_mark(&path, |path| has_mark(path, mark))? {
+        contents.push((path.as_path(), digest(&path)?));
+    }
+    contents.push((path.as_path(), digest(temporary.temporary_path())?));
+    digests.add(contents.into_iter())?;
     temporary.commit().map_err(io)?;
     Ok(vec![path])
 }
