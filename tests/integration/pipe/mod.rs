@@ -5,6 +5,7 @@ mod live;
 mod losses;
 mod pixel_statistics;
 mod pixel_statistics_history;
+mod pixel_statistics_mask;
 mod pixel_statistics_rules;
 mod plan_checks;
 mod preview;
