@@ -43,7 +43,7 @@ pub struct Args {
     /// values that mean "no measurement" (plan-split --dummy). Frames that lack only these are read
     /// again, and their patterns are kept. Pixels must be integers of at most 32 bits. The sums are
     /// kept in OUT/.azpipe/pixels. They are added up on the CPU, also if a GPU integrates, and take
-    /// 36 bytes of memory per pixel and --dummy, twice per engine.
+    /// 36 bytes of memory per pixel and --dummy, twice per engine, and a frame per thread.
     #[arg(long, hide_short_help = true)]
     pub pixel_stats: bool,
 

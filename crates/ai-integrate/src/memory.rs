@@ -32,7 +32,8 @@ pub fn estimate_bytes(
             .map(|integrator| integrator.thread_bytes() as u64)
             .max()
             .unwrap_or(0),
-        statistics_pixels: runner.statistics.iter().flatten().map(|one| one.pixels() as u64).sum(),
+        pixels: recipe_tasks[0].task.acquisition.shape.iter().product(),
+        statistics_rules: runner.statistics.iter().flatten().count() as u64,
     };
     memory_model::BASE_BYTES + matrices.sum::<u64>() + engine.bytes()
 }

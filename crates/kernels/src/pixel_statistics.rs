@@ -25,9 +25,6 @@ use crate::summation_order::TILE;
 /// them.
 const FRAMES_PER_BATCH: usize = 16;
 
-/// How many frames of codecs that can't be read tile by tile are decoded whole at once.
-const DECODED_FRAMES_PER_BATCH: usize = 4;
-
 /// Tiles with fewer pixels than this (of 2048) that are not zero are added pixel by pixel.
 const MAX_SPARSE_NONZERO: u32 = 400;
 
@@ -73,7 +70,8 @@ pub struct StatisticsScratch {
     lane: Box<Lane>,
     small: Box<SmallSums>,
     buffers: Vec<SourceBuffers>,
-    decoded: Vec<Vec<u8>>,
+    /// A frame of a codec that can't be read tile by tile.
+    decoded: Vec<u8>,
 }
 
 impl Default for StatisticsScratch {
@@ -176,18 +174,13 @@ fn add_frames<T: Pixel>(
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         isa.run(AddTiles { statistics, rules: &rules, sources, scratch })?;
     }
-    for batch in others.chunks(DECODED_FRAMES_PER_BATCH) {
-        let mut memory = std::mem::take(&mut scratch.decoded);
-        memory.resize_with(DECODED_FRAMES_PER_BATCH, Vec::new);
-        for (frame, pixels) in batch.iter().zip(&mut memory) {
-            pixels.resize(frame_bytes + SLACK, 0);
-            pipeline.decode_with_slack(frame.filter_mask, frame.bytes, pixels, frame_bytes)?;
-        }
-        let sources =
-            memory[..batch.len()].iter().map(|pixels| PixelSource::Native(&pixels[..frame_bytes]));
-        let sources = sources.collect();
+    for frame in others {
+        let mut pixels = std::mem::take(&mut scratch.decoded);
+        pixels.resize(frame_bytes + SLACK, 0);
+        pipeline.decode_with_slack(frame.filter_mask, frame.bytes, &mut pixels, frame_bytes)?;
+        let sources = vec![PixelSource::Native(&pixels[..frame_bytes])];
         isa.run(AddTiles { statistics, rules: &rules, sources, scratch })?;
-        scratch.decoded = memory;
+        scratch.decoded = pixels;
     }
     Ok(())
 }

@@ -25,6 +25,10 @@ const MAX_WAITING_BYTES: usize = 512 << 20;
 /// Bytes per pixel of the statistics of pixels over frames.
 pub const STATISTICS_BYTES_PER_PIXEL: u64 = 36;
 
+/// Bytes per pixel of the frame that a thread decodes for statistics. Their pixels have at most 32
+/// bits.
+const STATISTICS_BYTES_PER_DECODED_PIXEL: u64 = 4;
+
 /// Memory of a thread's kernels, block buffers and stack.
 const BYTES_PER_THREAD: u64 = 4 << 20;
 
@@ -45,8 +49,10 @@ pub struct EngineSizes {
     pub decoded_bytes: u64,
     /// Bytes that a thread needs for methods that look at all pixels of a bin.
     pub kernel_bytes: u64,
-    /// Pixels of a frame if statistics of the pixels are made, times the rules by which they are; otherwise 0.
-    pub statistics_pixels: u64,
+    /// Pixels of a frame.
+    pub pixels: u64,
+    /// Rules by which statistics of the pixels are made; 0 if there are none.
+    pub statistics_rules: u64,
 }
 
 impl EngineSizes {
@@ -54,7 +60,7 @@ impl EngineSizes {
     /// each worker thread the stored bytes of a batch; for each worker thread the accumulators, the
     /// sums of a batch and its decoded frames; the rows that wait to be written, with their patterns,
     /// of which a cake is at most as large compressed; and the statistics of the pixels, of this
-    /// task and of the one that is being committed.
+    /// task and of the one that is being committed, and for these a frame for each worker thread.
     pub fn bytes(&self) -> u64 {
         let sums = 2 * size_of::<f64>() as u64 * self.bins as u64;
         let (batch, longest) = (self.batch_frames as u64, self.longest_batch as u64);
@@ -70,7 +76,13 @@ impl EngineSizes {
         let waiting = in_flight as u64 * longest * (sums + patterns);
         let prefetched =
             prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
-        let statistics = 2 * STATISTICS_BYTES_PER_PIXEL * self.statistics_pixels;
+        let statistics = match self.statistics_rules {
+            0 => 0,
+            rules => {
+                let decoded = STATISTICS_BYTES_PER_DECODED_PIXEL * self.threads as u64;
+                (2 * STATISTICS_BYTES_PER_PIXEL * rules + decoded) * self.pixels
+            }
+        };
         prefetched + self.threads as u64 * thread + waiting + statistics
     }
 }
@@ -188,13 +200,14 @@ mod tests {
             stored_bytes: 1000,
             decoded_bytes: 5000,
             kernel_bytes: 700,
-            statistics_pixels: 50,
+            pixels: 50,
+            statistics_rules: 3,
         };
         let (batch, sums) = (16_000, 1600);
         let thread = (4 << 20) + batch + 32 * sums + 5000 + 700;
         // Four prefetch threads, and as many batches as may wait: 4 times the threads, and 4.
         let (patterns, waiting) = (800, 12 * 16);
-        let rest = waiting * (sums + patterns) + 2 * 36 * 50;
+        let rest = waiting * (sums + patterns) + 3 * 2 * 36 * 50 + 2 * 4 * 50;
         assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + rest);
     }
 }

@@ -29,6 +29,9 @@ const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
 /// driver of a GPU.
 const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
 
+/// Bytes per pixel of `gather --pixel-images`: the sums, and the images from which the mask is made.
+const GATHER_BYTES_PER_PIXEL: u64 = 90;
+
 /// Estimates the memory of each job of a plan: half as much again as ai-integrate is expected to
 /// use, in whole GiB.
 ///
@@ -68,11 +71,14 @@ pub fn estimate_memory(
         stored_bytes,
         decoded_bytes,
         kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
-        statistics_pixels: if has_pixel_statistics { rules * pixels } else { 0 },
+        pixels,
+        statistics_rules: if has_pixel_statistics { rules } else { 0 },
     };
+    let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
     let expected = memory_model::BASE_BYTES
         + BYTES_BESIDE_AI_INTEGRATE
+        + gather
         + recipes
         + size.engines * engine.bytes();
     Ok(MemorySize::from_bytes((expected * 3 / 2).next_multiple_of(1 << 30)))
@@ -124,8 +130,8 @@ mod tests {
         assert_eq!(estimate(1, 1), "7G");
         assert_eq!(
             estimate_with(1, 4, true),
-            "15G",
-            "8 engines, 72 bytes for each of 4.5 M pixels"
+            "17G",
+            "8 engines, 72 bytes for each of 4.5 M pixels, 4 more in each thread, and gather"
         );
     }
 
