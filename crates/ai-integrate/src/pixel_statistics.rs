@@ -6,7 +6,7 @@ use std::io;
 use filter::{Filter, Stop};
 use integrator::{InvalidValues, PixelStatistics, StatisticsRule};
 use patterns::pixel_statistics::{SourceStates, StoredPixelSums, find_for_task, write_statistics};
-use records::{Fail, Spans, Task};
+use records::{Acquisition, Fail, Spans, Task};
 
 use crate::recipe_task::RecipeTask;
 
@@ -125,7 +125,8 @@ impl StatisticsTask {
 
 /// Reports that a task's frames get no statistics. Their patterns are integrated all the same.
 fn report(task: &Task, why: &str, retryable: bool, filter: &Filter) -> Result<(), Stop> {
-    let about = task.acquisition.file.display().to_string();
+    let Acquisition { file, entry, detector, .. } = &task.acquisition;
+    let about = format!("{}: entry {entry}, detector {detector}", file.display());
     let error = format!("no pixel statistics: {why}");
     filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
 }

@@ -85,7 +85,7 @@ pub fn frames_without_position(map: &Path, frames: &Spans) -> String {
 pub fn frames_without_statistics(images: &Path, of_frames: u64, lacking: &Spans) -> String {
     format!(
         "{}: statistics of {} only, without {} ({}), which have patterns: run ai-integrate --pixel-stats again with the same \
-         tasks, and then gather",
+         tasks, if their raw data is still there, and then gather",
         images.display(),
         format_count(of_frames, "frame"),
         format_count(lacking.count(), "frame"),
@@ -106,7 +106,7 @@ pub fn suggested_mask(images: &Path, marked: &MarkedPixels) -> String {
 /// Warns that a suggested mask is probably wrong.
 pub fn many_pixels_marked(images: &Path) -> String {
     format!(
-        "{}: the suggested mask marks more than 5 % of the pixels; look at the images before you use it",
+        "{}: the suggested mask marks more than 1 % of the pixels; look at the images before you use it",
         images.display()
     )
 }
@@ -401,9 +401,9 @@ mod tests {
             "expected two numbers, the lower one first, as in 10.5,12",
             "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
             "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
-            "/out/s.pixels.h5: statistics of 10 frames only, without 2 frames (0 to 1), which have patterns: run ai-integrate --pixel-stats again with the same tasks, and then gather",
+            "/out/s.pixels.h5: statistics of 10 frames only, without 2 frames (0 to 1), which have patterns: run ai-integrate --pixel-stats again with the same tasks, if their raw data is still there, and then gather",
             "/out/s.pixels.h5::/entry/suggested_mask/suggested_mask: a mask of 5 pixels: 2 dead, 3 hot, 1 saturated",
-            "/out/s.pixels.h5: the suggested mask marks more than 5 % of the pixels; look at the images before you use it",
+            "/out/s.pixels.h5: the suggested mask marks more than 1 % of the pixels; look at the images before you use it",
             "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
             "/out/empty.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are not part of the background",
             "/out/s_scan0001_p3.h5: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",

@@ -208,6 +208,7 @@ fn statistics_errors() {
             StatisticsError::Io { path: path(), why: io_error() },
             StatisticsError::Damaged { path: path(), why: "its head was changed".to_owned() },
             StatisticsError::UnsupportedVersion { path: path(), version: 1 },
+            StatisticsError::Replaced { path: path() },
             StatisticsError::Outside { scan: "..".to_owned() },
         ],
         [
@@ -216,6 +217,7 @@ fn statistics_errors() {
              remove the file and run ai-integrate --pixel-stats again",
             "/out/.azpipe/pixels/s/00000000-00000009.pixels: statistics of version 1, and this azpipe reads version 2; \
              remove the file and run ai-integrate --pixel-stats again, or use the azpipe that wrote it",
+            "/out/.azpipe/pixels/s/00000000-00000009.pixels: was replaced while it was read; run gather again",
             "..: the name of the scan leads out of the output directory",
         ],
     );

@@ -357,6 +357,5 @@ fn images_replace_azpipes_own_and_clean_removes_statistics_without_results() {
     let final_file = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
     std::fs::remove_file(final_file).unwrap();
     clean();
-    clean();
     assert!(!statistics.exists(), "{:?}", files_below(&root));
 }

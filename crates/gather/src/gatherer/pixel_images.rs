@@ -48,7 +48,7 @@ impl Gatherer<'_> {
             }
         }
         self.filter.note(0, || messages::suggested_mask(&images.path, &images.marked));
-        if images.marked.all.saturating_mul(20) > images.marked.of_frame {
+        if images.marked.all.saturating_mul(100) > images.marked.of_frame {
             self.filter.warn(&messages::many_pixels_marked(&images.path));
         }
         summary.extra.insert("pixel_images".to_owned(), to_json(images.path.clone()));

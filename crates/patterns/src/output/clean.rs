@@ -96,8 +96,9 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     let finals = Finals { root, notes: &notes, looked_at: RefCell::default() };
     let mut kept_finals: BTreeSet<RawPath> = BTreeSet::new();
     let (mut kept_recipes, mut gone_recipes) = (BTreeSet::new(), BTreeSet::new());
-    let mut of_results = Vec::new();
+    let (mut of_results, mut kept_scans) = (Vec::new(), BTreeSet::new());
     for path in results {
+        let scan = path.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
         let recipe = path.file_name().unwrap_or_default().to_owned();
         match ResultDirectory::read(&path, &mut found).and_then(|directory| {
             let verdict = directory.judge(&finals)?;
@@ -111,6 +112,7 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
             Ok((directory, None)) => {
                 kept_finals.extend(directory.finals);
                 kept_recipes.insert(recipe);
+                kept_scans.insert(scan);
             }
             Err(OutputError::Busy { path }) => return Err(OutputError::Busy { path }),
             Err(why) => {
@@ -125,6 +127,7 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
             finals.is_there(&note.final_file)? || kept_finals.contains(&note.final_file);
         if is_needed || !found.unread.is_empty() {
             kept_recipes.insert(OsString::from(short(&note.recipe_digest)));
+            kept_scans.insert(OsString::from(&note.scan));
         } else {
             let path = note.path(root);
             of_notes.push(Leftover::file(
@@ -143,8 +146,11 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     if found.unread.len() == unread_before {
         found.all.extend(of_results);
     }
-    for directory in &pixels {
-        pixels::find_statistics(root, directory, &notes, &mut found)?;
+    // Otherwise it is not known of which scans there are results.
+    if found.unread.is_empty() {
+        for directory in &pixels {
+            pixels::find_statistics(directory, &kept_scans, &mut found)?;
+        }
     }
     found.all.extend(of_notes);
     Ok(found)

@@ -89,6 +89,12 @@ pub enum StatisticsError {
         /// Version of the file.
         version: u64,
     },
+    /// Another run wrote the file anew after its head was read.
+    #[error("{}: was replaced while it was read; run gather again", path.display())]
+    Replaced {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The name leads out of the output root.
     #[error("{scan}: the name of the scan leads out of the output directory")]
     Outside {
@@ -244,8 +250,6 @@ pub struct StatisticsFile {
     pub path: PathBuf,
     /// The frames and the values that are left out.
     pub metadata: StatisticsMetadata,
-    /// Position of the first block.
-    start: u64,
     blocks: Option<BufReader<std::fs::File>>,
     seed: u64,
     /// Pixels that are not yet read.
@@ -258,14 +262,17 @@ impl StatisticsFile {
     /// # Errors
     /// Fails if the file can't be read, is damaged, or is of another version.
     pub fn open(path: &Path) -> Result<Self, StatisticsError> {
+        Self::open_with_blocks(path).map(|(file, _)| file)
+    }
+
+    /// Reads and verifies the head of a file, and returns what follows it, too.
+    fn open_with_blocks(path: &Path) -> Result<(Self, BufReader<std::fs::File>), StatisticsError> {
         let io = |why| StatisticsError::Io { path: path.to_owned(), why };
         let damaged = |why: &str| StatisticsError::damaged(path, why);
         let mut reader = BufReader::new(untrusted_file::open(path).map_err(io)?);
-        let mut start = 0_u64;
         let mut line = || -> Result<String, StatisticsError> {
             let mut bytes = Vec::new();
             (&mut reader).take(MAX_TEXT_BYTES).read_until(b'\n', &mut bytes).map_err(io)?;
-            start = start.saturating_add(bytes.len() as u64);
             let text = String::from_utf8(bytes).map_err(|_| damaged("its head is no text"))?;
             let ended = text.strip_suffix('\n').ok_or_else(|| damaged("its head ends early"))?;
             Ok(ended.to_owned())
@@ -290,9 +297,9 @@ impl StatisticsFile {
         let FirstLine { generation, invalid, .. } = parsed;
         let metadata = StatisticsMetadata { task: *task, invalid, generation };
         let seed = expected as u64;
-        let mut file = Self { path: path.to_owned(), metadata, start, blocks: None, seed, left: 0 };
+        let mut file = Self { path: path.to_owned(), metadata, blocks: None, seed, left: 0 };
         file.left = file.pixels()?;
-        Ok(file)
+        Ok((file, reader))
     }
 
     /// Returns the frames of the statistics.
@@ -332,9 +339,11 @@ impl StatisticsFile {
             // The file was closed since it was looked at: a scan may have more files than a process
             // may open.
             none => {
-                let mut file = untrusted_file::open(&path).map_err(io)?;
-                io::Seek::seek(&mut file, io::SeekFrom::Start(self.start)).map_err(io)?;
-                none.insert(BufReader::new(file))
+                let (again, blocks) = Self::open_with_blocks(&path)?;
+                if again.seed != self.seed {
+                    return Err(StatisticsError::Replaced { path });
+                }
+                none.insert(blocks)
             }
         };
         let mut number = || -> Result<u64, StatisticsError> {

@@ -186,3 +186,12 @@ fn a_later_file_takes_the_place_of_an_earlier_one_which_stays_until_all_its_fram
     assert_eq!((whole.exists(), middle.exists()), (true, false));
     assert_eq!(frames(), Spans::first_n(24));
 }
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_read_is_not_damaged() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut file = StatisticsFile::open(&write(root.path(), Spans::first_n(4), 5)).expect("read");
+    write(root.path(), Spans::first_n(4), 6);
+    let why = file.next_block().expect_err("it is another file");
+    assert!(matches!(why, StatisticsError::Replaced { .. }), "{why}");
+}

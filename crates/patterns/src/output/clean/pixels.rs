@@ -1,27 +1,25 @@
 //! Decides whether a directory of pixel statistics is left over.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use output_owners::OutputOwner;
 use system::atomic;
-use system::ownership::{AZPIPE_DIR, OwnershipRule};
+use system::ownership::OwnershipRule;
 
 use super::{Leftover, Leftovers};
 use crate::output::OutputError;
 use crate::pixel_statistics::is_statistics;
 
-/// Adds the statistics of a scan if the scan has neither a note about a final file nor parts.
+/// Adds the statistics of a scan if it is not among the `kept` ones, which have parts or a note about
+/// a final file that stay.
 pub(super) fn find_statistics(
-    root: &Path,
     directory: &Path,
-    notes: &[OutputOwner],
+    kept: &BTreeSet<OsString>,
     found: &mut Leftovers,
 ) -> Result<(), OutputError> {
-    let scan = directory.file_name().unwrap_or_default();
-    let parts = root.join(AZPIPE_DIR).join("parts").join(scan);
-    let has_parts = parts.try_exists().map_err(OutputError::io(&parts))?;
-    if has_parts || notes.iter().any(|note| *note.scan == *scan) {
+    if kept.contains(directory.file_name().unwrap_or_default()) {
         return Ok(());
     }
     let mut leftover = Leftover {
