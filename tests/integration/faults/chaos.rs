@@ -377,7 +377,7 @@ fn finish(storm: &Storm, planned: &str) -> (FaultyRun, FaultyRun) {
 
 /// Returns whether gather said that a part is damaged.
 fn names_damaged_part(stderr: &str) -> bool {
-    stderr.lines().any(|line| line.contains("/parts/") && line.contains(": damaged: checksum"))
+    stderr.lines().any(|line| line.contains("/parts/") && line.contains(": damaged: "))
 }
 
 /// Files that are no litter though the quiet run has others: recipes and matrices are named by

@@ -14,7 +14,7 @@ use super::options::check_cancelled;
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
-use crate::part::{self, Part, PartError, list_parts, parts_dir};
+use crate::part::{self, Part, list_parts, parts_dir};
 use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
 
 /// Parts and final file of a scan and recipe, read and verified.
@@ -84,7 +84,7 @@ impl<'a> OutputInputs<'a> {
                 Err(error) => {
                     has_unread_parts = true;
                     // Whatever else it is, it may be read later, or by another version.
-                    if matches!(error, PartError::Damaged { .. }) {
+                    if error.is_damage() {
                         files.extend(version.map(|version| (path.clone(), version)));
                     }
                     unread.extend(part::frames_of_unread(&path, &error));

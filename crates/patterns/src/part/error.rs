@@ -107,6 +107,15 @@ impl PartError {
         }
     }
 
+    /// Returns whether bytes of a part were changed, so that it can never be read.
+    pub(crate) fn is_damage(&self) -> bool {
+        use super::user_block::UserBlockError::{Damaged, ImpossibleFrames};
+        matches!(
+            self,
+            Self::Damaged { .. } | Self::Head { why: Damaged | ImpossibleFrames { .. }, .. }
+        )
+    }
+
     /// Returns whether an existing file could not be read. Unlike a damaged or truncated part, it
     /// may be readable later.
     pub(crate) fn is_io_failure(&self) -> bool {

@@ -162,7 +162,9 @@ impl Part {
             SourceFingerprints::new(&task.acquisition).digest(&self.frames, monitors)
         };
         if !head.describes(&task.scan, &task.recipe_digest, &self.frames, sources) {
-            return wrong("its first line contradicts its content".to_owned());
+            // The checksum of what follows is right.
+            let why = user_block::UserBlockError::Damaged;
+            return Err(PartError::Head { path: self.path.clone(), why });
         }
         let weights = &self.shared.weights;
         if bins == 0

@@ -23,6 +23,9 @@ use xxhash_rust::xxh3::Xxh3;
 /// Number of bytes before the HDF5 signature.
 pub(super) const USER_BLOCK_BYTES: usize = 512;
 
+/// First bytes of an HDF5 file, which follow the user block.
+const HDF5_SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+
 /// User block of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartUserBlock {
@@ -151,7 +154,9 @@ impl PartUserBlock {
         let mut block = [0; USER_BLOCK_BYTES];
         file.read_exact(&mut block)?;
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let head: Self = serde_json::from_slice(line).map_err(|_| UserBlockError::NotPart)?;
+        let Ok(head) = serde_json::from_slice::<Self>(line) else {
+            return Err(Self::error_of_other_line(file));
+        };
         match (head.azpipe.as_str(), head.v) {
             ("part", 1..=4) if head.to_block().as_ref() != Some(&block) => {
                 Err(UserBlockError::Damaged)
@@ -162,7 +167,19 @@ impl PartUserBlock {
             }
             ("part", 1..=4) => Ok(head),
             ("part", newer) => Err(UserBlockError::UnsupportedVersion(newer)),
-            _ => Err(UserBlockError::NotPart),
+            _ => Err(Self::error_of_other_line(file)),
+        }
+    }
+
+    /// Returns the error of a file whose first line is not that of a part. HDF5 behind the first 512
+    /// bytes is that of a part whose first line was changed.
+    fn error_of_other_line(file: &mut File) -> UserBlockError {
+        let mut signature = [0; HDF5_SIGNATURE.len()];
+        match file.read_exact(&mut signature) {
+            Ok(()) if signature == HDF5_SIGNATURE => UserBlockError::Damaged,
+            Ok(()) => UserBlockError::NotPart,
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => UserBlockError::NotPart,
+            Err(why) => UserBlockError::Io(why),
         }
     }
 
