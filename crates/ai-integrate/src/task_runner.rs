@@ -260,8 +260,11 @@ impl<'a> TaskRunner<'a> {
         }
         let mut statistics = Vec::with_capacity(statistics_tasks.len());
         for task in statistics_tasks {
+            if task.todo.is_empty() {
+                statistics.push(None);
+                continue;
+            }
             statistics.push(match task.start() {
-                _ if task.todo.is_empty() => None,
                 Ok(started) => Some(started),
                 Err(why) => {
                     pixel_statistics::report_no_memory(task, &why, self.filter)?;
@@ -367,10 +370,14 @@ impl<'a> TaskRunner<'a> {
         let changed_sources = sources.close_all();
         if changed_sources.is_empty() {
             for (index, frames) in in_statistics {
-                statistics[index].iter_mut().for_each(|one| one.frames.extend(&frames));
+                if let Some(statistics) = &mut statistics[index] {
+                    statistics.frames.extend(frames);
+                }
             }
             for (index, why) in statistics_errors {
-                statistics[index].iter_mut().for_each(|one| one.error = Some(why.clone()));
+                if let Some(statistics) = &mut statistics[index] {
+                    statistics.error.get_or_insert(why);
+                }
             }
             Ok(TaskOutcome::Done(Box::new(stats), parts, statistics))
         } else {

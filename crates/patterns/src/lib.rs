@@ -45,6 +45,7 @@ pub mod part;
 pub mod pixel_statistics;
 pub mod plot;
 pub mod report;
+mod rounding;
 mod row_blocks;
 mod row_digest;
 mod row_writer;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use records::{Acquisition, Source, Spans, relative_path};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::normalize::canonical_nan;
+use crate::rounding::canonical_nan;
 
 /// Source fingerprints of a scan's frames. Equal fingerprints mean equal raw data.
 #[derive(Clone, Debug, Default)]

@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use super::{ExportError, FrameValue};
 use crate::Status;
-use crate::normalize::NAN64;
 use crate::output::OutputFile;
+use crate::rounding::NAN64;
 use records::{Spans, format_ranges};
 
 /// Units of intensities on the absolute scale, per steradian.

@@ -9,8 +9,9 @@ use records::Spans;
 use super::absolute::{Transmission, describe_counters, transmissions};
 use super::{ExportError, FrameValue};
 use crate::Status;
-use crate::normalize::{NAN64, Normalizer};
+use crate::normalize::Normalizer;
 use crate::output::{AverageMethod, OutputError, OutputFile};
+use crate::rounding::NAN64;
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::normalize::NAN64;
 use crate::output::{OutputError, OutputFile};
+use crate::rounding::NAN64;
 
 /// A number for each frame of a scan: a value of `gather --subtract-scale` and `--transmission`.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,8 +23,8 @@ use super::hdf5_file::{Hdf5Export, WriteError, write_entry, write_hdf5_file, wri
 use crate::Status;
 use crate::compression::Compression;
 use crate::h5::{self, Dataset, Group};
-use crate::normalize::{NAN32, NAN64};
 use crate::output::{FrameNumbers, OutputFile, axis_dataset_name, create_nexus_group};
+use crate::rounding::{NAN32, NAN64};
 use crate::row_blocks::rows_in;
 use crate::row_writer::RowWriter;
 use grid::MapGrid;

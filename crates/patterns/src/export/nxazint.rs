@@ -23,8 +23,8 @@ use super::{ExportContent, ExportError, ExportFormat, PatternReduction};
 use crate::PatternAxis;
 use crate::compression::Compression;
 use crate::h5::{self, Group};
-use crate::normalize::NAN32;
 use crate::output::{KEV_ANGSTROM, OutputFile, create_nexus_group, entry_name, format_iso8601};
+use crate::rounding::NAN32;
 use crate::row_writer::RowWriter;
 
 /// Citation of the method and its formulas.

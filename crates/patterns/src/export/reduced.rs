@@ -29,8 +29,8 @@ use super::{ExportError, PatternReduction};
 use crate::Status;
 use crate::compression::Compression;
 use crate::h5::{self, Group};
-use crate::normalize::{NAN32, to_f32};
 use crate::output::{OutputFile, create_nexus_group, write_statuses};
+use crate::rounding::{NAN32, to_f32};
 use crate::row_writer::RowWriter;
 
 /// Name of the dataset of frame numbers.

@@ -15,8 +15,9 @@ use std::ops::Range;
 use super::absolute::{self, AbsoluteScale, CalibrationFactor, Thickness, Transmission};
 use super::{Background, ExportError, FrameValue};
 use crate::Status;
-use crate::normalize::{NAN64, Normalizer};
+use crate::normalize::Normalizer;
 use crate::output::OutputFile;
+use crate::rounding::NAN64;
 
 /// Steps that patterns of final files go through before they are written beside them.
 #[derive(Clone, Copy, Debug, Default)]

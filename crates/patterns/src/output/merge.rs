@@ -36,8 +36,8 @@ use super::{
     WritePolicy, part_index,
 };
 use crate::h5::Group;
-use crate::normalize::NAN64;
 use crate::part::parts_dir;
+use crate::rounding::NAN64;
 use crate::{Normalizer, SharedBins, Status};
 use frames::{MergedFrames, sum_weights};
 pub use notes::{OutdatedMerge, find_outdated_merges};

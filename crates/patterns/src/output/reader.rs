@@ -297,7 +297,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let monitor = if recipe.monitor_name().is_some() {
         integrated.read_array(name::MONITOR, &[frames])?
     } else {
-        vec![crate::normalize::NAN64; frames]
+        vec![crate::rounding::NAN64; frames]
     };
     let digests = |name| coverage.read_array::<u64>(name, &[frames]);
     let shared = read_shared(&integrated)?;

@@ -80,7 +80,7 @@ impl RowSources {
         let mut row_sources = Self {
             sources: vec![RowSource::None; frames],
             status: vec![Status::NotIntegrated; frames],
-            monitor: vec![crate::normalize::NAN64; frames],
+            monitor: vec![crate::rounding::NAN64; frames],
             stored_digest: vec![0; frames],
             duplicates: BTreeMap::new(),
             stamps,

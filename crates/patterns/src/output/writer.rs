@@ -13,8 +13,8 @@ use super::{
     BuildObserver, OutputLayout, OutputSpec, digest, esrf_integrator_layout, virtual_layout,
 };
 use crate::h5::{self, Group};
-use crate::normalize::{NAN32, NAN64, canonical_nan};
 use crate::part::row_dataset;
+use crate::rounding::{NAN32, NAN64, canonical_nan};
 use crate::row_digest::row_digest;
 use crate::row_writer::RowWriter;
 use crate::weight_overrides::WeightOverridesWriter;

@@ -8,7 +8,8 @@ use records::MonitorReadings;
 
 use super::PartStorage;
 use crate::compress::CakeEncoder;
-use crate::normalize::{NAN32, Pattern};
+use crate::normalize::Pattern;
+use crate::rounding::NAN32;
 use crate::row_digest::row_digest;
 use crate::{FrameRow, Normalizer, SharedBins, Status};
 

@@ -12,7 +12,7 @@ use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
 use super::encoded_row::{PartRow, RowEncoder, RowFormat, RowPattern};
 use super::{PartError, PartMetadata, PartStorage, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group, NewHdf5File};
-use crate::normalize::{NAN64, canonical_nan};
+use crate::rounding::{NAN64, canonical_nan};
 use crate::row_writer::RowWriter;
 use crate::source_fingerprint::SourceFingerprints;
 use crate::weight_overrides::WeightOverridesWriter;

@@ -112,6 +112,12 @@ impl StatisticsError {
     pub fn was_removed(&self) -> bool {
         matches!(self, Self::Io { why, .. } if why.kind() == io::ErrorKind::NotFound)
     }
+
+    /// Returns whether the system could not open or read the file, which may be sound.
+    pub(super) fn is_io_failure(&self) -> bool {
+        let is_of_system = |why: &io::Error| why.raw_os_error().is_some();
+        matches!(self, Self::Io { why, .. } if is_of_system(why)) && !self.was_removed()
+    }
 }
 
 /// Writes a file of the statistics of `metadata.task.range`, whole and durable or not at all.

@@ -198,14 +198,24 @@ pub fn write_statistics(
 
 /// Opens the files of a scan that leave out the values `invalid`. A damaged file counts for nothing,
 /// and is reported by who needs it.
+///
+/// # Errors
+/// Fails if the directory can't be listed, or if the system can't open or read a file: it might be
+/// the latest one.
 fn read_files_of_rule(
     directory: &Path,
     invalid: &[[i64; 2]],
 ) -> Result<Vec<StatisticsFile>, StatisticsError> {
     let io = |why| StatisticsError::Io { path: directory.to_owned(), why };
-    let files = list(directory).map_err(io)?.into_iter();
-    let files = files.filter_map(|path| StatisticsFile::open(&path).ok());
-    Ok(files.filter(|file| file.metadata.invalid == invalid).collect())
+    let mut files = Vec::new();
+    for path in list(directory).map_err(io)? {
+        match StatisticsFile::open(&path) {
+            Ok(file) if file.metadata.invalid == invalid => files.push(file),
+            Err(why) if why.is_io_failure() => return Err(why),
+            Ok(_) | Err(_) => (),
+        }
+    }
+    Ok(files)
 }
 
 /// Returns the directory of a scan's statistics; `None` if the name leads out of the output root.

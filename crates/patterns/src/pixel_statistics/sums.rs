@@ -3,7 +3,7 @@
 use system::memory;
 
 use super::file::{StatisticsError, StatisticsFile};
-use crate::normalize::NAN64;
+use crate::rounding::NAN64;
 
 /// The sums of one pixel over some frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,6 +142,26 @@ fn no_frame_is_counted_twice_and_none_of_a_changed_file() {
 }
 
 #[test]
+fn nothing_is_written_beside_a_file_that_can_not_be_opened_and_might_be_later() {
+    let root = tempfile::tempdir().expect("a directory");
+    let path = write(root.path(), Spans::first_n(4), 5);
+    let add = || {
+        let task = task(Spans::first_n(4), 5);
+        write_statistics(root.path(), task, vec![[-2, -1]], |take| {
+            (0..300 * 301).for_each(|p| take(pixel(p, 4)));
+        })
+    };
+    // A link that leads to itself: the system says ELOOP.
+    let ring = path.with_file_name("ring.pixels");
+    std::os::unix::fs::symlink(&ring, &ring).expect("a link");
+    let why = add().expect_err("a file can't be looked at");
+    assert!(why.to_string().contains("ring.pixels"), "{why}");
+    std::fs::remove_file(&ring).expect("a link");
+    std::fs::create_dir(&ring).expect("a directory");
+    assert_eq!(add().expect("a directory is none of ours"), path);
+}
+
+#[test]
 fn files_with_frames_that_the_scan_no_longer_has_are_not_used() {
     let root = tempfile::tempdir().expect("a directory");
     write(root.path(), Span::new(0, 50).into(), 5);

@@ -1,9 +1,9 @@
 //! Frames of a merged final file: the sums of the members, added frame by frame.
 
 use super::MergePlan;
-use crate::normalize::NAN64;
 use crate::output::OutputError;
 use crate::output::frame_source::{FrameSource, OutputFrame, ScanFrames};
+use crate::rounding::NAN64;
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, FrameRow, Status};
 
