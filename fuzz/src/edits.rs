@@ -1,6 +1,7 @@
 //! Edits of HDF5 files through the library: values, types, shapes, texts, attributes and links,
 //! while the file stays one that the library reads.
 
+use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5::{Dataset, File, Group, H5Type, Location};
 
@@ -105,13 +106,22 @@ fn change_number<T: H5Type + Clone>(
     input: &mut Input,
     from_bits: impl Fn(u64) -> T,
 ) -> hdf5::Result<()> {
-    let mut values: Vec<T> = dataset.read_raw()?;
+    let mut values: Vec<T> = read_stored(dataset)?;
     let at = input.below(values.len());
     let value = from_bits(input.odd_number());
     if let Some(old) = values.get_mut(at) {
         *old = value;
     }
     dataset.write_raw(&values)
+}
+
+/// Reads the values of a dataset that is not virtual. The library would read a virtual one that
+/// shows itself until its stack overflows.
+pub fn read_stored<T: H5Type>(dataset: &Dataset) -> hdf5::Result<Vec<T>> {
+    match dataset.layout() {
+        Layout::Virtual => Err("a virtual dataset".into()),
+        _ => dataset.read_raw(),
+    }
 }
 
 /// Puts another dataset in the place of one: of another shape, and maybe of another type.

@@ -13,7 +13,7 @@ use patterns::{
 use recipe::{Recipe, Settings};
 use records::{Acquisition, Source, Span, Spans, Task};
 
-use crate::edits::{Catalog, edit};
+use crate::edits::{Catalog, edit, read_stored};
 use crate::files::directory;
 use crate::input::Input;
 use crate::seals::{delete_checksums, seal_digests, seal_part, seal_segments};
@@ -201,7 +201,7 @@ pub fn sealed_part(data: &[u8]) {
         return;
     };
     let frames: Vec<u64> =
-        file.dataset("frames").and_then(|frames| frames.read_raw()).unwrap_or_default();
+        file.dataset("frames").and_then(|frames| read_stored(&frames)).unwrap_or_default();
     if file.close().is_err() {
         return;
     }

@@ -8,6 +8,7 @@ use hdf5::types::VarLenUnicode;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
+use crate::edits::read_stored;
 use crate::sealed::BINS;
 
 /// Bytes before the HDF5 of a part.
@@ -53,13 +54,14 @@ pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
             .as_str()
             .to_owned())
     };
-    let numbers = |name: &str| -> hdf5::Result<Vec<f64>> { integrated.dataset(name)?.read_raw() };
-    let list = |name: &str| -> hdf5::Result<Vec<u64>> { coverage.dataset(name)?.read_raw() };
+    let numbers =
+        |name: &str| -> hdf5::Result<Vec<f64>> { read_stored(&integrated.dataset(name)?) };
+    let list = |name: &str| -> hdf5::Result<Vec<u64>> { read_stored(&coverage.dataset(name)?) };
     if with_rows {
-        let status: Vec<u8> = integrated.dataset("frame_status")?.read_raw()?;
+        let status: Vec<u8> = read_stored(&integrated.dataset("frame_status")?)?;
         let (intensity, errors): (Vec<f32>, Vec<f32>) = (
-            integrated.dataset("intensity")?.read_raw()?,
-            integrated.dataset("intensity_errors")?.read_raw()?,
+            read_stored(&integrated.dataset("intensity")?)?,
+            read_stored(&integrated.dataset("intensity_errors")?)?,
         );
         let digest = |(frame, status): (usize, &u8)| {
             let of = |values: &[f32]| -> Vec<u8> {
@@ -78,7 +80,7 @@ pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
         let axis = integrated.dataset(name)?;
         add_text(&mut hash, name);
         add_text(&mut hash, axis.attr("units")?.read_scalar::<VarLenUnicode>()?.as_str());
-        add_numbers(&mut hash, axis.read_raw::<f64>()?.into_iter().map(f64::to_bits));
+        add_numbers(&mut hash, read_stored::<f64>(&axis)?.into_iter().map(f64::to_bits));
     }
     for name in ["norm", "norm_sq", "count"] {
         add_numbers(&mut hash, numbers(name)?.into_iter().map(f64::to_bits));

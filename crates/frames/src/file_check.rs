@@ -16,7 +16,8 @@ use records::RawPath;
 use serde::{Deserialize, Serialize};
 
 use crate::ffi::{Hdf5Object, LibraryError, LinkTarget, ObjectType, StorageLayout};
-use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
+use crate::hdf5_array::virtual_sources::{VirtualSourceError, find_unstored_source};
+use crate::hdf5_worker::{self, FilterConnection, WorkerClient, WorkerFailure, WorkerRequest};
 
 /// Maximum number of objects that are read of a file. Links may form a ring.
 const MAX_OBJECTS: usize = 1 << 16;
@@ -38,7 +39,7 @@ pub enum FileCheckError {
     Io(#[from] io::Error),
 }
 
-/// Path, requested objects, device, inode, size, and time of last change of a file.
+/// Path, kind of check and requested objects, device, inode, size, and time of last change of a file.
 type CheckedFile = (PathBuf, Vec<String>, [u64; 3], (i64, i64));
 
 /// The files that were found to be readable.
@@ -57,36 +58,79 @@ pub fn check_file(
     open_only: &[&str],
 ) -> Result<(), FileCheckError> {
     let Some(client) = hdf5_worker::client() else { return Ok(()) };
-    let version = file_version(file, read_whole, open_only, &file.metadata()?);
+    let version = file_version(file, "check", &[read_whole, open_only], &file.metadata()?);
     if checked().contains(&version) {
         return Ok(());
     }
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let request =
         CheckRequest { file: file.into(), read: texts(read_whole), open: texts(open_only) };
-    match client.request(&request) {
-        Ok(Ok(((), _))) => {
-            let mut checked = checked();
-            if checked.len() >= MAX_REMEMBERED {
-                checked.clear();
-            }
-            checked.insert(version);
-            Ok(())
+    if ask_worker(client, &request)?.is_some() {
+        remember(version);
+    }
+    Ok(())
+}
+
+/// Checks that a virtual dataset of a file that azpipe wrote shows only datasets that are stored.
+/// The library would read one that shows itself, also by other files, until its stack overflows.
+/// Has the worker look at the sources, or this process in a program without a worker. A dataset
+/// that doesn't exist or that the library refuses passes, and so does one that isn't virtual.
+///
+/// # Errors
+/// A source is virtual itself, or the library hangs or crashes on one; a file could not be read.
+pub fn check_virtual_dataset(file: &Path, dataset: &str) -> Result<(), FileCheckError> {
+    let version = file_version(file, "virtual", &[&[dataset]], &file.metadata()?);
+    if checked().contains(&version) {
+        return Ok(());
+    }
+    let found = match hdf5_worker::client() {
+        Some(client) => {
+            let request = VirtualDatasetRequest { file: file.into(), dataset: dataset.to_owned() };
+            ask_worker(client, &request)?
         }
+        None => Some(find_unstored_source_in_process(file, dataset)?),
+    };
+    match found {
+        Some(None) => remember(version),
+        Some(Some(source)) => {
+            return Err(FileCheckError::Damaged(format!(
+                "{dataset} shows {source}; expected datasets that are stored"
+            )));
+        }
+        None => (),
+    }
+    Ok(())
+}
+
+/// Returns the worker's answer; `None` if the library refuses the file, as it will in this process.
+fn ask_worker<R: WorkerRequest>(
+    client: &WorkerClient,
+    request: &R,
+) -> Result<Option<R::Answer>, FileCheckError> {
+    match client.request(request) {
+        Ok(Ok((answer, _))) => Ok(Some(answer)),
         Ok(Err(WorkerFailure::Io { errno, why })) => Err(WorkerFailure::to_io(errno, why).into()),
-        // The library refuses the file, as it will in this process.
-        Ok(Err(WorkerFailure::Hdf5(_) | WorkerFailure::Dataset { .. })) => Ok(()),
+        Ok(Err(WorkerFailure::Hdf5(_) | WorkerFailure::Dataset { .. })) => Ok(None),
         Err(why) if why.suggests_damage() => Err(FileCheckError::Damaged(why.to_string())),
         Err(why) => Err(io::Error::other(why.to_string()).into()),
     }
+}
+
+fn remember(version: CheckedFile) {
+    let mut checked = checked();
+    if checked.len() >= MAX_REMEMBERED {
+        checked.clear();
+    }
+    checked.insert(version);
 }
 
 fn checked() -> std::sync::MutexGuard<'static, HashSet<CheckedFile>> {
     CHECKED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn file_version(file: &Path, read: &[&str], open: &[&str], about: &Metadata) -> CheckedFile {
-    let objects = read.iter().chain(open).map(|name| (*name).to_owned()).collect();
+fn file_version(file: &Path, check: &str, objects: &[&[&str]], about: &Metadata) -> CheckedFile {
+    let names = std::iter::once(&check).chain(objects.iter().copied().flatten());
+    let objects = names.map(|name| (*name).to_owned()).collect();
     let id = [about.dev(), about.ino(), about.len()];
     (file.to_owned(), objects, id, (about.mtime(), about.mtime_nsec()))
 }
@@ -112,6 +156,39 @@ impl WorkerRequest for CheckRequest {
             Ok(()) => Ok(((), Vec::new())),
             Err(why) => Err(WorkerFailure::from_io(&why)),
         }
+    }
+}
+
+/// Asks the worker for a source of a virtual dataset that is not stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct VirtualDatasetRequest {
+    file: RawPath,
+    dataset: String,
+}
+
+impl WorkerRequest for VirtualDatasetRequest {
+    const NAME: &'static str = "virtual-dataset";
+    type Message = ();
+    type Answer = Option<String>;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(Option<String>, Vec<u8>), WorkerFailure> {
+        match find_unstored_source_in_process(self.file.as_ref(), &self.dataset) {
+            Ok(found) => Ok((found, Vec::new())),
+            Err(why) => Err(WorkerFailure::from_io(&why)),
+        }
+    }
+}
+
+fn find_unstored_source_in_process(file: &Path, dataset: &str) -> io::Result<Option<String>> {
+    let found = Hdf5Object::open_file(file)
+        .and_then(|root| root.open(dataset))
+        .map_err(VirtualSourceError::from)
+        .and_then(|object| find_unstored_source(&object));
+    match found {
+        Ok(found) => Ok(found),
+        Err(VirtualSourceError::Unreadable(why)) => Err(why),
+        Err(VirtualSourceError::Unusable(_)) => Ok(None),
+        Err(VirtualSourceError::Library(why)) => pass_unusable(Err(why)).map(|()| None),
     }
 }
 

@@ -4,7 +4,7 @@
 //! They are read through the HDF5 library, so only its built-in filters are supported: deflate,
 //! shuffle and Fletcher's checksum.
 
-mod virtual_sources;
+pub(crate) mod virtual_sources;
 
 use std::path::{Path, PathBuf};
 

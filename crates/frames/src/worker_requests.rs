@@ -6,13 +6,13 @@
 use std::process::ExitCode;
 
 use crate::discover::{DiscoverRequest, FileKindRequest};
-use crate::file_check::CheckRequest;
+use crate::file_check::{CheckRequest, VirtualDatasetRequest};
 use crate::hdf5_array::{ArrayRequest, AttributeRequest, GroupRequest, TextRequest};
 use crate::hdf5_worker::{self, RequestHandler};
 use crate::prefetch::OpenAheadRequest;
 use crate::source::IndexRequest;
 
-static REQUESTS: [RequestHandler; 9] = [
+static REQUESTS: [RequestHandler; 10] = [
     RequestHandler::new::<ArrayRequest>(),
     RequestHandler::new::<AttributeRequest>(),
     RequestHandler::new::<CheckRequest>(),
@@ -22,6 +22,7 @@ static REQUESTS: [RequestHandler; 9] = [
     RequestHandler::new::<IndexRequest>(),
     RequestHandler::new::<OpenAheadRequest>(),
     RequestHandler::new::<TextRequest>(),
+    RequestHandler::new::<VirtualDatasetRequest>(),
 ];
 
 /// Runs `filter` and returns its exit status. While it runs, metadata of HDF5 files is read by a

@@ -280,6 +280,17 @@ pub(crate) mod tests {
         hdf5::File::create(path).unwrap().link_external(target, name, name).unwrap();
     }
 
+    /// Creates datasets of 4 numbers: one that is stored, and for each name one that shows a
+    /// dataset of a file.
+    pub(crate) fn create_virtual_datasets(path: &std::path::Path, shown: &[(&str, &str, &str)]) {
+        let file = hdf5::File::create(path).unwrap();
+        file.new_dataset_builder().with_data(&[1.0, 2.0, 3.0, 4.0]).create("stored").unwrap();
+        for (name, source, dataset) in shown {
+            let builder = file.new_dataset::<f64>().shape([4]);
+            builder.virtual_map(source, dataset, [4], .., [4], ..).create(*name).unwrap();
+        }
+    }
+
     #[test]
     fn memory_that_is_not_there_is_no_damage() {
         let most = u64::MAX;

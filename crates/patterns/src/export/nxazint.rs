@@ -148,15 +148,18 @@ fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::
         let why = format!("{}: names of the beamline and its source: {why}", scan.file.display());
         h5::Hdf5Error::Io(std::io::Error::other(why))
     };
-    let raw =
-        match h5::Hdf5File::open_objects(&scan.file, &read.each_ref().map(String::as_str), &[]) {
-            Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
-                return Err(unread(&why));
-            }
-            // As far as is known: the process that reads it may have had no memory.
-            Err(why @ h5::Hdf5Error::Damaged(_)) => return Err(unread(&why)),
-            raw => raw.ok(),
-        };
+    let raw = match h5::Hdf5File::open_objects_of_others(
+        &scan.file,
+        &read.each_ref().map(String::as_str),
+        &[],
+    ) {
+        Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
+            return Err(unread(&why));
+        }
+        // As far as is known: the process that reads it may have had no memory.
+        Err(why @ h5::Hdf5Error::Damaged(_)) => return Err(unread(&why)),
+        raw => raw.ok(),
+    };
     let text = |name: &str, otherwise: &str| match raw.as_ref().map(|raw| raw.text(&path(name))) {
         Some(Err(why @ (h5::Hdf5Error::Io(_) | h5::Hdf5Error::Damaged(_)))) => Err(unread(&why)),
         Some(Ok(text)) => Ok(text),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use frames::file_check::FileCheckError;
 use frames::watchdog;
 
 /// Reason why an HDF5 file, or an object in it, can't be read or written.
@@ -62,6 +63,15 @@ impl From<frames::LibraryError> for Hdf5Error {
             Ok(why) if why.kind() == io::ErrorKind::NotFound => Self::Library(why.to_string()),
             Ok(why) => Self::Io(why),
             Err(why) => Self::Library(why.to_string()),
+        }
+    }
+}
+
+impl From<FileCheckError> for Hdf5Error {
+    fn from(why: FileCheckError) -> Self {
+        match why {
+            FileCheckError::Damaged(why) => Self::Damaged(why),
+            FileCheckError::Io(why) => Self::Io(why),
         }
     }
 }

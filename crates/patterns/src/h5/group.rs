@@ -1,8 +1,11 @@
 //! Groups of HDF5 files: their members, links and attributes.
 
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use frames::ScaledDataset;
+use frames::file_check::check_virtual_dataset;
 use hdf5::types::{OwnedDynValue, VarLenUnicode};
 use hdf5::{H5Type, Hyperslab, LinkType, SliceOrIndex};
 use ndarray::ArrayViewD;
@@ -16,6 +19,8 @@ use super::error::{ErrorLatch, Hdf5Error, Result};
 pub(crate) struct Group {
     group: hdf5::Group,
     errors: ErrorLatch,
+    /// Path of the file that is read, if azpipe wrote it.
+    own_file: Option<Arc<Path>>,
 }
 
 /// Number type that a virtual dataset can have.
@@ -37,8 +42,17 @@ pub(crate) struct VirtualSource<'a> {
 }
 
 impl Group {
-    pub(super) fn new(group: hdf5::Group, health: &ErrorLatch) -> Self {
-        Self { group, errors: health.clone() }
+    pub(super) fn new(
+        group: hdf5::Group,
+        health: &ErrorLatch,
+        own_file: Option<Arc<Path>>,
+    ) -> Self {
+        Self { group, errors: health.clone(), own_file }
+    }
+
+    /// Returns another group of the same file.
+    fn sibling(&self, group: hdf5::Group) -> Self {
+        Self::new(group, &self.errors, self.own_file.clone())
     }
 
     pub(super) fn health(&self) -> &ErrorLatch {
@@ -76,15 +90,23 @@ impl Group {
     /// Opens a group below this one.
     pub fn group(&self, path: &str) -> Result<Self> {
         self.check_path(path)?;
-        self.errors.call(|| self.group.group(path)).map(|group| Self::new(group, &self.errors))
+        self.errors.call(|| self.group.group(path)).map(|group| self.sibling(group))
     }
 
-    /// Opens a dataset below this group.
+    /// Opens a dataset below this group. In a file of azpipe, a virtual dataset must show stored
+    /// datasets: the library would read one that shows itself until its stack overflows.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
         self.check_path(path)?;
-        self.errors
+        let dataset = self
+            .errors
             .call(|| self.group.dataset(path))
-            .map(|dataset| Dataset::new(dataset, path, &self.errors))
+            .map(|dataset| Dataset::new(dataset, path, &self.errors))?;
+        if let Some(file) = &self.own_file
+            && dataset.is_virtual()?
+        {
+            check_virtual_dataset(file, &format!("{}/{path}", self.name()))?;
+        }
+        Ok(dataset)
     }
 
     /// Opens a dataset; `None` if there is none of this name.
@@ -130,7 +152,7 @@ impl Group {
 
     /// Creates a group below this one.
     pub fn create_group(&self, name: &str) -> Result<Self> {
-        self.errors.check(self.group.create_group(name)).map(|group| Self::new(group, &self.errors))
+        self.errors.check(self.group.create_group(name)).map(|group| self.sibling(group))
     }
 
     /// Creates a dataset with one text.

@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use frames::file_check::{FileCheckError, check_file};
+use frames::file_check::check_file;
 use hdf5::file::LibraryVersion;
 use hdf5::plist::{FileAccess, FileCreate};
 use system::atomic::AtomicFile;
@@ -76,7 +76,7 @@ impl NewHdf5File {
         let create = FileCreate::build().userblock(user_block).finish()?;
         let file =
             health.check(frames::create_with_storage(storage.clone(), path, &access, &create))?;
-        let root = Group::new(file.group("/")?, &health);
+        let root = Group::new(file.group("/")?, &health, None);
         Ok(Self { root, file, storage, user_block })
     }
 
@@ -130,38 +130,29 @@ impl VerifiableBytes {
 }
 
 impl Hdf5File {
-    /// Opens a file for reading, without an HDF5 file lock. A file without checksums is first read
-    /// by the worker process, whose HDF5 library may crash or hang on it.
+    /// Opens a file of azpipe for reading, without an HDF5 file lock. A file without checksums is
+    /// first read by the worker process, whose HDF5 library may crash or hang on it. Virtual
+    /// datasets must show stored datasets, as azpipe writes them.
     pub fn open(path: &Path) -> Result<Self> {
         let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
         check_length(&file)?;
-        Self::from_unverified_file(path, file, &["/"], &[])
+        Self::from_unverified_file(path, file, &["/"])
     }
 
-    /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with
-    /// everything in them, `open` only so far as to open them, and to list groups.
-    pub fn open_objects(path: &Path, read: &[&str], open: &[&str]) -> Result<Self> {
+    /// Opens a file that others wrote, of which only some objects will be read: `read` with
+    /// everything in them, `open` only so far as to open them, and to list groups. Of virtual
+    /// datasets in it nothing is known: the library may crash when it reads one.
+    pub fn open_objects_of_others(path: &Path, read: &[&str], open: &[&str]) -> Result<Self> {
         let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
-        Self::from_unverified_file(path, file, read, open)
+        let (storage, health) = start_reading(path, file, read, open)?;
+        Self::from_storage(path, storage, health, None)
     }
 
-    /// Reads from an open file like [`open_objects`](Self::open_objects), whose path is `path`.
-    pub fn from_unverified_file(
-        path: &Path,
-        file: std::fs::File,
-        read: &[&str],
-        open: &[&str],
-    ) -> Result<Self> {
-        let health = ErrorLatch::for_reading(path);
-        let storage = VerifyingStorage::new(file, health.clone())?;
-        health.set_verified(storage.has_checksums());
-        if !storage.has_checksums() {
-            check_file(path, read, open).map_err(|why| match why {
-                FileCheckError::Damaged(why) => Hdf5Error::Damaged(why),
-                FileCheckError::Io(why) => Hdf5Error::Io(why),
-            })?;
-        }
-        Self::from_storage(path, storage, health)
+    /// Reads from an open file like [`open`](Self::open), whose path is `path`, and of which only
+    /// the objects `read` will be read, with everything in them.
+    pub fn from_unverified_file(path: &Path, file: std::fs::File, read: &[&str]) -> Result<Self> {
+        let (storage, health) = start_reading(path, file, read, &[])?;
+        Self::from_storage(path, storage, health, Some(path.into()))
     }
 
     /// Reads from an open file whose bytes were verified by a checksum of the whole file, and whose
@@ -169,10 +160,17 @@ impl Hdf5File {
     pub fn from_verified_file(path: &Path, file: std::fs::File) -> Result<Self> {
         let health = ErrorLatch::for_reading(path);
         health.set_verified(true);
-        Self::from_storage(path, VerifyingStorage::new(file, health.clone())?, health)
+        let storage = VerifyingStorage::new(file, health.clone())?;
+        Self::from_storage(path, storage, health, Some(path.into()))
     }
 
-    fn from_storage(path: &Path, storage: VerifyingStorage, health: ErrorLatch) -> Result<Self> {
+    /// Opens the file `path` with the library. `own_file` is its path if azpipe wrote it.
+    fn from_storage(
+        path: &Path,
+        storage: VerifyingStorage,
+        health: ErrorLatch,
+        own_file: Option<Arc<Path>>,
+    ) -> Result<Self> {
         // The sources of virtual datasets are relative to the file itself, not to a link to it.
         let found = path.symlink_metadata().map_err(Hdf5Error::Io)?;
         let real = if found.is_symlink() {
@@ -185,7 +183,7 @@ impl Hdf5File {
         let access = FileAccess::build().file_locking(false).sieve_buf_size(0).finish()?;
         let bytes = VerifiableBytes(Arc::new(Mutex::new(storage)));
         let file = health.call(|| frames::open_with_storage(bytes.0.clone(), &real, &access))?;
-        let root = Group::new(health.call(|| file.group("/"))?, &health);
+        let root = Group::new(health.call(|| file.group("/"))?, &health, own_file);
         Ok(Self { root, bytes })
     }
 
@@ -193,6 +191,22 @@ impl Hdf5File {
     pub fn bytes(&self) -> &VerifiableBytes {
         &self.bytes
     }
+}
+
+/// Reads the checksums of a file, and has the worker process read a file that has none.
+fn start_reading(
+    path: &Path,
+    file: std::fs::File,
+    read: &[&str],
+    open: &[&str],
+) -> Result<(VerifyingStorage, ErrorLatch)> {
+    let health = ErrorLatch::for_reading(path);
+    let storage = VerifyingStorage::new(file, health.clone())?;
+    health.set_verified(storage.has_checksums());
+    if !storage.has_checksums() {
+        check_file(path, read, open)?;
+    }
+    Ok((storage, health))
 }
 
 /// Refuses a file that is shorter than its superblock says, as a copy that was interrupted. Such a

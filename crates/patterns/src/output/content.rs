@@ -75,7 +75,11 @@ impl OutputContent<'_> {
             .chain(names.iter().map(String::as_str))
             .collect();
         let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
-        match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, detector, &sample]) {
+        match h5::Hdf5File::open_objects_of_others(
+            &scan.file,
+            &read,
+            &[&instrument, detector, &sample],
+        ) {
             Ok(raw) => Ok(Some(raw)),
             Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => Ok(None),
             Err(why) => self.warn_of_raw_file(why).map(|()| None),

@@ -101,7 +101,9 @@ pub fn merge(
     let plan = MergePlan::new(&members, &solid_angles, observer)?;
     let target = plan.output_spec(name, scope)?;
     // Processes that ended may have left temporary files there.
-    target.path().parent().into_iter().for_each(atomic::remove_stale_files_once);
+    for path in [target.path(), notes::note_path(&target)] {
+        path.parent().into_iter().for_each(atomic::remove_stale_files_once);
+    }
     let mut outcome = BuildOutcome::new(&target, &plan.row_sources);
     for member in &members {
         outcome.explain(&member.inputs.unread, member.inputs.has_unread_parts);

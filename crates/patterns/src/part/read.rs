@@ -96,7 +96,7 @@ pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), Par
 pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
     let (_, unread) = open_part(path)?;
     let objects = [name::TASK, name::RECIPE];
-    let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects, &[])
+    let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects)
         .map_err(PartError::hdf5(path))?;
     Ok(read_head(path, &file)?.task)
 }

@@ -31,9 +31,14 @@ pub(in crate::output) fn notes_dir(root: &Path) -> PathBuf {
     root.join(AZPIPE_DIR).join("merges")
 }
 
+/// Returns the path of the note of a merged final file.
+pub(super) fn note_path(target: &OutputSpec) -> PathBuf {
+    notes_dir(target.out_root()).join(&*target.task().final_file)
+}
+
 /// Writes the note of a merged final file, unless it exists.
 pub(super) fn write_note(target: &OutputSpec) -> io::Result<()> {
-    let path = notes_dir(target.out_root()).join(&*target.task().final_file);
+    let path = note_path(target);
     if path.try_exists()? {
         return Ok(());
     }
