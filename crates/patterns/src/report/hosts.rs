@@ -54,25 +54,36 @@ impl HostThroughput {
             let _ = writeln!(
                 rows,
                 "<tr><td>{}</td><td class=n>{}</td><td class=n>{}</td><td class=n>{wall:.1}</td><td class=n>{:.1}</td>\
-                 <td class=n>{:.1}</td><td>{}</td><td>{}</td></tr>",
+                 <td class=n>{:.1}</td><td class=n>{}</td><td>{}</td><td>{}</td></tr>",
                 escape_html(if host.is_empty() { "unknown" } else { host }),
                 results.tasks.len(),
                 results.frames,
                 per_second(results.frames as f64),
                 per_second(results.bytes as f64 / 1e6),
+                results.core_hours_per_million(),
                 describe_bound(&results.seconds),
                 results.curve(),
             );
         }
         format!(
             "<h2 id=\"throughput\">Throughput</h2>\n<table class=sortable>\n<tr><th>host</th><th>tasks</th><th>frames</th>\
-             <th>seconds</th><th>frames/s</th><th>MB/s</th><th>time went to</th><th>frames/s, task by task</th></tr>\n{rows}</table>\n\
-             <p>Seconds are by the clocks of the tasks, MB are of stored data. Stages are summed over all threads.</p>\n"
+             <th>seconds</th><th>frames/s</th><th>MB/s</th><th>core-hours per 10⁶ frames</th><th>time went to</th><th>frames/s, task by task</th></tr>\n{rows}</table>\n\
+             <p>Seconds are by the clocks of the tasks, MB are of stored data. Stages are summed over all threads; \
+             core-hours are those of integrating and writing, as reading mostly waits.</p>\n"
         )
     }
 }
 
 impl HostResults {
+    /// Returns how many core-hours a million of such frames take; empty without frames.
+    fn core_hours_per_million(&self) -> String {
+        let seconds = self.seconds.integrate + self.seconds.write;
+        match self.frames {
+            0 => String::new(),
+            frames => format!("{:.2}", seconds / frames as f64 * 1e6 / 3600.0),
+        }
+    }
+
     /// Returns a picture of the tasks' rates, from the first to the last task.
     fn curve(&self) -> String {
         let (width, height) = CURVE_SIZE;
@@ -139,7 +150,7 @@ mod tests {
         }
         let html = hosts.to_html();
         let expected = "<td>node&lt;1&gt;</td><td class=n>2</td><td class=n>100</td><td class=n>5.0</td><td class=n>20.0</td>\
-                        <td class=n>4.0</td><td>reading 80 %, integrating 20 %, writing 0 %</td><td><svg";
+                        <td class=n>4.0</td><td class=n>5.56</td><td>reading 80 %, integrating 20 %, writing 0 %</td><td><svg";
         assert!(html.contains(expected) && !html.contains("node2"), "{html}");
     }
 }
