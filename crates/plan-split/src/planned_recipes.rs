@@ -13,6 +13,7 @@ use system::atomic;
 use system::ownership::{self, OwnershipRule};
 
 use crate::final_path::replace_separators;
+use crate::moving_geometry;
 use crate::plan_error::PlanError;
 use crate::required_monitors::RequiredMonitors;
 
@@ -85,8 +86,28 @@ impl PlannedRecipe {
         dtype: &str,
     ) -> Result<Vec<String>, UnsuitableScan> {
         let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
-        integrator::check(&self.recipe, &self.recipe.framing(layout), dtype)
-            .map_err(|why| UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() })
+        let check = |recipe: &Recipe| {
+            integrator::check(recipe, &recipe.framing(layout), dtype).map_err(|why| {
+                UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() }
+            })
+        };
+        if self.recipe.poni_table.is_empty() {
+            return check(&self.recipe);
+        }
+        let (mut checked, mut warnings) = (HashSet::new(), Vec::new());
+        for range in &self.recipe.poni_table {
+            if checked.insert(&range.poni) {
+                let at_position = self.recipe.at_geometry(&range.poni, &range.poni_file);
+                let found = check(&at_position).map_err(|unsuitable| UnsuitableScan {
+                    why: format!("{}: {}", range.poni_file.display(), unsuitable.why),
+                    ..unsuitable
+                })?;
+                warnings.extend(found);
+            }
+        }
+        warnings.sort_unstable();
+        warnings.dedup();
+        Ok(warnings)
     }
 
     /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it
@@ -225,6 +246,7 @@ fn resolve_section(
     };
     let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(PlanError::from);
     let recipe = recipe.and_then(with_detector).map_err(with_file_name)?;
+    moving_geometry::check(&recipe).map_err(with_file_name)?;
     integrator::check_files(&recipe).map_err(|why| with_file_name(why.into()))?;
     Ok(recipe)
 }
@@ -240,7 +262,9 @@ fn remarks_on_poni(recipe: &Recipe) -> Vec<String> {
 /// be applied here. A file without a geometry is a template; its other settings are checked.
 pub fn check_printed_recipe(file: &RecipeFile, flags: &Settings) -> Vec<String> {
     let check = |(_, mut settings): (_, Settings)| {
-        if [flags, &settings].iter().all(|given| given.poni.is_none() && given.geometry.is_none()) {
+        if [flags, &settings].iter().all(|given| {
+            given.poni.is_none() && given.geometry.is_none() && given.poni_table.is_none()
+        }) {
             settings.geometry = Some(PLACEHOLDER_PONI.to_owned());
         }
         resolve_section(file, settings, flags).err().map(|why| why.to_string())

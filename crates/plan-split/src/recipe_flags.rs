@@ -26,6 +26,17 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, value_hint = ValueHint::FilePath)]
     poni: Option<PathBuf>,
 
+    /// Table of PONI files, for a detector that moves
+    ///
+    /// A text file in place of --poni. Each line has one frame, or the first and the last of
+    /// several, and the path of their PONI file, relative to the table: `0,99 near.poni`. Lines that
+    /// begin with `#` are comments. All files must have the same detector and wavelength. The
+    /// patterns have one axis, so --radial-range is needed. Each frame's intensities refer to the
+    /// solid angle of a pixel at the distance of the first line, so that averages over positions are
+    /// those of pyFAI's MultiGeometry. Frames without a line get no pattern.
+    #[arg(long, value_name = "FILE", help_heading = GEOMETRY, hide_short_help = true, value_hint = ValueHint::FilePath)]
+    poni_table: Option<PathBuf>,
+
     /// Detector that replaces the one in the PONI file
     ///
     /// A name that pyFAI knows, such as eiger2_cdte_4m, or a NeXus detector file.
@@ -308,6 +319,7 @@ impl From<RecipeFlags> for Settings {
         Self {
             poni: flags.poni.map(RawPath::from),
             geometry: None,
+            poni_table: flags.poni_table.map(RawPath::from),
             poni_detector: flags.poni_detector.map(RawPath::from),
             roi: flags.roi,
             image_operation: flags.image_operation,

@@ -33,6 +33,7 @@ mod monitor;
 mod one_or_many;
 mod options;
 mod outliers;
+mod poni_table;
 mod poni_text;
 mod recipe_digest;
 mod recipe_file;
@@ -56,6 +57,7 @@ pub use options::{
     ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
+pub use poni_table::PoniRange;
 pub use recipe_file::RecipeFile;
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;

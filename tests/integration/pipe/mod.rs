@@ -8,6 +8,7 @@ mod pixel_statistics_history;
 mod pixel_statistics_mask;
 mod pixel_statistics_rules;
 mod plan_checks;
+mod poni_table;
 mod preview;
 mod recipe_formats;
 mod recipes;

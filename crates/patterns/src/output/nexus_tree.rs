@@ -152,7 +152,9 @@ fn write_configuration(process: &Group, target: &OutputSpec, recipe: &Recipe) ->
     note.write_text("type", "application/toml")?;
     note.write_text(name::DATA, &recipe.to_toml())?;
     note.write_text("description", "the recipe, with the digests of all files that it names")?;
-    note.write_text("poni", &recipe.poni)?;
+    if let Some(poni) = recipe.common_poni() {
+        note.write_text("poni", poni)?;
+    }
     note.write_text("recipe_digest", &target.task().recipe_digest)?;
     note.write_text("scan", &target.task().scan)?;
     let versions =
