@@ -127,7 +127,7 @@ impl RecipeTask {
         self.resources.as_ref().is_some_and(|resources| resources.geometries.is_some())
     }
 
-    /// Returns the integrator of frames with this geometry.
+    /// Returns the integrator of frames with this geometry; `None` if no pixel is in the range.
     ///
     /// # Errors
     /// Fails if the recipe can't be applied to the frames.
@@ -136,7 +136,7 @@ impl RecipeTask {
         geometry: &FrameGeometry,
         cache: &MatrixCache<'_>,
         filter: &Filter,
-    ) -> Result<Arc<Integrator>, TaskError> {
+    ) -> Result<Option<Arc<Integrator>>, TaskError> {
         self.loaded_recipe.integrator_at(geometry, cache, filter)
     }
 

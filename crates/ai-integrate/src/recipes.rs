@@ -141,7 +141,7 @@ impl LoadedRecipe {
     }
 
     /// Returns the integrator of frames with this geometry: one that was used lately, or one that is
-    /// built or mapped now.
+    /// built or mapped now. `None` if no pixel is in the range.
     ///
     /// # Errors
     /// Fails if the recipe can't be applied to frames of this format.
@@ -150,15 +150,18 @@ impl LoadedRecipe {
         geometry: &FrameGeometry,
         cache: &MatrixCache<'_>,
         filter: &Filter,
-    ) -> Result<Arc<Integrator>, TaskError> {
+    ) -> Result<Option<Arc<Integrator>>, TaskError> {
         if let Some(known) = self.positions.get(geometry) {
-            return Ok(known);
+            return Ok(Some(known));
         }
         let recipe = self.recipe.at_geometry(&geometry.poni, &geometry.poni_file);
-        let built = self.build_integrator(&recipe, cache, filter);
-        let integrator = Arc::new(built.map_err(BuildError::into_task_error)?);
+        let integrator = match self.build_integrator(&recipe, cache, filter) {
+            Ok(integrator) => Arc::new(integrator),
+            Err(BuildError::Integrator(IntegratorError::Binning(_))) => return Ok(None),
+            Err(why) => return Err(why.into_task_error()),
+        };
         self.positions.add(geometry, &integrator);
-        Ok(integrator)
+        Ok(Some(integrator))
     }
 
     /// Returns the axes, which follow from the recipe, and weights of 0: each frame of a detector

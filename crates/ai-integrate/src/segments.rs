@@ -108,6 +108,9 @@ impl Segment {
             let integrator = recipe_task
                 .integrator_at(geometry, &MatrixCache::new(directory.as_deref()), filter)
                 .map_err(|why| (RecipeIndex(index), why))?;
+            let Some(integrator) = integrator else {
+                return Ok(SegmentRecipe::NoGeometry(Status::OutOfRange));
+            };
             let factor = geometries.relative_solid_angle(geometry);
             let weights = scale_weights(bin_weights(&integrator), factor);
             Ok(SegmentRecipe::Ready(integrator, Some(OwnWeights { weights, factor })))

@@ -78,7 +78,9 @@ impl TaskStats {
         }
         self.device_error = self.device_error.take().or(batch.device_error);
         let rows = batch.rows.iter().map(|(recipe, row)| (recipe, &row.row));
-        let is_done = |row: &FrameRow| row.has_sums() || row.status == Status::Geometry;
+        let is_done = |row: &FrameRow| {
+            row.has_sums() || matches!(row.status, Status::Geometry | Status::OutOfRange)
+        };
         for (recipe, row) in rows.filter(|(_, row)| is_done(row)) {
             self.done[recipe.0].push(row.frame);
             if row.status != Status::Ok {

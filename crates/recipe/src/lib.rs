@@ -26,7 +26,9 @@
 mod constant_monitors;
 mod error;
 mod error_model;
+mod expression;
 mod file_ref;
+mod goniometer;
 mod import;
 mod mask_region;
 mod monitor;
@@ -48,6 +50,7 @@ pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
 pub use file_ref::FileRef;
+pub use goniometer::{Goniometer, GoniometerFile};
 pub use import::{IniSection, read_integrator_sections};
 pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};

@@ -11,11 +11,15 @@ use crate::poni_table::read_poni_table;
 use crate::resolved_recipe::RECIPE_VERSION;
 use crate::settings::is_detector_file;
 use crate::{
-    ErrorModel, FileRef, Monitor, PoniRange, Recipe, RecipeError, Settings, Split, poni_text,
+    ErrorModel, FileRef, Goniometer, Monitor, PoniRange, Recipe, RecipeError, Settings, Split,
+    poni_text,
 };
 
 /// Pairs of keys of which only one may be set. The error is about the first.
-const EXCLUSIVE_KEYS: [(&str, &str); 6] = [
+const EXCLUSIVE_KEYS: [(&str, &str); 9] = [
+    ("goniometer", "poni"),
+    ("goniometer", "geometry"),
+    ("goniometer", "poni-table"),
     ("poni-table", "poni"),
     ("poni-table", "geometry"),
     ("npt", "radial-edges"),
@@ -25,8 +29,12 @@ const EXCLUSIVE_KEYS: [(&str, &str); 6] = [
 ];
 
 /// Pairs of keys of which the first has no effect without the second.
-const DEPENDENT_KEYS: [(&str, &str); 3] =
-    [("flat-mode", "flat"), ("polarization-offset", "polarization"), ("median-error", "median")];
+const DEPENDENT_KEYS: [(&str, &str); 4] = [
+    ("flat-mode", "flat"),
+    ("polarization-offset", "polarization"),
+    ("median-error", "median"),
+    ("motor", "goniometer"),
+];
 
 impl Recipe {
     /// Makes a recipe from settings: fills in defaults, checks values, and reads all files for
@@ -37,9 +45,14 @@ impl Recipe {
     pub fn resolve(settings: &Settings) -> Result<Self, RecipeError> {
         check_combinations(settings)?;
         let mut poni_table = read_table(settings)?;
-        let (mut poni, poni_file) = match poni_table.first() {
-            Some(first) => (first.poni.clone(), first.poni_file.clone()),
-            None => read_poni(settings)?,
+        let goniometer = match &settings.goniometer {
+            Some(path) => Some(Goniometer::read(path, OneOrMany::items(settings.motor.as_ref()))?),
+            None => None,
+        };
+        let (mut poni, poni_file) = match (&goniometer, poni_table.first()) {
+            (Some((goniometer, file)), _) => (goniometer.reference_poni(), file.path.clone()),
+            (None, Some(first)) => (first.poni.clone(), first.poni_file.clone()),
+            (None, None) => read_poni(settings)?,
         };
         let mut detector_file = None;
         let mut replace_detector = |name: &str, config: serde_json::Value| {
@@ -116,6 +129,7 @@ impl Recipe {
                 monitor,
                 OneOrMany::items(settings.monitor_reference.as_ref()),
             )?,
+            goniometer: goniometer.map(|(_, file)| file),
             poni_table,
         };
         recipe.validate()?;

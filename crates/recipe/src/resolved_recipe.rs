@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode,
-    MaskRegion, Mean, MedianError, Monitor, MonitorReference, PoniRange, Quantiles, Quantity,
-    RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
+    GoniometerFile, MaskRegion, Mean, MedianError, Monitor, MonitorReference, PoniRange, Quantiles,
+    Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -135,8 +135,13 @@ pub struct Recipe {
     /// Monitors whose product normalizes each frame.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub monitor: Vec<Monitor>,
+    /// Goniometer from which the geometries of `poni_table` were computed, for the motors of one
+    /// scan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub goniometer: Option<GoniometerFile>,
     /// Geometry of each range of frames, in ascending order; empty if all frames have one. `poni` is
-    /// then that of the first range, to whose distance the solid angle of all frames refers.
+    /// then that of the first range, or of the goniometer with its motors at 0, to whose distance the
+    /// solid angle of all frames refers.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub poni_table: Vec<PoniRange>,
 }
@@ -156,7 +161,12 @@ impl Recipe {
 
     /// Returns whether the geometry differs between frames.
     pub fn has_moving_geometry(&self) -> bool {
-        !self.poni_table.is_empty()
+        !self.poni_table.is_empty() || self.goniometer.is_some()
+    }
+
+    /// Returns the recipe of a scan for which the goniometer has these geometries.
+    pub fn with_geometries(&self, poni_table: Vec<PoniRange>) -> Self {
+        Self { poni_table, ..self.clone() }
     }
 
     /// Returns the PONI text of all frames; `None` if the geometry differs between frames.
@@ -169,6 +179,7 @@ impl Recipe {
         Self {
             poni: poni.to_owned(),
             poni_file: poni_file.clone(),
+            goniometer: None,
             poni_table: Vec::new(),
             ..self.clone()
         }

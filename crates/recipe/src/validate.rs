@@ -45,9 +45,9 @@ impl Recipe {
             return Ok(());
         }
         let refuse = |key, why: &str| Err(RecipeError::Setting { key, why: why.to_owned() });
-        let key = "poni-table";
+        let key = if self.goniometer.is_some() { "goniometer" } else { "poni-table" };
         if find_overlap(&self.poni_table).is_some() {
-            return refuse(key, "two ranges overlap; expected each frame at most once");
+            return refuse("poni-table", "two ranges overlap; expected each frame at most once");
         }
         if self.radial_range.is_none() && self.radial_edges.is_none() {
             let why = "set without radial-range; expected the range of all positions (--radial-range LOW,HIGH), \

@@ -31,7 +31,7 @@ pub enum AbsentKind {
     SourceChanged,
     /// The frame's monitor has no usable value.
     NoMonitor,
-    /// The geometry of the frame is unknown.
+    /// The geometry of the frame is unknown, or has no pixel in the range.
     NoGeometry,
     /// The frame has not been integrated yet.
     NotIntegrated,

@@ -1,5 +1,6 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
+mod goniometer;
 mod kills;
 mod live;
 mod losses;

@@ -135,7 +135,7 @@ fn frames_without_a_line_have_no_pattern_and_a_rerun_does_nothing() {
     let positions = Positions::new(8);
     let table = positions.table("table", &[(5, 6, 1), (1, 2, 0)]);
     let (summary, integrated) = positions.process("out", &table, &["--by", "frames=3"]);
-    let reason = "geometry unknown: the table of PONI files has no line for the frame";
+    let reason = "geometry unknown: no line in the table of PONI files, or a motor without a value";
     assert_eq!(integrated.status, 1);
     assert!(
         integrated.stderr.contains(&format!("1 frames without a pattern: {reason}")),
