@@ -22,7 +22,11 @@ const RANGE: [f64; 2] = [8.0, 30.0];
 
 impl Positions {
     fn new(frames: usize) -> Self {
-        let workspace = Workspace::new(&Options { frames, ..small_options() });
+        Self::with_scans(frames, 1)
+    }
+
+    fn with_scans(frames: usize, scans: usize) -> Self {
+        let workspace = Workspace::new(&Options { frames, scans, ..small_options() });
         let text = fs::read_to_string(&workspace.data.poni).unwrap();
         let poni = |(number, (factor, rot1)): (usize, &(f64, &str))| {
             let moved = text.lines().map(|line| match line.split_once(": ") {
@@ -249,6 +253,65 @@ fn merged_scans_and_several_recipes_are_multigeometrys_too() {
         let worst = worst.map(|(one, two)| (one / two - 1.0).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-6, "{name}: {worst}");
     }
+}
+
+#[test]
+fn scans_that_are_merged_are_one_multigeometry() {
+    let positions = Positions::with_scans(4, 2);
+    let table = positions.table("table", &[(0, 1, 0), (2, 2, 1), (3, 3, 2)]);
+    let tasks = positions.plan("out", &table, &["--radial-range", "8,30"]).assert_success().stdout;
+    let results = run("ai-integrate", &["--threads", "2"], &tasks).assert_success().stdout;
+    run("gather", &[""; 0], &results).assert_success();
+    let out = positions.workspace.path("out");
+    let from = ["--from", out.to_str().unwrap(), "--merge-all", "both", "--average", "mean"];
+    let late = run("gather", &from, "").assert_success().records("summary").pop().unwrap();
+    let places = [0, 0, 1, 2, 0, 0, 1, 2].map(Some);
+    let datasets = ["/1.1/instrument/pilatus/data", "/2.1/instrument/pilatus/data"];
+    let image = json!([positions.workspace.data.master, datasets[0], datasets[1]]);
+    let Some(seen) = positions.compare(&late, &places, json!({"image": image})) else { return };
+    assert!(seen["average"].as_f64().unwrap() < 1e-6, "{seen}");
+}
+
+#[test]
+fn averages_after_the_fact_have_the_weights_of_each_row() {
+    let positions = Positions::new(6);
+    let table = positions.table("table", &[(0, 2, 0), (3, 5, 1)]);
+    let (first, _) = positions.process("at once", &table, &[]);
+    let read = |summary: &Value, name: &str| {
+        let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+        let group =
+            file.group("/1.1/pilatus_integrate").or_else(|_| file.group("/1.1/both_integrate"));
+        group.unwrap().dataset(name).unwrap().read_raw::<f64>().unwrap()
+    };
+    let expected = read(&first, "averaged/intensity");
+    assert!(expected.iter().filter(|value| value.is_finite()).count() > 200);
+    let close = |found: &[f64], expected: &[f64]| {
+        let pairs = found.iter().zip(expected);
+        pairs.clone().all(|(one, two)| one.is_nan() == two.is_nan())
+            && pairs
+                .filter(|(_, two)| !two.is_nan())
+                .all(|(one, two)| (one / two - 1.0).abs() < 1e-6)
+    };
+    for layout in ["copy", "virtual", "integrator"] {
+        let out = positions.workspace.path(layout);
+        let flags = ["--radial-range", "8,30", "--by", "frames=2"];
+        let tasks = positions.plan(layout, &table, &flags).assert_success().stdout;
+        let results = run("ai-integrate", &["--threads", "1"], &tasks).assert_success().stdout;
+        run("gather", &["--layout", layout], &results).assert_success();
+        let from = ["--from", out.to_str().unwrap()];
+        let late =
+            run("gather", &[&from[..], &["--average", "mean"]].concat(), "").assert_success();
+        let late = late.records("summary").pop().unwrap();
+        assert!(close(&read(&late, "averaged/intensity"), &expected), "{layout}");
+        // A median of frames has the frames' own weights, too.
+        run("gather", &[&from[..], &["--average", "median,2"]].concat(), "").assert_success();
+        let median = read(&late, "averaged/intensity");
+        assert!(median.iter().filter(|value| value.is_finite()).count() > 600, "{layout}");
+    }
+    let out = positions.workspace.path("copy");
+    let map = ["--from", out.to_str().unwrap(), "--map-range", "10,12"];
+    let map = run("gather", &[&map[..], &["--map", "elapsed_time,rot"]].concat(), "");
+    assert!(map.status != 0 && map.stderr.contains("the detector moves"), "{}", map.stderr);
 }
 
 #[test]

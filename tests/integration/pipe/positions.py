@@ -1,6 +1,6 @@
 """Compares a final of a detector that moves with pyFAI's MultiGeometry, and prints the differences as JSON.
 
-Arguments: a JSON object with `image` (master file and dataset), `final`, `range`, `npt`, `monitor` (dataset, or null),
+Arguments: a JSON object with `image` (master file and datasets, one after the other), `final`, `range`, `npt`, `monitor` (dataset, or null),
 `reference` (the distance to which the solid angle refers, or null without the correction), and either `ponis` (for each
 frame the PONI file, or null), or `goniometer` (its file) with `positions` (for each frame the motors, or null).
 """
@@ -17,9 +17,9 @@ import pyFAI  # noqa: E402
 from pyFAI.multi_geometry import MultiGeometry  # noqa: E402
 
 case = json.loads(sys.argv[1])
-master, dataset = case["image"]
+master, *datasets = case["image"]
 with h5py.File(master) as raw:
-    images = raw[dataset][()]
+    images = numpy.concatenate([raw[dataset][()] for dataset in datasets])
     monitors = raw[case["monitor"]][()] / 1e6 if case.get("monitor") else numpy.ones(len(images))
 if "ponis" in case:
     ais = [pyFAI.load(poni) if poni else None for poni in case["ponis"]]
@@ -76,7 +76,12 @@ with h5py.File(case["final"]) as file:
 
 seen = {"rows": 0, "bins": 0, "intensity": 0.0, "sigma": 0.0, "axis": 0.0, "empty": True, "lacking": []}
 with_pattern = []
+# The rows of merged scans are of a frame of each.
+is_merged = len(datasets) > 1
 for frame, ai in enumerate(ais):
+    if is_merged:
+        with_pattern.append(frame)
+        continue
     if ai is None or numpy.isnan(intensity[frame]).all():
         if numpy.isnan(intensity[frame]).all():
             seen["lacking"].append(frame)

@@ -78,6 +78,10 @@ impl NexusTree {
         ] {
             let dataset = integrated.write_array(name, values, &shared.axes.shape())?;
             dataset.set_text("long_name", meaning)?;
+            if content.recipe.has_moving_geometry() {
+                let why = "0, because it differs between frames: that of each is in `exceptions`";
+                dataset.set_text("description", why)?;
+            }
         }
         let coverage = create_nexus_group(&process, name::COVERAGE, "NXcollection")?;
         numbers.write(&process)?;
