@@ -7,10 +7,10 @@ use std::time::Instant;
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Sums};
 use patterns::part::{PartRow, RowEncoder};
-use patterns::{BinWeights, FrameRow, MonitorValues};
+use patterns::{BinWeights, FrameRow};
 
 use crate::batches::RecipeIndex;
-use crate::recipe_group::RecipeGroup;
+use crate::recipe_group::{GroupMember, RecipeGroup};
 use crate::sources::FrameLoss;
 
 /// The output of a batch.
@@ -63,8 +63,13 @@ impl BatchOutput {
         stored_digest: u64,
         sums: Vec<Sums>,
     ) {
-        for ((&recipe, monitor), sums) in group.recipes.iter().zip(&group.monitors).zip(sums) {
-            self.sums.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
+        for (member, sums) in group.members.iter().zip(sums) {
+            self.sums.push((member.recipe, frame_row(frame, member, stored_digest, sums)));
+        }
+        for unknown in &group.without_geometry {
+            let monitor = unknown.monitor.value(frame);
+            let row = FrameRow::without_sums(frame, unknown.status, monitor);
+            self.sums.push((unknown.recipe, FrameRow { stored_digest, ..row }));
         }
     }
 
@@ -84,14 +89,19 @@ impl BatchOutput {
     }
 }
 
-fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> FrameRow {
-    let value = monitor.value(frame);
-    let (monitor, status) = (value, monitor.status(value));
+fn frame_row(frame: u64, member: &GroupMember<'_>, stored_digest: u64, sums: Sums) -> FrameRow {
+    let monitor = member.monitor.value(frame);
+    let status = member.monitor.status(monitor);
     let weight_override = sums.weight_override.map(|own| BinWeights {
         norm: own.norm,
         norm_sq: own.norm_sq,
         count: own.count,
     });
+    let weight_override = match (member.own_weights, weight_override) {
+        (None, left) => left,
+        (Some(own), None) => Some(own.weights.clone()),
+        (Some(own), Some(left)) => Some(own.scale(left)),
+    };
     FrameRow {
         frame,
         status,

@@ -1,5 +1,7 @@
 //! Runs a task's batches on its worker threads and hands on the rows in the order of the frames.
 
+use std::ops::Range;
+
 use filter::{Filter, Stop};
 use integrator::PixelStatistics;
 use memory_model::{max_batches_in_flight, prefetch_threads};
@@ -35,6 +37,8 @@ pub struct BatchRunner<'a> {
     pub sources: &'a SourcePool<'a>,
     /// The frames, divided into batches.
     pub batches: &'a Batches,
+    /// The batches to run, by their index.
+    pub range: Range<usize>,
 }
 
 impl BatchRunner<'_> {
@@ -45,7 +49,7 @@ impl BatchRunner<'_> {
     /// Fails on a signal, when a thread can't be started, and with the error of `take`.
     pub fn run(&self, mut take: impl FnMut(BatchOutput) -> Result<(), Stop>) -> Result<(), Stop> {
         let pipeline = OrderedPipeline {
-            item_count: self.batches.len(),
+            item_count: self.range.len(),
             prefetch_threads: prefetch_threads(self.threads),
             threads: self.threads,
             max_in_flight: self.max_in_flight(),
@@ -67,7 +71,10 @@ impl BatchRunner<'_> {
                 (!self.filter.is_draining()).then(|| worker.process_batch(locations, load))
             }
         };
-        let load = |index| (index, prefetcher.prefetch(self.batches.locations_of(index)));
+        let load = |item| {
+            let index = self.range.start + item;
+            (index, prefetcher.prefetch(self.batches.locations_of(index)))
+        };
         pipeline.run(
             load,
             worker,

@@ -43,6 +43,17 @@ impl Batches {
     /// a chunk holds several frames, a batch ends at the end of a chunk, because a thread decodes
     /// the whole chunk.
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
+        Self::with_breaks(scan, todo, batch, |_, _| false)
+    }
+
+    /// Divides the frames as [`new`](Self::new) does, and ends a batch also between two consecutive
+    /// frames for which `is_break` returns true.
+    pub fn with_breaks(
+        scan: &Acquisition,
+        todo: &[Spans],
+        batch: usize,
+        is_break: impl Fn(u64, u64) -> bool,
+    ) -> Self {
         let mut locations = locate_frames(scan, &Spans::union_all(todo));
         let sets = assign_recipe_sets(&mut locations, todo);
         let size = batch * interleaved_sources(scan);
@@ -51,9 +62,9 @@ impl Batches {
         let (mut ends, mut start) = (Vec::new(), 0);
         for (end, pair) in (1..).zip(locations.windows(2)) {
             let length = end - start;
-            if length >= size
-                && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MAX_BATCH_STRETCH * size)
-            {
+            let is_full = length >= size
+                && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MAX_BATCH_STRETCH * size);
+            if is_full || is_break(pair[0].frame, pair[1].frame) {
                 ends.push(end);
                 start = end;
             }
@@ -221,6 +232,18 @@ mod tests {
         assert_eq!(lengths(10), [10, 10, 10, 10, 10]);
         assert_eq!(lengths(3), [6, 6, 6, 6, 6, 6, 6, 6, 2]);
         assert_eq!(lengths(1 << 60), [32, 18], "not without bound");
+    }
+
+    #[test]
+    fn a_batch_ends_at_a_break() {
+        let scan = scan([source(Span::new(0, 9))]);
+        let is_break = |one: u64, other: u64| one / 4 != other / 4;
+        let batches = Batches::with_breaks(&scan, &[Spans::first_n(9)], 3, is_break);
+        let frames = |index| {
+            batches.locations_of(index).iter().map(|location| location.frame).collect::<Vec<_>>()
+        };
+        let expected: [&[u64]; 5] = [&[0, 1, 2], &[3], &[4, 5, 6], &[7], &[8]];
+        assert_eq!((0..batches.len()).map(frames).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl IntegratedTask {
         warn_of_absent(filter, lacking_most);
         let absent = self.recipe_tasks.iter().flat_map(|recipe_task| &recipe_task.absent);
         filter.mark_failed_if_frames_absent(absent.map(|absent| absent.kind));
-        self.report_without_monitor(filter);
+        self.report_without_pattern(filter);
         let todo: Vec<Spans> =
             self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let frames_without_source = report_frames_without_source(
@@ -147,13 +147,13 @@ impl IntegratedTask {
         statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
     }
 
-    /// Warns of the frames that have sums and no monitor, by this run or an earlier one; they make
-    /// the status 1 unless missing frames are allowed.
-    fn report_without_monitor(&self, filter: &Filter) {
+    /// Warns of the frames that have no monitor or no geometry, by this run or an earlier one; they
+    /// make the status 1 unless missing frames are allowed.
+    fn report_without_pattern(&self, filter: &Filter) {
         for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {
             let all = frames_without_pattern(recipe_task, &self.stats, RecipeIndex(recipe));
             for absent in all.into_iter().map(|(status, frames)| status.to_absent(frames, None)) {
-                if absent.kind == AbsentKind::NoMonitor {
+                if matches!(absent.kind, AbsentKind::NoMonitor | AbsentKind::NoGeometry) {
                     let of_several = if self.recipe_tasks.len() > 1 {
                         Some(&recipe_task.task.final_file)
                     } else {

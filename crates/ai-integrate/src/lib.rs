@@ -33,6 +33,7 @@ mod args;
 mod batch_output;
 mod batch_runner;
 mod batches;
+mod bins;
 mod busy_times;
 mod commit;
 mod device;
@@ -49,8 +50,10 @@ mod recipe_group;
 mod recipe_task;
 mod recipe_warnings;
 mod recipes;
+mod segments;
 mod sources;
 mod stats;
+mod task_names;
 mod task_runner;
 mod worker;
 

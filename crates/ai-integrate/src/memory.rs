@@ -4,22 +4,26 @@ use memory_model::EngineSizes;
 
 use crate::batch_runner::BatchRunner;
 use crate::recipe_task::RecipeTask;
+use crate::segments::SegmentRecipe;
 
 /// Estimates the peak memory of the process in bytes while it works on a task, whose frames have
 /// `stored` bytes each, and whose threads need `decoded` bytes each for decoded data: that of an
-/// engine, and the matrices.
+/// engine, the matrices in use, and those that are kept for other positions of a detector.
 pub fn estimate_bytes(
     recipe_tasks: &[RecipeTask],
+    segment_recipes: &[SegmentRecipe],
     runner: &BatchRunner<'_>,
     stored: u64,
     decoded: u64,
 ) -> u64 {
     let integrators = || {
-        recipe_tasks
-            .iter()
-            .filter_map(|recipe_task| recipe_task.resources.as_ref())
-            .map(|resources| &resources.integrator)
+        segment_recipes.iter().filter_map(|recipe| match recipe {
+            SegmentRecipe::Ready(integrator, _) => Some(integrator),
+            SegmentRecipe::Idle | SegmentRecipe::NoGeometry(_) => None,
+        })
     };
+    let resources = recipe_tasks.iter().filter_map(|recipe_task| recipe_task.resources.as_ref());
+    let moving = resources.filter(|resources| resources.geometries.is_some()).count() as u64;
     let matrices = integrators().map(|integrator| integrator.memory_bytes() as u64);
     let engine = EngineSizes {
         threads: runner.threads,
@@ -35,7 +39,8 @@ pub fn estimate_bytes(
         pixels: recipe_tasks[0].task.acquisition.shape.iter().product(),
         statistics_rules: runner.statistics.iter().flatten().count() as u64,
     };
-    memory_model::BASE_BYTES + matrices.sum::<u64>() + engine.bytes()
+    let positions = moving * memory_model::MAX_POSITION_BYTES;
+    memory_model::BASE_BYTES + matrices.sum::<u64>() + positions + engine.bytes()
 }
 
 /// Returns the peak memory of the process in bytes; `None` if the kernel does not report it.

@@ -1,57 +1,96 @@
 //! Recipe groups: the recipes that integrate the same frames in one group.
 
 use integrator::{MultiIntegrator, PixelType};
-use patterns::MonitorValues;
+use patterns::{MonitorValues, Status};
 
 use crate::batches::{Batches, RecipeIndex};
-use crate::recipe_task::{RecipeTask, Resources};
+use crate::recipe_task::RecipeTask;
+use crate::segments::{OwnWeights, SegmentRecipe};
 
 /// The recipes that integrate the same frames in one group; none for frames of which only the
-/// statistics of the pixels are to do.
+/// statistics of the pixels are to do, or that have no geometry.
 pub struct RecipeGroup<'a> {
-    /// The recipes, in ascending order.
-    pub recipes: &'a [RecipeIndex],
-    /// The integrators, in the order of `recipes`.
+    /// The recipes that integrate, in ascending order.
+    pub members: Vec<GroupMember<'a>>,
+    /// The integrators, in the order of `members`.
     pub integrators: MultiIntegrator<'a>,
-    /// The monitors, in the order of `recipes`.
-    pub monitors: Vec<&'a MonitorValues>,
+    /// The recipes by which the frames have no geometry.
+    pub without_geometry: Vec<WithoutGeometry<'a>>,
     /// The statistics of the pixels to which the frames are added, by their index.
     pub statistics: Vec<usize>,
 }
 
+/// A recipe that integrates the frames of a group.
+pub struct GroupMember<'a> {
+    /// Its position among the task's recipes.
+    pub recipe: RecipeIndex,
+    /// The monitor of each frame.
+    pub monitor: &'a MonitorValues,
+    /// The weights of these frames, if the detector moves.
+    pub own_weights: Option<&'a OwnWeights>,
+}
+
+/// A recipe by which the frames of a group have no geometry.
+pub struct WithoutGeometry<'a> {
+    /// Its position among the task's recipes.
+    pub recipe: RecipeIndex,
+    /// The reason.
+    pub status: Status,
+    /// The monitor of each frame.
+    pub monitor: &'a MonitorValues,
+}
+
 impl<'a> RecipeGroup<'a> {
-    /// Creates one group for each recipe set of the batches. The numbers after those of the recipes
-    /// stand for the statistics of the pixels.
-    pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
+    /// Creates one group for each recipe set of the batches, of recipes that integrate as
+    /// `segment_recipes` says. The numbers after those of the recipes stand for the statistics of
+    /// the pixels.
+    pub fn for_batches(
+        recipe_tasks: &'a [RecipeTask],
+        segment_recipes: &'a [SegmentRecipe],
+        batches: &Batches,
+    ) -> Vec<Self> {
         let scan = &recipe_tasks[0].task.acquisition;
         let shape = scan.shape.map(|length| length as usize);
         let without_integrators = || {
-            let dtype: PixelType = scan.dtype.parse().expect("statistics are of a known type");
+            let dtype: PixelType = scan.dtype.parse().expect("frames to do are of a known type");
             MultiIntegrator::without_integrators(shape, dtype)
         };
-        let group = |set: &'a Vec<RecipeIndex>| {
+        let group = |set: &Vec<RecipeIndex>| {
             let (recipes, statistics) =
                 set.split_at(set.partition_point(|index| index.0 < recipe_tasks.len()));
-            let resources = |recipe: &RecipeIndex| {
-                recipe_tasks[recipe.0]
-                    .resources
-                    .as_ref()
-                    .expect("a recipe with frames to do has its resources")
-            };
-            let all: Vec<&Resources> = recipes.iter().map(resources).collect();
-            let integrators = match &all[..] {
-                [] => without_integrators(),
-                all => MultiIntegrator::new(
-                    all.iter().map(|resources| &*resources.integrator).collect(),
-                ),
-            };
-            Self {
-                recipes,
-                integrators,
-                monitors: all.into_iter().map(|resources| &*resources.monitor).collect(),
-                statistics: statistics.iter().map(|index| index.0 - recipe_tasks.len()).collect(),
+            let (mut members, mut integrators, mut without_geometry) =
+                (Vec::new(), Vec::new(), Vec::new());
+            for &recipe in recipes {
+                let resources = recipe_tasks[recipe.0].resources.as_ref();
+                let monitor =
+                    &*resources.expect("a recipe with frames to do has its resources").monitor;
+                match &segment_recipes[recipe.0] {
+                    SegmentRecipe::Ready(integrator, own_weights) => {
+                        integrators.push(&**integrator);
+                        let own_weights = own_weights.as_ref();
+                        members.push(GroupMember { recipe, monitor, own_weights });
+                    }
+                    SegmentRecipe::NoGeometry(status) => {
+                        let status = *status;
+                        without_geometry.push(WithoutGeometry { recipe, status, monitor });
+                    }
+                    SegmentRecipe::Idle => unreachable!("a recipe with frames to do is not idle"),
+                }
             }
+            let integrators = match integrators.is_empty() {
+                true => without_integrators(),
+                false => MultiIntegrator::new(integrators),
+            };
+            let statistics = statistics.iter().map(|index| index.0 - recipe_tasks.len()).collect();
+            Self { members, integrators, without_geometry, statistics }
         };
         batches.recipe_sets().iter().map(group).collect()
+    }
+
+    /// Iterates over all recipes of the group, each with its monitor.
+    pub fn recipes(&self) -> impl Iterator<Item = (RecipeIndex, &'a MonitorValues)> {
+        let members = self.members.iter().map(|member| (member.recipe, member.monitor));
+        let others = self.without_geometry.iter().map(|other| (other.recipe, other.monitor));
+        members.chain(others)
     }
 }

@@ -11,12 +11,13 @@ use integrator::Integrator;
 use patterns::coverage::{Coverage, CoverageIndex};
 use patterns::part::{self, PartMetadata, PartStorage, PartWriter};
 use patterns::{
-    BinWeights, FrameRow, MonitorError, MonitorValues, PatternAxes, PatternAxis, SharedBins, Status,
+    FrameGeometries, FrameGeometry, FrameRow, MonitorError, MonitorValues, SharedBins, Status,
 };
 use recipe::Recipe;
 use records::{Absent, RawPath, Spans, Task, format_ranges};
 
 use crate::args::Args;
+use crate::bins::shared_bins;
 use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
 use crate::matrix_cache::MatrixCache;
 use crate::monitor_cache::MonitorCache;
@@ -41,10 +42,14 @@ pub struct RecipeTask {
     loaded_recipe: Arc<LoadedRecipe>,
 }
 
-/// The integrator and the monitor of a recipe.
+/// The integrator, the bins and the monitor of a recipe.
 pub struct Resources {
-    /// The recipe's integrator.
-    pub integrator: Arc<Integrator>,
+    /// The recipe's integrator; `None` if the detector moves.
+    pub integrator: Option<Arc<Integrator>>,
+    /// The geometry of each frame, if the detector moves.
+    pub geometries: Option<FrameGeometries>,
+    /// The axes and weights that all frames have in common.
+    bins: SharedBins,
     /// The monitor of each frame.
     pub monitor: Arc<MonitorValues>,
 }
@@ -97,8 +102,16 @@ impl RecipeTask {
             false => {
                 let monitor = monitor?;
                 task.monitor_readings = monitor.readings();
-                let integrator = loaded_recipe.integrator(&cache, filter)?;
-                Some(Resources { integrator, monitor })
+                let geometries = FrameGeometries::new(&loaded_recipe.recipe);
+                let (integrator, bins) = match geometries {
+                    Some(_) => (None, loaded_recipe.bins_without_weights()?),
+                    None => {
+                        let integrator = loaded_recipe.integrator(&cache, filter)?;
+                        let bins = shared_bins(&integrator);
+                        (Some(integrator), bins)
+                    }
+                };
+                Some(Resources { integrator, geometries, bins, monitor })
             }
         };
         Ok(Self { task, absent, covered, covered_without_pattern, todo, resources, loaded_recipe })
@@ -107,6 +120,24 @@ impl RecipeTask {
     /// Returns the settings by which the frames are integrated.
     pub fn recipe(&self) -> &Recipe {
         &self.loaded_recipe.recipe
+    }
+
+    /// Returns whether frames are to be integrated that differ in their geometry.
+    pub fn has_moving_geometry(&self) -> bool {
+        self.resources.as_ref().is_some_and(|resources| resources.geometries.is_some())
+    }
+
+    /// Returns the integrator of frames with this geometry; `None` if no pixel is in the range.
+    ///
+    /// # Errors
+    /// Fails if the recipe can't be applied to the frames.
+    pub fn integrator_at(
+        &self,
+        geometry: &FrameGeometry,
+        cache: &MatrixCache<'_>,
+        filter: &Filter,
+    ) -> Result<Option<Arc<Integrator>>, TaskError> {
+        self.loaded_recipe.integrator_at(geometry, cache, filter)
     }
 
     /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the
@@ -120,8 +151,7 @@ impl RecipeTask {
             return;
         };
         if !self.loaded_recipe.has_been_checked.swap(true, Relaxed) {
-            let shared = shared_bins(&resources.integrator).weights;
-            recipe_warnings::check_frame(&self.loaded_recipe.recipe, row, &shared)
+            recipe_warnings::check_frame(&self.loaded_recipe.recipe, row, &resources.bins.weights)
                 .iter()
                 .for_each(|why| filter.warn(why));
         }
@@ -133,14 +163,14 @@ impl RecipeTask {
     /// Fails if the file can't be created.
     pub fn create_part(
         &self,
-        integrator: &Integrator,
+        resources: &Resources,
         frames: &Spans,
         storage: PartStorage,
     ) -> Result<PartWriter, part::PartError> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
         let head =
             PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
-        PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator), storage)
+        PartWriter::create(&self.task.out, &path, &head, &resources.bins, storage)
     }
 
     /// Returns the name of a part that lacks some of its intended frames. It is the name for the
@@ -179,22 +209,4 @@ pub(crate) fn describe_unchecked_monitor(task: &Task, why: &MonitorError) -> Str
     format!(
         "entry {entry}, frames {range}: earlier patterns are kept, but their monitor can't be compared: {why}"
     )
-}
-
-fn shared_bins(integrator: &Integrator) -> SharedBins {
-    let axis = |axis: &integrator::BinAxis| PatternAxis {
-        name: axis.name.to_owned(),
-        units: axis.units.to_owned(),
-        centers: axis.centers.clone(),
-    };
-    let plan = integrator.plan();
-    let weights = BinWeights {
-        norm: plan.norm().to_vec(),
-        norm_sq: plan.norm_sq().to_vec(),
-        count: plan.count().to_vec(),
-    };
-    SharedBins {
-        axes: PatternAxes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) },
-        weights,
-    }
 }

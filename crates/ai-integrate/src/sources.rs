@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use frames::image::ImageError;
 use frames::source::{SourceError, SourceReader};
-use integrator::{Decoder, MultiIntegrator};
+use integrator::{Decoder, MultiIntegrator, PixelType};
 use patterns::Status;
 use records::{Acquisition, Source};
 use system::untrusted_file::{self, FileVersion};
@@ -73,7 +73,8 @@ struct SourceSlot {
 /// The sources of a task.
 pub struct SourcePool<'a> {
     scan: &'a Acquisition,
-    integrators: &'a MultiIntegrator<'a>,
+    /// Integrators that only make the decoders.
+    integrators: MultiIntegrator<'a>,
     slots: Vec<Mutex<SourceSlot>>,
     /// The number of open sources.
     open_count: AtomicUsize,
@@ -92,11 +93,12 @@ impl<'a> SourcePool<'a> {
     /// earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
-        integrators: &'a MultiIntegrator<'a>,
         batches: &Batches,
         most_open: usize,
         changed_sources: &'a BTreeMap<usize, FrameLoss>,
     ) -> Self {
+        let shape = scan.shape.map(|length| length as usize);
+        let dtype: PixelType = scan.dtype.parse().expect("frames to do are of a known type");
         let mut left = vec![0; scan.sources.len()];
         batches.locations().iter().for_each(|location| left[location.source] += 1);
         let slots = left.into_iter().map(|left| {
@@ -104,7 +106,7 @@ impl<'a> SourcePool<'a> {
         });
         Self {
             scan,
-            integrators,
+            integrators: MultiIntegrator::without_integrators(shape, dtype),
             slots: slots.collect(),
             open_count: AtomicUsize::default(),
             without_checksum: AtomicUsize::default(),
@@ -129,7 +131,7 @@ impl<'a> SourcePool<'a> {
             if let Some(loss) = self.change_errors.get(&index) {
                 return Err(loss.clone());
             }
-            let open = open(&scan.sources[index], scan.shape, self.integrators)?;
+            let open = open(&scan.sources[index], scan.shape, &self.integrators)?;
             self.without_checksum.fetch_add(usize::from(open.store.lacks_checksum()), Relaxed);
             Ok(Arc::new(open))
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use filter::{Filter, FrameCounts, Stop};
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch};
-use patterns::Status;
+use patterns::{FrameRow, Status};
 use records::{Absent, Acquisition, Fail, RawPath, Seconds, Source, Spans, Task, format_frames};
 
 use crate::batch_output::BatchOutput;
@@ -16,7 +16,7 @@ use crate::sources::FrameLoss;
 /// The statistics of a task, summed over its batches.
 #[derive(Default)]
 pub struct TaskStats {
-    /// Frames with sums by recipe, in ascending order.
+    /// Frames with sums, or without a geometry, by recipe, in ascending order.
     done: Vec<Vec<u64>>,
     /// The number of frames processed, integrated or lost.
     frames: usize,
@@ -30,8 +30,8 @@ pub struct TaskStats {
     pub prefetched_bytes: u64,
     /// By recipe, the number of frames that a device integrated, and of bytes sent to it.
     by_device: Vec<(usize, u64)>,
-    /// Frames with sums but without a pattern, because their monitor is invalid, by recipe and
-    /// status.
+    /// Done frames without a pattern, because their monitor is invalid or their geometry unknown, by
+    /// recipe and status.
     without_pattern: Vec<BTreeMap<Status, Vec<u64>>>,
     /// The error that made the run stop using the device.
     pub device_error: Option<DeviceError>,
@@ -78,7 +78,10 @@ impl TaskStats {
         }
         self.device_error = self.device_error.take().or(batch.device_error);
         let rows = batch.rows.iter().map(|(recipe, row)| (recipe, &row.row));
-        for (recipe, row) in rows.filter(|(_, row)| row.has_sums()) {
+        let is_done = |row: &FrameRow| {
+            row.has_sums() || matches!(row.status, Status::Geometry | Status::OutOfRange)
+        };
+        for (recipe, row) in rows.filter(|(_, row)| is_done(row)) {
             self.done[recipe.0].push(row.frame);
             if row.status != Status::Ok {
                 self.without_pattern[recipe.0].entry(row.status).or_default().push(row.frame);
@@ -107,7 +110,8 @@ impl TaskStats {
         FrameCounts { done: found + (self.frames - failed) as u64, failed: failed as u64 }
     }
 
-    /// Returns the frames that have sums by a recipe, in ascending order.
+    /// Returns the frames that a recipe is done with, in ascending order: they have sums, or can't
+    /// have them without a geometry.
     pub fn done(&self, recipe: RecipeIndex) -> &[u64] {
         &self.done[recipe.0]
     }
@@ -141,15 +145,15 @@ impl TaskStats {
         format!("{kernels}: {}{pieces}", self.decode_paths)
     }
 
-    /// Returns the frames that have sums by a recipe and no pattern, because their monitor is
-    /// invalid, by status.
+    /// Returns the frames that a recipe is done with and that have no pattern, because their monitor
+    /// is invalid or their geometry unknown, by status.
     pub fn without_pattern(&self, recipe: RecipeIndex) -> impl Iterator<Item = (Status, Spans)> {
         self.without_pattern[recipe.0]
             .iter()
             .map(|(status, frames)| (*status, frames.iter().copied().collect()))
     }
 
-    /// Returns whether any frame has sums.
+    /// Returns whether any frame is done.
     pub fn has_done(&self) -> bool {
         self.done.iter().any(|done| !done.is_empty())
     }

@@ -1,6 +1,7 @@
 //! Integrates one task: finds the frames that are done, and integrates the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
@@ -9,7 +10,7 @@ use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter, RowEncoder};
 use patterns::pixel_statistics::SourceStates;
-use records::{Acquisition, Fail, Seconds, Spans, Task, format_count, format_frames};
+use records::{Fail, Seconds, Spans, Task, format_count};
 
 use crate::args::Args;
 use crate::batch_runner::BatchRunner;
@@ -18,15 +19,17 @@ use crate::busy_times::{BusyTimes, Stage};
 use crate::commit::IntegratedTask;
 use crate::device::pool::DevicePool;
 use crate::device::worker::SharedDevice;
-use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
+use crate::error::TaskError;
 use crate::memory;
 use crate::monitor_cache::MonitorCache;
 use crate::pixel_statistics::{self, StatisticsTask, TaskStatistics};
 use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
+use crate::segments::{differ_in_geometry, find_segments};
 use crate::sources::{FrameLoss, SourcePool};
 use crate::stats::TaskStats;
+use crate::task_names::{describe_scan, describe_task};
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a
 /// process is 1024.
@@ -45,6 +48,8 @@ pub struct TaskRunner<'a> {
     /// States of the files that statistics of the pixels were made from.
     source_states: SourceStates,
     times: &'a BusyTimes,
+    /// Warnings about frames that were given.
+    warned: Mutex<HashSet<String>>,
 }
 
 /// The outcome of an attempt to integrate a task.
@@ -56,6 +61,8 @@ enum TaskOutcome {
     WrongDevice,
     /// These sources changed while they were read, or could not be checked; no row is kept.
     SourcesChanged(BTreeMap<usize, FrameLoss>),
+    /// This recipe can't be applied to the frames of a position of the detector; no row is kept.
+    Refused(RecipeIndex, TaskError),
 }
 
 impl<'a> TaskRunner<'a> {
@@ -69,7 +76,19 @@ impl<'a> TaskRunner<'a> {
     ) -> Self {
         let (recipes, index) = (RecipeCache::default(), CoverageIndex::default());
         let (monitors, source_states) = (MonitorCache::default(), SourceStates::default());
-        Self { filter, args, device_pool, threads, recipes, monitors, index, source_states, times }
+        let warned = Mutex::default();
+        Self {
+            filter,
+            args,
+            device_pool,
+            threads,
+            recipes,
+            monitors,
+            index,
+            source_states,
+            times,
+            warned,
+        }
     }
 
     /// Returns the times of the stages.
@@ -147,12 +166,27 @@ impl<'a> TaskRunner<'a> {
             false => Vec::new(),
         };
         todo.extend(statistics.iter().map(|statistics| statistics.todo.clone()));
-        let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
+        let batches = Batches::with_breaks(
+            &first.task.acquisition,
+            &todo,
+            self.args.batch_frames.into(),
+            |one, other| differ_in_geometry(&recipe_tasks, one, other),
+        );
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
         let found = covered.difference(&Spans::union_all(&todo)).count();
         progress.add_found(found);
-        let shared_device = self.open_device(engine_number, &first.task, &batches);
+        let is_moving = recipe_tasks.iter().any(RecipeTask::has_moving_geometry);
+        let shared_device = match is_moving {
+            true => {
+                if self.device_pool.device_count() > 0 {
+                    let why = "a detector that moves has a matrix for each position";
+                    self.device_pool.warn_once(self.filter, "OpenCL", why);
+                }
+                None
+            }
+            false => self.open_device(engine_number, &first.task, &batches),
+        };
         let (mut device, mut changed_sources) = (shared_device.as_ref(), BTreeMap::new());
         let (stats, parts, sums) = loop {
             if batches.len() == 0 {
@@ -176,6 +210,11 @@ impl<'a> TaskRunner<'a> {
                 // The parts hold rows of frames that can't be trusted, so they are written again
                 // without those sources.
                 TaskOutcome::SourcesChanged(sources) => changed_sources.extend(sources),
+                TaskOutcome::Refused(recipe, why) => {
+                    self.report_task_error(&recipe_tasks[recipe.0].task, why, is_of_several)?;
+                    progress.correct(counted, FrameCounts { done: 0, failed: frames });
+                    return Ok(None);
+                }
             }
             progress.correct(counted, FrameCounts::default());
         };
@@ -205,6 +244,32 @@ impl<'a> TaskRunner<'a> {
         let error =
             if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
         self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
+    }
+
+    /// Warns once of what frames give reason for: the check of the first frame is made for each
+    /// position of a detector.
+    fn warn_of_frames(&self, warnings: &[String]) {
+        for warning in warnings {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.insert(warning.clone()) {
+                self.filter.warn(warning);
+            }
+        }
+    }
+
+    /// Warns of recipes that the device has no kernels for.
+    fn warn_of_missing_kernels(
+        &self,
+        groups: &[RecipeGroup<'_>],
+        shared_device: Option<&SharedDevice>,
+    ) {
+        let Some(shared_device) = shared_device else { return };
+        let device = &shared_device.device;
+        for (_, why) in
+            groups.iter().flat_map(|group| group.integrators.unsupported_on_device(device))
+        {
+            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
+        }
     }
 
     /// Returns the engine's device, if it has one and there are frames to integrate.
@@ -252,7 +317,7 @@ impl<'a> TaskRunner<'a> {
             parts.push(match &recipe_task.resources {
                 Some(resources) if !frames.is_empty() => Some(
                     recipe_task
-                        .create_part(&resources.integrator, &frames, self.args.part_storage())
+                        .create_part(resources, &frames, self.args.part_storage())
                         .map_err(cannot_write)?,
                 ),
                 _ => None,
@@ -275,43 +340,11 @@ impl<'a> TaskRunner<'a> {
         let sums: Vec<_> = statistics.iter().map(|one| one.as_ref().map(|one| &one.sums)).collect();
         let scan = &recipe_tasks[0].task.acquisition;
         let name = describe_task(&recipe_tasks[0].task);
-        let groups = RecipeGroup::for_batches(recipe_tasks, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
-        let sources =
-            SourcePool::new(scan, &groups[0].integrators, batches, most_open, changed_sources);
+        let sources = SourcePool::new(scan, batches, most_open, changed_sources);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let left_out = |device| {
-            groups.iter().flat_map(move |group| group.integrators.unsupported_on_device(device))
-        };
-        for (_, why) in
-            shared_device.iter().flat_map(|shared_device| left_out(&shared_device.device))
-        {
-            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
-        }
         let encoders: Vec<Option<RowEncoder>> =
             parts.iter().map(|part| part.as_ref().map(PartWriter::row_encoder)).collect();
-        let runner = BatchRunner {
-            filter: self.filter,
-            threads,
-            batch_frames: batch,
-            recipe_groups: &groups,
-            encoders: &encoders,
-            shared_device,
-            statistics: &sums,
-            sources: &sources,
-            batches,
-        };
-        self.filter.note(1, || {
-            let stored = recipe_tasks[0].task.bytes / recipe_tasks[0].task.range.count().max(1);
-            let expected = memory::estimate_bytes(
-                recipe_tasks,
-                &runner,
-                stored,
-                memory_model::decoded_bytes_per_thread(scan, batch, stored),
-            ) >> 20;
-            let threads = format_count(threads, "thread");
-            format!("{name}: about {expected} MiB of memory with {threads}")
-        });
         for source in &scan.sources {
             self.filter.note(2, || {
                 let (file, frames) =
@@ -321,27 +354,67 @@ impl<'a> TaskRunner<'a> {
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let (mut in_statistics, mut statistics_errors) = (Vec::new(), Vec::new());
-        runner.run(|mut output| {
-            let began = Instant::now();
-            in_statistics.append(&mut output.in_statistics);
-            statistics_errors.append(&mut output.statistics_errors);
-            output.warnings.iter().for_each(|warning| self.filter.warn(warning));
-            if let Some(why) = &output.encode_error {
-                return Err(Stop::fatal("part", why));
+        for segment in find_segments(recipe_tasks, batches) {
+            if self.filter.is_draining() {
+                break;
             }
-            for (recipe, row) in &output.rows {
-                let part = parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
-                recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
-                part.push(row).map_err(cannot_write)?;
-            }
-            let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
-            counted.done += frames - failed;
-            counted.failed += failed;
-            self.filter.progress().add_work(Work { frames, failed, bytes: output.read_bytes });
-            stats.add_batch(output);
-            stats.seconds.write += began.elapsed().as_secs_f64();
-            Ok(())
-        })?;
+            let setup_began = Instant::now();
+            let cache_of =
+                |recipe_task: &RecipeTask| self.args.matrix_cache_dir(&recipe_task.task.out);
+            let segment_recipes = match segment.prepare(recipe_tasks, cache_of, self.filter) {
+                Ok(segment_recipes) => segment_recipes,
+                Err((recipe, why)) => return Ok(TaskOutcome::Refused(recipe, why)),
+            };
+            let groups = RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches);
+            self.warn_of_missing_kernels(&groups, shared_device);
+            let runner = BatchRunner {
+                filter: self.filter,
+                threads,
+                batch_frames: batch,
+                recipe_groups: &groups,
+                encoders: &encoders,
+                shared_device,
+                statistics: &sums,
+                sources: &sources,
+                batches,
+                range: segment.batches,
+            };
+            self.filter.note(1, || {
+                let stored = recipe_tasks[0].task.bytes / recipe_tasks[0].task.range.count().max(1);
+                let expected = memory::estimate_bytes(
+                    recipe_tasks,
+                    &segment_recipes,
+                    &runner,
+                    stored,
+                    memory_model::decoded_bytes_per_thread(scan, batch, stored),
+                ) >> 20;
+                let threads = format_count(threads, "thread");
+                format!("{name}: about {expected} MiB of memory with {threads}")
+            });
+            self.times.add(Stage::Setup, setup_began.elapsed().as_secs_f64());
+            runner.run(|mut output| {
+                let began = Instant::now();
+                in_statistics.append(&mut output.in_statistics);
+                statistics_errors.append(&mut output.statistics_errors);
+                self.warn_of_frames(&output.warnings);
+                if let Some(why) = &output.encode_error {
+                    return Err(Stop::fatal("part", why));
+                }
+                for (recipe, row) in &output.rows {
+                    let part =
+                        parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
+                    recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
+                    part.push(row).map_err(cannot_write)?;
+                }
+                let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
+                counted.done += frames - failed;
+                counted.failed += failed;
+                self.filter.progress().add_work(Work { frames, failed, bytes: output.read_bytes });
+                stats.add_batch(output);
+                stats.seconds.write += began.elapsed().as_secs_f64();
+                Ok(())
+            })?;
+        }
         self.add_times(&stats);
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {
@@ -393,22 +466,4 @@ impl<'a> TaskRunner<'a> {
         self.times.add(Stage::Integrate, stats.seconds.integrate / workers);
         self.times.add(Stage::Write, stats.seconds.write);
     }
-}
-
-/// Names a scan in the progress: its file, which is shown without its directory, and its entry.
-fn describe_scan(scan: &Acquisition) -> String {
-    let name = scan
-        .file
-        .file_name()
-        .map_or_else(|| scan.file.display().to_string(), |name| name.display().to_string());
-    format!("{name} {}", scan.entry)
-}
-
-/// Names a task in messages by its scan and frames, because nobody knows a task by its id.
-fn describe_task(task: &Task) -> String {
-    format!(
-        "{}, {}",
-        describe_scan(&task.acquisition),
-        format_frames(&task.range, MAX_RANGES_IN_MESSAGE)
-    )
 }

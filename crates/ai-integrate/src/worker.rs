@@ -217,7 +217,7 @@ impl<'a> IntegrationWorker<'a> {
         stored: &[EncodedFrame<'_>],
         out: &mut BatchOutput,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-        if group.recipes.is_empty() {
+        if group.members.is_empty() {
             let decode = |frame: &EncodedFrame<'_>| {
                 let mut pixels = memory::zeroed(group.integrators.frame_bytes())
                     .map_err(|why| DecodeError::Memory(why.to_string()))?;
@@ -237,7 +237,7 @@ impl<'a> IntegrationWorker<'a> {
                 let frames = sums.iter().filter(|sums| sums.is_ok()).count();
                 let by_recipe = sent_bytes
                     .into_iter()
-                    .map(|(recipe, bytes)| (group.recipes[recipe], frames, bytes));
+                    .map(|(recipe, bytes)| (group.members[recipe].recipe, frames, bytes));
                 out.by_device.extend(by_recipe);
                 sums
             }
@@ -293,7 +293,7 @@ impl<'a> IntegrationWorker<'a> {
 
     fn record_loss(&self, location: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
         let group = &self.recipe_groups[location.recipe_set];
-        for (&recipe, monitor) in group.recipes.iter().zip(&group.monitors) {
+        for (recipe, monitor) in group.recipes() {
             out.sums.push((
                 recipe,
                 FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame)),

@@ -97,6 +97,23 @@ pub fn bin_pixels(
     Ok(Binning { axis, chi, matrix })
 }
 
+/// Returns the axes of a request with radial limits or edges, which don't depend on the pixels.
+///
+/// # Errors
+/// There are no bins or no radial limits, or limits or edges do not rise.
+pub fn axes(request: &BinningRequest) -> Result<(RadialAxis, Option<ChiAxis>), BinningError> {
+    if matches!(request.radial, BinsRequest::Uniform { range: None, .. }) {
+        let range = Limits(f64::NAN, f64::NAN);
+        return Err(BinningError::Range { axis: "radial", range });
+    }
+    let radial = axis::radial_bins(&request.radial, request.unit, (0.0, 1.0))?;
+    let chi = match AzimuthBinning::resolve(&request.azimuth)? {
+        AzimuthBinning::Cake(_, chi) => Some(chi),
+        AzimuthBinning::FullCircle | AzimuthBinning::Sector(_) => None,
+    };
+    Ok((RadialAxis::new(&radial, request.unit), chi))
+}
+
 /// Checks a request without building the full matrix. If the request gives limits, the centres of
 /// pixels usually suffice to decide whether any pixel is within them.
 ///

@@ -86,7 +86,7 @@ mod sector;
 mod support;
 
 pub use axis::{ChiAxis, RadialAxis};
-pub use bin_pixels::{Binning, bin_pattern, bin_pixels, check_request};
+pub use bin_pixels::{Binning, axes, bin_pattern, bin_pixels, check_request};
 pub use csc::Csc;
 pub use error::{BinningError, Limits};
 pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

@@ -7,7 +7,7 @@ use recipe::Recipe;
 use records::FrameLayout;
 
 use crate::dummy_check::DummyCheck;
-use crate::setup::IntegrationSetup;
+use crate::setup::{self, IntegrationSetup};
 use crate::{IntegratorError, build_plan, invalid_values};
 
 /// Describes how the chunks of a source are decoded; made by [`Integrator::decoder`].
@@ -68,14 +68,7 @@ impl Integrator {
         let is_named = detector.name != "Detector" || recipe.detector_file.is_some();
         let known = DetectorInfo { is_named, dummy: detector.dummy };
         let dummy_check = DummyCheck::new(recipe, is_named, &mask, dtype);
-        let unit = binning.axis.unit;
-        let radial = BinAxis {
-            name: unit.axis_name(),
-            units: unit.axis_units(),
-            centers: binning.axis.centers,
-        };
-        let chi =
-            binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
+        let (radial, chi) = name_axes(binning.axis, binning.chi);
         let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)?;
         Ok(Self {
             shape,
@@ -151,6 +144,28 @@ impl Integrator {
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
         self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())
     }
+}
+
+/// Returns the radial axis of a recipe, and the azimuthal axis of a cake. They follow from the
+/// recipe's limits or edges, and are those of each [`Integrator`] of the recipe.
+///
+/// # Errors
+/// The recipe has no radial limits or edges.
+pub fn recipe_axes(recipe: &Recipe) -> Result<(BinAxis, Option<BinAxis>), IntegratorError> {
+    let axes = binning::axes(&setup::binning_request(recipe)?);
+    let (radial, chi) = axes.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+    Ok(name_axes(radial, chi))
+}
+
+fn name_axes(
+    radial: binning::RadialAxis,
+    chi: Option<binning::ChiAxis>,
+) -> (BinAxis, Option<BinAxis>) {
+    let unit = radial.unit;
+    let radial =
+        BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: radial.centers };
+    let chi = chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
+    (radial, chi)
 }
 
 /// Returns how chunks of this coding are decoded to pixels of `dtype`.

@@ -59,7 +59,7 @@ mod statistics_rule;
 
 pub use error::IntegratorError;
 pub use frame_assembly::{AssembleError, Assembler};
-pub use integrator::{BinAxis, Decoder, Integrator};
+pub use integrator::{BinAxis, Decoder, Integrator, recipe_axes};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{
     DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, PixelStatistics, PixelType,

@@ -224,7 +224,7 @@ fn sensor_optical_depth(recipe: &Recipe, poni: &Poni) -> Result<Option<f64>, Int
 const NO_WAVELENGTH: &str = "needs a wavelength, and the PONI file gives none; add `Wavelength: METRES` to it, or leave out the sensor";
 
 /// Translates the recipe's unit, bins, ranges and splitting into the types of crate `binning`.
-fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {
+pub fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
     let uniform = |npt: u64, range| BinsRequest::Uniform { npt: npt as usize, range };
     let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {

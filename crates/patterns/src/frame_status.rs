@@ -38,11 +38,15 @@ pub enum Status {
     Unreadable = 8,
     /// The scan was aborted before the frame, or has not reached it yet.
     NeverTaken = 9,
+    /// The geometry of the frame is unknown: the recipe has none for it.
+    Geometry = 10,
+    /// No pixel is in the range at the position of the detector.
+    OutOfRange = 11,
 }
 
 impl Status {
     /// Every status, in the order of the numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Ok,
         Self::NotIntegrated,
         Self::Absent,
@@ -53,6 +57,8 @@ impl Status {
         Self::MonitorPending,
         Self::Unreadable,
         Self::NeverTaken,
+        Self::Geometry,
+        Self::OutOfRange,
     ];
 
     /// Returns the status that has a number; `None` for an unknown number.
@@ -73,6 +79,8 @@ impl Status {
             Self::MonitorPending => "monitor_pending",
             Self::Unreadable => "unreadable",
             Self::NeverTaken => "never_taken",
+            Self::Geometry => "geometry",
+            Self::OutOfRange => "out_of_range",
         }
     }
 
@@ -96,6 +104,10 @@ impl Status {
             }
             Self::Unreadable => "file unreadable",
             Self::NeverTaken => "never taken",
+            Self::Geometry => {
+                "geometry unknown: no line in the table of PONI files, or a motor without a value"
+            }
+            Self::OutOfRange => "no pixel in the range at the position of the detector",
         }
     }
 
@@ -116,6 +128,7 @@ impl Status {
             Self::SourceChanged => AbsentKind::SourceChanged,
             Self::Unreadable => AbsentKind::Unreadable,
             Self::NeverTaken => AbsentKind::NeverTaken,
+            Self::Geometry | Self::OutOfRange => AbsentKind::NoGeometry,
         };
         let reason = match file.filter(|_| self.is_about_file()) {
             Some(file) => format!("{}: {file}", self.reason()),
@@ -139,7 +152,15 @@ impl Status {
     /// All other frames are tried again, because their file may come back, be repaired, or become
     /// readable.
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
+        matches!(
+            self,
+            Self::Ok
+                | Self::Absent
+                | Self::Monitor
+                | Self::NeverTaken
+                | Self::Geometry
+                | Self::OutOfRange
+        )
     }
 }
 
@@ -152,6 +173,6 @@ mod tests {
         for (number, status) in (0u8..).zip(Status::ALL) {
             assert_eq!((status as u8, Status::from_number(number)), (number, Some(status)));
         }
-        assert_eq!(Status::from_number(10), None);
+        assert_eq!(Status::from_number(12), None);
     }
 }

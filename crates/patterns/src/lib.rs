@@ -35,6 +35,7 @@ mod compression;
 pub mod coverage;
 pub mod export;
 mod file_states;
+mod frame_geometry;
 mod frame_row;
 mod frame_status;
 mod h5;
@@ -56,6 +57,7 @@ mod weight_overrides;
 
 pub use axes::{PatternAxes, PatternAxis};
 pub use compression::Compression;
+pub use frame_geometry::{FrameGeometries, FrameGeometry};
 pub use frame_row::{BinWeights, FrameRow, SharedBins};
 pub use frame_status::Status;
 pub use h5::Hdf5Error;

@@ -32,13 +32,17 @@ mod emitted_tasks;
 mod final_path;
 mod frame_range;
 mod messages;
+mod moving_geometry;
 mod plan_error;
+mod planned_recipe;
 mod planned_recipes;
 mod planner;
+mod positions;
 mod preview;
 mod recipe_flags;
 mod required_monitors;
 mod split_scan;
+mod unsuitable_scan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,9 +55,10 @@ use system::ownership::ReplacePolicy;
 use args::{Args, PreviewFlags};
 use calibrant::Calibrant;
 use emitted_tasks::{EmittedTasks, ScanDigests};
-use planned_recipes::{PlannedRecipes, UnsuitableScan, check_printed_recipe, read_recipe_files};
+use planned_recipes::{PlannedRecipes, check_printed_recipe, read_recipe_files};
 use planner::Planner;
 use preview::{DrawError, Preview};
+use unsuitable_scan::UnsuitableScan;
 
 /// Returns the command line, from which the manual page is made.
 pub fn command() -> clap::Command {

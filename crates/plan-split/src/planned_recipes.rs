@@ -1,102 +1,20 @@
 //! The recipes of a plan: resolved, named, and written below the output root.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use geometry::{Detector, GeometryError, Poni, SensorMaterial, UnknownMaterial};
-use integrator::PixelType;
 use recipe::{Recipe, RecipeFile, Settings};
 use records::format_count;
-use records::{Acquisition, FrameLayout, RawPath};
-use system::atomic;
-use system::ownership::{self, OwnershipRule};
 
 use crate::final_path::replace_separators;
+use crate::moving_geometry;
 use crate::plan_error::PlanError;
-use crate::required_monitors::RequiredMonitors;
+use crate::planned_recipe::PlannedRecipe;
 
 /// A geometry for checking recipe files that have none.
 const PLACEHOLDER_PONI: &str = "poni_version: 2\nDetector: Pilatus100k\nDetector_config: {}\nDistance: 1\nPoni1: 0\nPoni2: 0\n\
     Rot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
-
-/// A recipe of the plan.
-pub struct PlannedRecipe {
-    /// The path of the resolved recipe, absolute.
-    pub file: RawPath,
-    /// The digest of the resolved recipe.
-    pub digest: String,
-    /// The suffix for the names of final files.
-    pub name: Option<String>,
-    /// The resolved recipe.
-    pub recipe: Recipe,
-    monitors: RequiredMonitors,
-    /// The results of checks by frame layout and pixel type. A check reads the images of the
-    /// recipe, so it is made once for all scans of such frames.
-    checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
-}
-
-/// The reason why a recipe can't be applied to a scan.
-#[derive(Clone, Debug)]
-pub struct UnsuitableScan {
-    /// The property of the scan or the file that does not suit, and what was expected.
-    pub why: String,
-    /// True if a file of the recipe can't be read, and may be readable later.
-    pub retryable: bool,
-}
-
-impl From<String> for UnsuitableScan {
-    fn from(why: String) -> Self {
-        Self { why, retryable: false }
-    }
-}
-
-impl PlannedRecipe {
-    /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
-    /// mistakes are found before jobs run. `warn` is called with what the first check of such frames
-    /// finds and does not refuse.
-    ///
-    /// # Errors
-    /// Returns what was found and what was expected.
-    pub fn check_scan(
-        &self,
-        scan: &Acquisition,
-        warn: impl Fn(&str),
-    ) -> Result<(), UnsuitableScan> {
-        let key = (scan.frame_layout(), scan.dtype.clone());
-        let mut checked_layouts = self.checked_layouts.borrow_mut();
-        let known = checked_layouts.get(&key).cloned();
-        let checked = known.unwrap_or_else(|| {
-            let warnings = self.check_layout(&key.0, &key.1)?;
-            warnings.iter().for_each(|warning| warn(warning));
-            Ok(())
-        });
-        // What could not be read for this scan may be readable for the next one.
-        if !matches!(&checked, Err(UnsuitableScan { retryable: true, .. })) {
-            checked_layouts.insert(key, checked.clone());
-        }
-        checked?;
-        Ok(self.monitors.check(scan)?)
-    }
-
-    fn check_layout(
-        &self,
-        layout: &FrameLayout,
-        dtype: &str,
-    ) -> Result<Vec<String>, UnsuitableScan> {
-        let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
-        integrator::check(&self.recipe, &self.recipe.framing(layout), dtype)
-            .map_err(|why| UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() })
-    }
-
-    /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it
-    /// undoes none.
-    pub fn undone_operation(&self, layout: &FrameLayout) -> Option<String> {
-        let operation =
-            layout.operation.as_ref().filter(|_| self.recipe.framing(layout) == *layout)?;
-        Some(operation.describe())
-    }
-}
 
 /// The recipes of a plan, by recipe file and detector.
 pub struct PlannedRecipes(Vec<RecipeSections>);
@@ -136,20 +54,7 @@ impl PlannedRecipes {
                         warn(&remark);
                     }
                 }
-                let monitors = RequiredMonitors::read(&recipe)?;
-                let digest = recipe.digest();
-                let path = out.unwrap_or(Path::new("")).join(recipe.file_name());
-                let text = recipe.to_toml();
-                // ai-integrate parses this text: an error must show now, and not when the first job
-                // starts.
-                Recipe::parse(&text, &path, &digest)?;
-                if out.is_some() {
-                    write_recipe(&path, &text)
-                        .map_err(|why| PlanError::Write { path: path.clone(), why })?;
-                }
-                let (file, name, checked_layouts) = (path.into(), name.clone(), RefCell::default());
-                let recipe =
-                    PlannedRecipe { file, digest, name, recipe, monitors, checked_layouts };
+                let recipe = PlannedRecipe::new(recipe, name.clone(), out)?;
                 sections.push((section.map(str::to_owned), recipe));
             }
             recipes.push(RecipeSections { file, sections });
@@ -225,6 +130,7 @@ fn resolve_section(
     };
     let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(PlanError::from);
     let recipe = recipe.and_then(with_detector).map_err(with_file_name)?;
+    moving_geometry::check(&recipe).map_err(with_file_name)?;
     integrator::check_files(&recipe).map_err(|why| with_file_name(why.into()))?;
     Ok(recipe)
 }
@@ -240,7 +146,10 @@ fn remarks_on_poni(recipe: &Recipe) -> Vec<String> {
 /// be applied here. A file without a geometry is a template; its other settings are checked.
 pub fn check_printed_recipe(file: &RecipeFile, flags: &Settings) -> Vec<String> {
     let check = |(_, mut settings): (_, Settings)| {
-        if [flags, &settings].iter().all(|given| given.poni.is_none() && given.geometry.is_none()) {
+        if [flags, &settings].iter().all(|given| {
+            let ponis = [&given.poni, &given.poni_table, &given.goniometer];
+            ponis.into_iter().all(Option::is_none) && given.geometry.is_none()
+        }) {
             settings.geometry = Some(PLACEHOLDER_PONI.to_owned());
         }
         resolve_section(file, settings, flags).err().map(|why| why.to_string())
@@ -377,17 +286,6 @@ fn with_canonical_detector(recipe: Recipe, poni: &Poni, detector: &Detector) -> 
         }
     }
     recipe.with_canonical_detector(&detector.name, &config_json)
-}
-
-/// Writes a resolved recipe, unless the same text is there. The same recipe may be there with other
-/// paths to its files; the newest paths count.
-fn write_recipe(path: &Path, text: &str) -> std::io::Result<()> {
-    atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
-    if system::untrusted_file::read_text(path).is_ok_and(|there| there == text) {
-        return Ok(());
-    }
-    ownership::create_directories(path.parent().unwrap_or(Path::new("")))?;
-    atomic::write(path, text, &OwnershipRule::in_azpipe_dir())
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ use crate::args::Args;
 use crate::final_path::final_path;
 use crate::messages;
 use crate::plan_error::PlanError;
-use crate::planned_recipes::{PlannedRecipe, PlannedRecipes, UnsuitableScan};
+use crate::planned_recipe::PlannedRecipe;
+use crate::planned_recipes::PlannedRecipes;
 use crate::split_scan::{SplitBy, split_scan};
+use crate::unsuitable_scan::UnsuitableScan;
 
 /// The name of the program, which every final file holds.
 const PROGRAM: &str = "azpipe";
@@ -119,19 +121,32 @@ impl Planner {
             return Err(PlanError::EscapesOutput { path: acquisition.below });
         }
         let planned = self.recipes.for_detector(&detector)?;
+        let mut of_scan = Vec::with_capacity(planned.len());
         for recipe in &planned {
             let with_name = |why: &str| match &recipe.name {
                 Some(name) => format!("recipe {name}: {why}"),
                 None => why.to_owned(),
             };
-            let checked = recipe.check_scan(&acquisition, |why| warn(&with_name(why)));
-            checked.map_err(|UnsuitableScan { why, retryable }| PlanError::Unsuitable {
+            let unsuitable = |UnsuitableScan { why, retryable }| PlanError::Unsuitable {
                 entry: entry.clone(),
                 detector: detector.clone(),
                 why: with_name(&why),
                 retryable,
-            })?;
+            };
+            let at_scan = recipe.at_scan(&acquisition).map_err(unsuitable)?;
+            let recipe = at_scan.as_ref().unwrap_or(recipe);
+            let checked = recipe.check_scan(&acquisition, |why| warn(&with_name(why)));
+            checked.map_err(unsuitable)?;
+            if let Some(at_scan) = &at_scan {
+                at_scan.write()?;
+            }
+            of_scan.push(at_scan);
         }
+        let planned: Vec<&PlannedRecipe> = planned
+            .into_iter()
+            .zip(&of_scan)
+            .map(|(recipe, at_scan)| at_scan.as_ref().unwrap_or(recipe))
+            .collect();
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

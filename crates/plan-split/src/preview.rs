@@ -58,6 +58,11 @@ pub enum DrawError {
     /// The frames can't be read, or the recipe can't be applied to them.
     #[error(transparent)]
     Pixels(#[from] PreviewError),
+    /// The frames have several geometries.
+    #[error(
+        "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw"
+    )]
+    Moving,
     /// The picture can't be written.
     #[error(transparent)]
     Write(#[from] PictureError),
@@ -119,6 +124,9 @@ impl Preview {
     /// # Errors
     /// Frames or files of the recipe can't be read; the picture can't be written.
     pub fn draw(&self, scan: &Acquisition, recipe: &Recipe) -> Result<Option<String>, DrawError> {
+        if recipe.has_moving_geometry() {
+            return Err(DrawError::Moving);
+        }
         let frames = self.select_frames(scan)?;
         let poni = Poni::parse(&recipe.poni)
             .expect("a resolved recipe has a PONI text that can be parsed");

@@ -26,6 +26,35 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, value_hint = ValueHint::FilePath)]
     poni: Option<PathBuf>,
 
+    /// Table of PONI files, for a detector that moves
+    ///
+    /// A text file in place of --poni. Each line has one frame, or the first and the last of
+    /// several, and the path of their PONI file, relative to the table: `0,99 near.poni`. Lines that
+    /// begin with `#` are comments. All files must have the same detector and wavelength. The
+    /// patterns have one axis, so --radial-range is needed. Each frame's intensities refer to the
+    /// solid angle of a pixel at the distance of the first line, so that averages over positions are
+    /// those of pyFAI's MultiGeometry. Frames without a line get no pattern.
+    #[arg(long, value_name = "FILE", help_heading = GEOMETRY, hide_short_help = true, value_hint = ValueHint::FilePath)]
+    poni_table: Option<PathBuf>,
+
+    /// Goniometer file of pyFAI, for a detector on motors
+    ///
+    /// In place of --poni: the JSON that pyFAI's Goniometer.save writes. Its expressions give the
+    /// geometry of each frame from motors of the scan: counters in `measurement` with a value per
+    /// frame, or positioners that stay. The patterns have one axis, so --radial-range is needed, and
+    /// averages over positions are those of pyFAI's MultiGeometry. The positions of a scan are part
+    /// of its recipe, so a scan is planned once it has ended, and needs --replace after a motor was
+    /// corrected. Frames of which a motor has no value get no pattern.
+    #[arg(long, value_name = "FILE", help_heading = GEOMETRY, hide_short_help = true, value_hint = ValueHint::FilePath)]
+    goniometer: Option<PathBuf>,
+
+    /// Motor of a position of --goniometer, as pos=tth; repeatable
+    ///
+    /// POSITION is one of `pos_names` in the file, MOTOR the name in the scan. Default: a motor with
+    /// the name of the position. With a single position, MOTOR alone will do.
+    #[arg(long, value_name = "[POSITION=]MOTOR", help_heading = GEOMETRY, hide_short_help = true, action = ArgAction::Append)]
+    motor: Vec<String>,
+
     /// Detector that replaces the one in the PONI file
     ///
     /// A name that pyFAI knows, such as eiger2_cdte_4m, or a NeXus detector file.
@@ -308,6 +337,9 @@ impl From<RecipeFlags> for Settings {
         Self {
             poni: flags.poni.map(RawPath::from),
             geometry: None,
+            poni_table: flags.poni_table.map(RawPath::from),
+            goniometer: flags.goniometer.map(RawPath::from),
+            motor: OneOrMany::from_items(flags.motor),
             poni_detector: flags.poni_detector.map(RawPath::from),
             roi: flags.roi,
             image_operation: flags.image_operation,

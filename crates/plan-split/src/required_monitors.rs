@@ -9,9 +9,11 @@ use records::{Acquisition, ScanState};
 const MAX_LISTED: usize = 40;
 
 /// The quantities that the monitors of a recipe and their references consist of.
+#[derive(Clone)]
 pub struct RequiredMonitors(Vec<RequiredQuantity>);
 
 /// A quantity that a scan may lack.
+#[derive(Clone)]
 enum RequiredQuantity {
     /// A counter of the scan, by name.
     Counter(String),

@@ -26,13 +26,16 @@
 mod constant_monitors;
 mod error;
 mod error_model;
+mod expression;
 mod file_ref;
+mod goniometer;
 mod import;
 mod mask_region;
 mod monitor;
 mod one_or_many;
 mod options;
 mod outliers;
+mod poni_table;
 mod poni_text;
 mod recipe_digest;
 mod recipe_file;
@@ -47,6 +50,7 @@ pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
 pub use file_ref::FileRef;
+pub use goniometer::{Goniometer, GoniometerFile};
 pub use import::{IniSection, read_integrator_sections};
 pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
@@ -56,6 +60,7 @@ pub use options::{
     ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
+pub use poni_table::PoniRange;
 pub use recipe_file::RecipeFile;
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;

@@ -50,6 +50,8 @@ impl Recipe {
         let mut recipe = self.clone();
         recipe.poni = poni_text::content_digest(&self.poni);
         recipe.poni_file = RawPath::default();
+        recipe.goniometer.iter_mut().for_each(|file| file.path = RawPath::default());
+        recipe.poni_table.iter_mut().for_each(|range| *range = range.without_path());
         recipe.files_mut().for_each(|file| file.path = RawPath::default());
         recipe
     }

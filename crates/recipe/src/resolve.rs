@@ -7,12 +7,21 @@ use records::RawPath;
 
 use crate::file_ref;
 use crate::one_or_many::OneOrMany;
+use crate::poni_table::read_poni_table;
 use crate::resolved_recipe::RECIPE_VERSION;
 use crate::settings::is_detector_file;
-use crate::{ErrorModel, FileRef, Monitor, Recipe, RecipeError, Settings, Split, poni_text};
+use crate::{
+    ErrorModel, FileRef, Goniometer, Monitor, PoniRange, Recipe, RecipeError, Settings, Split,
+    poni_text,
+};
 
 /// Pairs of keys of which only one may be set. The error is about the first.
-const EXCLUSIVE_KEYS: [(&str, &str); 4] = [
+const EXCLUSIVE_KEYS: [(&str, &str); 9] = [
+    ("goniometer", "poni"),
+    ("goniometer", "geometry"),
+    ("goniometer", "poni-table"),
+    ("poni-table", "poni"),
+    ("poni-table", "geometry"),
     ("npt", "radial-edges"),
     ("radial-range", "radial-edges"),
     ("npt-azim", "azimuth-edges"),
@@ -20,8 +29,12 @@ const EXCLUSIVE_KEYS: [(&str, &str); 4] = [
 ];
 
 /// Pairs of keys of which the first has no effect without the second.
-const DEPENDENT_KEYS: [(&str, &str); 3] =
-    [("flat-mode", "flat"), ("polarization-offset", "polarization"), ("median-error", "median")];
+const DEPENDENT_KEYS: [(&str, &str); 4] = [
+    ("flat-mode", "flat"),
+    ("polarization-offset", "polarization"),
+    ("median-error", "median"),
+    ("motor", "goniometer"),
+];
 
 impl Recipe {
     /// Makes a recipe from settings: fills in defaults, checks values, and reads all files for
@@ -30,24 +43,32 @@ impl Recipe {
     /// # Errors
     /// A setting is missing, invalid or contradicts another one, or a file can't be read.
     pub fn resolve(settings: &Settings) -> Result<Self, RecipeError> {
-        let (mut poni, poni_file) = read_poni(settings)?;
+        check_combinations(settings)?;
+        let mut poni_table = read_table(settings)?;
+        let goniometer = match &settings.goniometer {
+            Some(path) => Some(Goniometer::read(path, OneOrMany::items(settings.motor.as_ref()))?),
+            None => None,
+        };
+        let (mut poni, poni_file) = match (&goniometer, poni_table.first()) {
+            (Some((goniometer, file)), _) => (goniometer.reference_poni(), file.path.clone()),
+            (None, Some(first)) => (first.poni.clone(), first.poni_file.clone()),
+            (None, None) => read_poni(settings)?,
+        };
         let mut detector_file = None;
+        let mut replace_detector = |name: &str, config: serde_json::Value| {
+            let texts = poni_table.iter_mut().map(|range| &mut range.poni);
+            texts.chain([&mut poni]).for_each(|poni| {
+                *poni = poni_text::with_detector(poni, name, &config);
+            });
+        };
         match &settings.poni_detector {
             Some(file) if is_detector_file(file) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
-                poni = poni_text::with_detector(
-                    &poni,
-                    "NexusDetector",
-                    &serde_json::json!({ "filename": name }),
-                );
+                replace_detector("NexusDetector", serde_json::json!({ "filename": name }));
                 detector_file = Some(FileRef::resolve(file, Path::new(""))?);
             }
             Some(name) => {
-                poni = poni_text::with_detector(
-                    &poni,
-                    &name.display().to_string(),
-                    &serde_json::json!({}),
-                )
+                replace_detector(&name.display().to_string(), serde_json::json!({}));
             }
             None => (),
         }
@@ -108,8 +129,9 @@ impl Recipe {
                 monitor,
                 OneOrMany::items(settings.monitor_reference.as_ref()),
             )?,
+            goniometer: goniometer.map(|(_, file)| file),
+            poni_table,
         };
-        check_combinations(settings)?;
         recipe.validate()?;
         Ok(recipe)
     }
@@ -202,6 +224,11 @@ fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
             Ok((text, absolute_path(file)?))
         }
     }
+}
+
+/// Reads the table of PONI files; empty if the settings have none.
+fn read_table(settings: &Settings) -> Result<Vec<PoniRange>, RecipeError> {
+    settings.poni_table.as_ref().map_or(Ok(Vec::new()), |path| read_poni_table(path))
 }
 
 fn absolute_path(path: &RawPath) -> Result<RawPath, RecipeError> {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode,
-    MaskRegion, Mean, MedianError, Monitor, MonitorReference, Quantiles, Quantity, RecipeError,
-    ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
+    GoniometerFile, MaskRegion, Mean, MedianError, Monitor, MonitorReference, PoniRange, Quantiles,
+    Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -135,6 +135,15 @@ pub struct Recipe {
     /// Monitors whose product normalizes each frame.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub monitor: Vec<Monitor>,
+    /// Goniometer from which the geometries of `poni_table` were computed, for the motors of one
+    /// scan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub goniometer: Option<GoniometerFile>,
+    /// Geometry of each range of frames, in ascending order; empty if all frames have one. `poni` is
+    /// then that of the first range, or of the goniometer with its motors at 0, to whose distance the
+    /// solid angle of all frames refers.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub poni_table: Vec<PoniRange>,
 }
 
 /// Version of the recipe format that this code writes.
@@ -147,6 +156,32 @@ impl Recipe {
             "the recipe's geometry".into()
         } else {
             self.poni_file.to_path_buf()
+        }
+    }
+
+    /// Returns whether the geometry differs between frames.
+    pub fn has_moving_geometry(&self) -> bool {
+        !self.poni_table.is_empty() || self.goniometer.is_some()
+    }
+
+    /// Returns the recipe of a scan for which the goniometer has these geometries.
+    pub fn with_geometries(&self, poni_table: Vec<PoniRange>) -> Self {
+        Self { poni_table, ..self.clone() }
+    }
+
+    /// Returns the PONI text of all frames; `None` if the geometry differs between frames.
+    pub fn common_poni(&self) -> Option<&str> {
+        (!self.has_moving_geometry()).then_some(&self.poni)
+    }
+
+    /// Returns the recipe of the frames that have the geometry of this PONI text.
+    pub fn at_geometry(&self, poni: &str, poni_file: &RawPath) -> Self {
+        Self {
+            poni: poni.to_owned(),
+            poni_file: poni_file.clone(),
+            goniometer: None,
+            poni_table: Vec::new(),
+            ..self.clone()
         }
     }
 
@@ -232,7 +267,8 @@ impl Recipe {
             lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
         let monitors = self.monitor.iter().flat_map(Monitor::file_paths);
         let poni = Some(self.poni_file.as_path()).filter(|path| !path.as_os_str().is_empty());
-        poni.into_iter().chain(files).chain(monitors)
+        let table = self.poni_table.iter().map(|range| range.poni_file.as_path());
+        poni.into_iter().chain(table).chain(files).chain(monitors)
     }
 
     /// Returns the text of the recipe's file.

@@ -54,6 +54,12 @@ settings! {
     poni: RawPath,
     /// Text of a PONI file, instead of a file.
     geometry: String,
+    /// Table of the PONI file of each range of frames, instead of one PONI file.
+    poni_table: RawPath,
+    /// Goniometer file of pyFAI, instead of a PONI file: the geometry by positions of motors.
+    goniometer: RawPath,
+    /// Motor of each position of the goniometer, if it has another name.
+    motor: OneOrMany<String>,
     /// Detector that replaces the one in the PONI file: a name, or a NeXus detector file.
     poni_detector: RawPath,
     /// Row and column of the detector at which frames begin, if they show a region of it.
@@ -213,7 +219,8 @@ impl Settings {
     /// Resolves relative paths of all files from `directory`.
     pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
-        self.poni.iter_mut().for_each(join);
+        let geometries = self.poni.iter_mut().chain(&mut self.poni_table);
+        geometries.chain(&mut self.goniometer).for_each(join);
         if let Some(detector) =
             self.poni_detector.as_mut().filter(|detector| is_detector_file(detector))
         {
@@ -286,7 +293,7 @@ mod tests {
     fn every_key_is_known_and_flags_come_first() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nmean='weighted'\nerror-model='no'\nmonitor='m'\n\
-            variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
+            variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nponi-table='t'\ngoniometer='j'\nmotor='m'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\nkeep-bits=12\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), SETTING_KEYS.len());
         let file = parse(text).unwrap();

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::poni_table::find_overlap;
 use crate::{
     ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource,
 };
@@ -23,6 +24,7 @@ impl Recipe {
         self.validate_ranges()?;
         self.validate_sample()?;
         self.validate_constant_monitors()?;
+        self.validate_moving_geometry()?;
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
         match (self.polarization, self.polarization_offset) {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
@@ -34,6 +36,50 @@ impl Recipe {
             ),
             _ => self.validate_error_model(),
         }
+    }
+
+    /// Checks that the settings can be applied to frames of several geometries: their patterns have
+    /// one axis, and are sums over pixels.
+    fn validate_moving_geometry(&self) -> Result<(), RecipeError> {
+        if !self.has_moving_geometry() {
+            return Ok(());
+        }
+        let refuse = |key, why: &str| Err(RecipeError::Setting { key, why: why.to_owned() });
+        let key = if self.goniometer.is_some() { "goniometer" } else { "poni-table" };
+        if find_overlap(&self.poni_table).is_some() {
+            return refuse("poni-table", "two ranges overlap; expected each frame at most once");
+        }
+        if self.radial_range.is_none() && self.radial_edges.is_none() {
+            let why = "set without radial-range; expected the range of all positions (--radial-range LOW,HIGH), \
+                       because their patterns have one axis";
+            return refuse(key, why);
+        }
+        if self.npt_azim > 1 {
+            return refuse(key, "set together with npt-azim; expected patterns of one dimension");
+        }
+        for (other, is_set) in [
+            ("sigma-clip", self.sigma_clip.is_some()),
+            ("median", self.median.is_some()),
+            ("mean unweighted", self.mean == Mean::Unweighted),
+            (
+                "an error-model from the spread of pixels",
+                self.error_model.spread_use() == SpreadUse::ClippingAndResult,
+            ),
+        ] {
+            if is_set {
+                let why =
+                    format!("set together with {other}; expected sums over all pixels of a bin");
+                return refuse(key, &why);
+            }
+        }
+        if self.unit.depends_on_sample() {
+            let why = format!(
+                "set with unit {}, which depends on the sample; expected another unit",
+                self.unit
+            );
+            return refuse(key, &why);
+        }
+        Ok(())
     }
 
     fn validate_bins(&self) -> Result<(), RecipeError> {

@@ -75,6 +75,15 @@ fn recipe_errors() {
 #[test]
 fn settings_that_contradict_each_other_or_are_out_of_range() {
     for (settings, expected) in [
+        (
+            "poni-table = 'table'\nradial-range = [1, 2]",
+            "poni-table: set together with geometry; expected one of them",
+        ),
+        (
+            "goniometer = 'arm.json'\nradial-range = [1, 2]",
+            "goniometer: set together with geometry; expected one of them",
+        ),
+        ("motor = 'tth'", "motor: set without goniometer; expected both, or neither"),
         ("npt = 0", "npt: 0: expected 1 to 1048576 bins"),
         ("npt-azim = 0", "npt-azim: 0: expected 1 to 36000 bins"),
         (

@@ -31,6 +31,8 @@ pub enum AbsentKind {
     SourceChanged,
     /// The frame's monitor has no usable value.
     NoMonitor,
+    /// The geometry of the frame is unknown, or has no pixel in the range.
+    NoGeometry,
     /// The frame has not been integrated yet.
     NotIntegrated,
 }
@@ -43,13 +45,15 @@ impl AbsentKind {
     }
 
     /// Returns whether a frame of this kind makes a filter end with status 1. Every loss does. With
-    /// `--allow-missing`, a frame without data or monitor does not, because no rerun would give it
+    /// `--allow-missing`, a frame without data, monitor or geometry does not, because no rerun would give it
     /// a pattern. A frame that could not be read, is damaged, or waits to be integrated always
     /// does.
     pub fn is_failure(self, allows_missing: bool) -> bool {
         match self {
             Self::NeverTaken => false,
-            Self::Missing | Self::NotWritten | Self::NoMonitor => !allows_missing,
+            Self::Missing | Self::NotWritten | Self::NoMonitor | Self::NoGeometry => {
+                !allows_missing
+            }
             Self::Unreadable | Self::Corrupt | Self::SourceChanged | Self::NotIntegrated => true,
         }
     }
@@ -57,7 +61,7 @@ impl AbsentKind {
 
 /// Frames that have no pattern or can't have one, with the reason. "Absent" refers to the pattern:
 /// a scan record lists frames without data, results and summaries also list damaged frames, frames
-/// without a monitor value and frames that are still to do.
+/// without a monitor value or geometry and frames that are still to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
     /// The frames, by their numbers in the scan.

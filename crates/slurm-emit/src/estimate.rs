@@ -47,10 +47,12 @@ pub fn estimate_memory(
     has_pixel_statistics: bool,
 ) -> Result<MemorySize, EmitError> {
     let (mut recipe_bins, mut recipe_dummies) = (HashMap::new(), HashMap::new());
+    let mut moving_recipes = 0;
     for (path, digest) in plan.recipes() {
         let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
         recipe_bins.insert(path, recipe.npt * recipe.npt_azim);
         recipe_dummies.insert(path, recipe.dummy.to_string());
+        moving_recipes += u64::from(recipe.has_moving_geometry());
     }
     let total_bins =
         |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
@@ -76,7 +78,12 @@ pub fn estimate_memory(
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
+    // Each engine builds the matrix of a position while another is in use, and some are kept.
+    let positions = moving_recipes
+        * (size.engines * pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + BYTES_PER_PIXEL)
+            + memory_model::MAX_POSITION_BYTES);
     let expected = memory_model::BASE_BYTES
+        + positions
         + BYTES_BESIDE_AI_INTEGRATE
         + gather
         + recipes

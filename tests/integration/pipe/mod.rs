@@ -1,5 +1,6 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
+mod goniometer;
 mod kills;
 mod live;
 mod losses;
@@ -8,6 +9,7 @@ mod pixel_statistics_history;
 mod pixel_statistics_mask;
 mod pixel_statistics_rules;
 mod plan_checks;
+mod poni_table;
 mod preview;
 mod recipe_formats;
 mod recipes;

@@ -79,6 +79,12 @@ pub fn calibrate(
              integrate without --npt-azim"
         )));
     }
+    if output.recipe.has_moving_geometry() {
+        return Err(failed(
+            "has frames of several geometries, which can't be compared with a standard; integrate those of one, with --poni"
+                .to_owned(),
+        ));
+    }
     let axis = QAxis::new(output, "--calibrate")?;
     let (intensity, errors) = reduced_mean(output, reduction.uncalibrated(thickness))?;
     let has_errors = !errors.is_empty() && output.recipe.error == ErrorMeasure::Sem;

@@ -64,7 +64,10 @@ fn format_header(
     line(&format!("== {title}, azpipe {} ==", env!("CARGO_PKG_VERSION")));
     line(&format!("File: {}", one_line(&scan.file)));
     line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
-    output.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
+    match output.recipe.common_poni() {
+        Some(poni) => poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' ']))),
+        None => line("Geometry: differs between frames; it is in the recipe of the final file"),
+    }
     line(&format!("Recipe digest: {}", output.task.recipe_digest));
     if let Some(AbsoluteScale { thickness, factor }) = reduction.and_then(|of| of.absolute) {
         line(&format!("thickness_cm: {}", thickness.0));

@@ -233,12 +233,15 @@ impl NxDataWriter {
                 &edges,
             )?;
         }
-        let norm = data.write_array("norm", &output.shared.weights.norm, &axes.shape())?;
-        set_name_and_units(
-            &norm,
-            "effective number of pixels contributing to the corresponding bin",
-            ARBITRARY,
-        )?;
+        // That of a detector that moves differs between frames.
+        if !output.recipe.has_moving_geometry() {
+            let norm = data.write_array("norm", &output.shared.weights.norm, &axes.shape())?;
+            set_name_and_units(
+                &norm,
+                "effective number of pixels contributing to the corresponding bin",
+                ARBITRARY,
+            )?;
+        }
         let status: Vec<u8> = output.status.iter().map(|status| *status as u8).collect();
         data.write_list("frame_status", &status)?;
         let table = |name, meaning| -> h5::Result<RowWriter<f32>> {

@@ -195,9 +195,11 @@ fn write_instrument(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     let source = create_class(&instrument, "sassource01", "NXsource", "SASsource")?;
     source.write_text("radiation", "x-ray")?;
     let poni = Poni::parse(&output.recipe.poni).map_err(|why| why.to_string())?;
-    // Distance along the beam; that of the PONI file is along the detector's normal.
-    let distance = poni.dist / (poni.rot1.cos() * poni.rot2.cos());
-    detector.write_scalar("SDD", distance * 1e3)?.set_text("units", "mm")?;
+    if !output.recipe.has_moving_geometry() {
+        // Distance along the beam; that of the PONI file is along the detector's normal.
+        let distance = poni.dist / (poni.rot1.cos() * poni.rot2.cos());
+        detector.write_scalar("SDD", distance * 1e3)?.set_text("units", "mm")?;
+    }
     if let Some(wavelength) = poni.wavelength {
         source
             .write_scalar("incident_wavelength", wavelength * 1e10)?
@@ -227,6 +229,8 @@ fn write_process(
     }
     let note = create_class(&process, "sasprocessnote01", "NXcollection", "SASprocessnote")?;
     note.write_text("recipe", &output.recipe.to_toml())?;
-    note.write_text("poni", &output.recipe.poni)?;
-    Ok(())
+    match output.recipe.common_poni() {
+        Some(poni) => note.write_text("poni", poni).map(drop),
+        None => Ok(()),
+    }
 }

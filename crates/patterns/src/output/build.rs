@@ -74,6 +74,8 @@ impl OutputInputs<'_> {
             outcome.explain(&self.unread, self.has_unread_parts);
             return Ok(outcome);
         };
+        // Patterns of a detector that moves are of no use for averages without the weights of each row.
+        self.options.keep_sums |= recipe.has_moving_geometry();
         let normalizer = Normalizer::new(&recipe);
         let row_sources = self.choose_rows(&normalizer)?;
         self.keep_what_is_recompressed(&row_sources);

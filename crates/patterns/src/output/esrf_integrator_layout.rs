@@ -82,7 +82,7 @@ fn link_dataset(
 fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> {
     let (info, scan) = (root.create_group("info")?, &target.task().acquisition);
     let mut texts = vec![
-        ("calibration_file", recipe.poni_file.display().to_string()),
+        ("calibration_file", poni_file(recipe)),
         ("title", scan.title.clone().unwrap_or_default()),
         ("start_time", scan.start_time.clone().unwrap_or_default()),
         ("end_time", scan.end_time.clone().unwrap_or_default()),
@@ -116,7 +116,11 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
     let view = poni
         .as_ref()
         .and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
-    number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
+    number(
+        "S-D distance (mm)",
+        poni.as_ref().filter(|_| !recipe.has_moving_geometry()).map(|poni| poni.dist * 1e3),
+        "mm",
+    )?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;
     number(
         "wavelength (A)",
@@ -168,7 +172,7 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
                 ("n_pts", recipe.npt.to_string()),
                 ("unit", recipe.unit.to_string()),
                 ("detector_name", scan.detector.clone()),
-                ("poni_file", recipe.poni_file.display().to_string()),
+                ("poni_file", poni_file(recipe)),
                 ("error_model", setting_name(&recipe.error_model)),
                 (
                     "azimuthal_range",
@@ -186,6 +190,14 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
         keys.iter().try_for_each(|(key, value)| section.write_text(key, value).map(drop))?;
     }
     Ok(())
+}
+
+/// Returns the path of the PONI file; empty if the frames have several.
+fn poni_file(recipe: &Recipe) -> String {
+    match recipe.has_moving_geometry() {
+        true => String::new(),
+        false => recipe.poni_file.display().to_string(),
+    }
 }
 
 /// Returns the name of a setting's value in recipe files.

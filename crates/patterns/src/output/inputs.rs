@@ -94,7 +94,14 @@ impl<'a> OutputInputs<'a> {
         }
         let existing_was = file_version(&path)?;
         let (mut is_damaged, mut replaced_patterns) = (false, Spans::default());
-        let existing = match open_verified(&path, needs_sums) {
+        let opened = match open_verified(&path, needs_sums) {
+            // The final of a detector that moves always has sums, which are copied with the rows.
+            Ok(existing) if !needs_sums && existing.recipe.has_moving_geometry() => {
+                open_verified(&path, true)
+            }
+            opened => opened,
+        };
+        let existing = match opened {
             Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => {
                 check_same_file(&path, target.task(), &existing.task)?;
                 Some(existing)

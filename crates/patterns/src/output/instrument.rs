@@ -56,7 +56,8 @@ impl ExperimentNames {
 }
 
 /// Writes `instrument`, in it the group of the detector, and `sample`, and returns them. A merged
-/// final file has several geometries, each with its member.
+/// final file has several geometries, each with its member. A detector that moves has no distance here:
+/// its geometries are in the recipe.
 pub(super) fn write_instrument_and_sample(
     entry: &Group,
     content: &OutputContent,
@@ -87,7 +88,10 @@ fn write_detector(instrument: &Group, content: &OutputContent, poni: &Poni) -> R
     let name = escape_name(&scan.detector);
     let name = if OTHER_MEMBERS.contains(&name.as_str()) { "detector" } else { &name };
     let group = create_nexus_group(instrument, name, "NXdetector")?;
-    write_number(&group, "distance", poni.dist, "m")?;
+    let is_moving = content.recipe.has_moving_geometry();
+    if !is_moving {
+        write_number(&group, "distance", poni.dist, "m")?;
+    }
     let layout = content.recipe.framing(&scan.frame_layout());
     // The detector of a file may be readable where the frames were integrated only.
     if let Some(view) = Detector::from_poni(poni)
@@ -97,6 +101,9 @@ fn write_detector(instrument: &Group, content: &OutputContent, poni: &Poni) -> R
         group.write_text("description", &view.detector.name)?;
         write_number(&group, "x_pixel_size", view.detector.pixel2, "m")?;
         write_number(&group, "y_pixel_size", view.detector.pixel1, "m")?;
+    }
+    if is_moving {
+        return Ok(group);
     }
     let geometry = create_nexus_group(&group, "poni", "NXcollection")?;
     geometry.set_text(

@@ -114,6 +114,8 @@ pub fn merge(
         Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
     let was = file_version(&target.path())?;
     let (mut options, mut sets_aside) = (*options, false);
+    // As in the finals of detectors that move.
+    options.keep_sums |= members.iter().any(|member| member.recipe.has_moving_geometry());
     match open_verified(&target.path(), options.keep_sums) {
         Ok(there)
             if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>

@@ -17,7 +17,7 @@
 //!       frame_status           u8 (points): [`Status`](crate::Status), with @flag_values and @flag_meanings
 //!       monitor                f64 (points) if the recipe has a monitor, with @reference
 //!       norm, norm_sq, count   f64 ([chi,] radial): weights that the frames have in common
-//!       signal, variance       f64: the sums, on request; `exceptions` holds the weight overrides, as in parts
+//!       signal, variance       f64: the sums, on request and if the detector moves; `exceptions` holds the weight overrides, as in parts
 //!     averaged                 NXdata: patterns averaged over frames, on request, see [`Average`]
 //!     counters, positioners    NXcollection: numbers of the raw scan, copied
 //!     coverage                 NXcollection: task, parts and digests, from which a rerun finds the frames that are done

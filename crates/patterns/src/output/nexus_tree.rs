@@ -78,6 +78,10 @@ impl NexusTree {
         ] {
             let dataset = integrated.write_array(name, values, &shared.axes.shape())?;
             dataset.set_text("long_name", meaning)?;
+            if content.recipe.has_moving_geometry() {
+                let why = "0, because it differs between frames: that of each is in `exceptions`";
+                dataset.set_text("description", why)?;
+            }
         }
         let coverage = create_nexus_group(&process, name::COVERAGE, "NXcollection")?;
         numbers.write(&process)?;
@@ -152,7 +156,9 @@ fn write_configuration(process: &Group, target: &OutputSpec, recipe: &Recipe) ->
     note.write_text("type", "application/toml")?;
     note.write_text(name::DATA, &recipe.to_toml())?;
     note.write_text("description", "the recipe, with the digests of all files that it names")?;
-    note.write_text("poni", &recipe.poni)?;
+    if let Some(poni) = recipe.common_poni() {
+        note.write_text("poni", poni)?;
+    }
     note.write_text("recipe_digest", &target.task().recipe_digest)?;
     note.write_text("scan", &target.task().scan)?;
     let versions =

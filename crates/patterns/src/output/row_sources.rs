@@ -230,6 +230,7 @@ fn rank(status: Status, is_confirmed: bool) -> u8 {
     match (status, is_confirmed) {
         (Status::Ok, true) => 0,
         (Status::Monitor, true) => 1,
+        (Status::Geometry | Status::OutOfRange, _) => 2,
         (Status::MonitorPending, _) => 2,
         (Status::Ok, false) => 3,
         (Status::Monitor, false) => 4,

@@ -116,7 +116,8 @@ impl<'a> MergeMember<'a> {
     }
 
     /// Returns the solid angle of a pixel at normal incidence, pixel area / distance², in
-    /// steradian; 1 without the solid-angle correction.
+    /// steradian; 1 without the solid-angle correction. The sums of a detector that moves refer to
+    /// the distance in the recipe's PONI text.
     pub fn solid_angle(&self) -> Result<f64, OutputError> {
         if !self.recipe.solid_angle {
             return Ok(1.0);
@@ -188,7 +189,9 @@ pub(super) fn write_members(
         )?;
         note.write_text("type", "application/toml")?;
         note.write_text("data", &member.recipe.to_toml())?;
-        note.write_text("poni", &member.recipe.poni)?;
+        if let Some(poni) = member.recipe.common_poni() {
+            note.write_text("poni", poni)?;
+        }
         note.write_text("final", &task.final_file.to_string_lossy())?;
         note.write_text("entry", &scan.entry)?;
         note.write_text("data_digest", member.digest())?;

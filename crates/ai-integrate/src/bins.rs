@@ -1,0 +1,39 @@
+//! The axes and weights of bins, as patterns have them.
+
+use integrator::{BinAxis, Integrator};
+use patterns::{BinWeights, PatternAxes, PatternAxis, SharedBins};
+
+/// Returns the axes, and the weights of the bins if no pixel is left out.
+pub fn shared_bins(integrator: &Integrator) -> SharedBins {
+    SharedBins {
+        axes: pattern_axes(integrator.radial(), integrator.chi()),
+        weights: bin_weights(integrator),
+    }
+}
+
+/// Returns the axes as patterns have them.
+pub fn pattern_axes(radial: &BinAxis, chi: Option<&BinAxis>) -> PatternAxes {
+    let axis = |axis: &BinAxis| PatternAxis {
+        name: axis.name.to_owned(),
+        units: axis.units.to_owned(),
+        centers: axis.centers.clone(),
+    };
+    PatternAxes { radial: axis(radial), chi: chi.map(axis) }
+}
+
+/// Returns the weights of the bins if no pixel is left out.
+pub fn bin_weights(integrator: &Integrator) -> BinWeights {
+    let plan = integrator.plan();
+    BinWeights {
+        norm: plan.norm().to_vec(),
+        norm_sq: plan.norm_sq().to_vec(),
+        count: plan.count().to_vec(),
+    }
+}
+
+/// Returns axes with weights of 0: each frame of a detector that moves has weights of its own.
+pub fn bins_without_weights(axes: PatternAxes) -> SharedBins {
+    let zeros = vec![0.0; axes.bins()];
+    let weights = BinWeights { norm: zeros.clone(), norm_sq: zeros.clone(), count: zeros };
+    SharedBins { axes, weights }
+}

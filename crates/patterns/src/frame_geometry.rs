@@ -1,0 +1,110 @@
+//! [`FrameGeometries`]: the geometry of each frame of a scan whose detector moves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use geometry::Poni;
+use recipe::Recipe;
+use records::RawPath;
+
+/// The geometry of some frames: a PONI text, by which it is compared with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameGeometry {
+    /// PONI text.
+    pub poni: Arc<str>,
+    /// Path of the PONI file for messages; empty if the geometry was computed.
+    pub poni_file: RawPath,
+}
+
+/// The geometry of each frame of a scan.
+#[derive(Debug)]
+pub struct FrameGeometries {
+    ranges: Vec<(u64, u64, FrameGeometry)>,
+    /// Factor of the solid angle: the square of the distance to which all frames refer; `None`
+    /// without the correction of the solid angle.
+    reference: Option<f64>,
+}
+
+impl FrameGeometries {
+    /// Returns the geometries of a recipe; `None` if all frames have one.
+    pub fn new(recipe: &Recipe) -> Option<Self> {
+        if !recipe.has_moving_geometry() {
+            return None;
+        }
+        let mut ranges: Vec<(u64, u64, FrameGeometry)> =
+            Vec::with_capacity(recipe.poni_table.len());
+        let mut texts: HashMap<&str, Arc<str>> = HashMap::new();
+        for range in &recipe.poni_table {
+            let poni = match texts.get(range.poni.as_str()) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let poni: Arc<str> = range.poni.as_str().into();
+                    texts.insert(&range.poni, Arc::clone(&poni));
+                    poni
+                }
+            };
+            let geometry = FrameGeometry { poni, poni_file: range.poni_file.clone() };
+            ranges.push((range.first, range.last, geometry));
+        }
+        let reference = distance(&recipe.poni).filter(|_| recipe.solid_angle);
+        Some(Self { ranges, reference })
+    }
+
+    /// Returns the geometry of a frame; `None` if it has none.
+    pub fn geometry(&self, frame: u64) -> Option<&FrameGeometry> {
+        let after = self.ranges.partition_point(|(first, _, _)| *first <= frame);
+        let (_, last, geometry) = self.ranges.get(after.checked_sub(1)?)?;
+        (frame <= *last).then_some(geometry)
+    }
+
+    /// Returns the factor of the weights of frames with this geometry: the solid angle of a pixel
+    /// at normal incidence relative to that at the distance of the reference, so that frames at
+    /// several distances have one scale. It is 1 without the correction of the solid angle.
+    pub fn relative_solid_angle(&self, geometry: &FrameGeometry) -> f64 {
+        match (self.reference, distance(&geometry.poni)) {
+            (Some(reference), Some(distance)) if distance != reference => {
+                (reference / distance).powi(2)
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+fn distance(poni: &str) -> Option<f64> {
+    Poni::parse(poni).ok().map(|poni| poni.dist)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recipe::Settings;
+
+    #[test]
+    fn each_range_has_its_geometry_and_gaps_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, distance) in [("near", 1.0), ("far", 2.0)] {
+            let text = format!("Distance: {distance}\nPoni1: 0\nPoni2: 0\n");
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let table = dir.path().join("table");
+        std::fs::write(&table, "2,4 near\n5 far\n8,9 near\n").unwrap();
+        let settings = Settings {
+            poni_table: Some(table.into()),
+            radial_range: Some([1.0, 2.0]),
+            ..Settings::default()
+        };
+        let recipe = Recipe::resolve(&settings).unwrap();
+        let geometries = FrameGeometries::new(&recipe).unwrap();
+        let solid_angle =
+            |frame| geometries.geometry(frame).map(|found| geometries.relative_solid_angle(found));
+        let found = [0, 1, 2, 4, 5, 6, 7, 8, 9, 10].map(solid_angle);
+        let (near, far) = (Some(1.0), Some(0.25));
+        assert_eq!(found, [None, None, near, near, far, None, None, near, near, None]);
+        assert_eq!(geometries.geometry(2), geometries.geometry(9));
+        let uncorrected = Settings { solid_angle: Some(false), ..settings };
+        let geometries = FrameGeometries::new(&Recipe::resolve(&uncorrected).unwrap()).unwrap();
+        assert_eq!(geometries.relative_solid_angle(geometries.geometry(5).unwrap()), 1.0);
+        let fixed = Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
+        assert!(FrameGeometries::new(&Recipe::resolve(&fixed).unwrap()).is_none());
+    }
+}

@@ -1,0 +1,199 @@
+//! A recipe of the plan: the checks of scans, and the recipe of a scan whose detector is on motors.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use integrator::PixelType;
+use recipe::{Goniometer, Recipe};
+use records::{Acquisition, FrameLayout, RawPath};
+use system::atomic;
+use system::ownership::{self, OwnershipRule};
+
+use crate::plan_error::PlanError;
+use crate::positions;
+use crate::required_monitors::RequiredMonitors;
+use crate::unsuitable_scan::UnsuitableScan;
+
+/// The most positions of a goniometer that are checked before a scan is integrated.
+const MAX_CHECKED_POSITIONS: usize = 16;
+
+/// A recipe of the plan.
+pub struct PlannedRecipe {
+    /// The path of the resolved recipe, absolute.
+    pub file: RawPath,
+    /// The digest of the resolved recipe.
+    pub digest: String,
+    /// The suffix for the names of final files.
+    pub name: Option<String>,
+    /// The resolved recipe.
+    pub recipe: Recipe,
+    monitors: RequiredMonitors,
+    /// The goniometer, if the geometry follows from motors.
+    goniometer: Option<Goniometer>,
+    /// The results of checks by frame layout and pixel type. A check reads the images of the
+    /// recipe, so it is made once for all scans of such frames.
+    checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
+}
+
+impl PlannedRecipe {
+    /// Reads what the recipe needs of scans, and writes it below `out` if there is one.
+    ///
+    /// # Errors
+    /// A monitor or the goniometer can't be read, or the recipe can't be written.
+    pub fn new(
+        recipe: Recipe,
+        name: Option<String>,
+        out: Option<&Path>,
+    ) -> Result<Self, PlanError> {
+        let planned = Self {
+            file: out.unwrap_or(Path::new("")).join(recipe.file_name()).into(),
+            digest: recipe.digest(),
+            name,
+            monitors: RequiredMonitors::read(&recipe)?,
+            goniometer: recipe.goniometer.as_ref().map(Goniometer::load).transpose()?,
+            recipe,
+            checked_layouts: RefCell::default(),
+        };
+        let text = planned.recipe.to_toml();
+        // ai-integrate parses this text: an error must show now, and not when the first job starts.
+        Recipe::parse(&text, &planned.file, &planned.digest)?;
+        // The recipes of a goniometer are written scan by scan, with the geometries.
+        if out.is_some() && planned.goniometer.is_none() {
+            planned.write()?;
+        }
+        Ok(planned)
+    }
+
+    /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
+    /// mistakes are found before jobs run. `warn` is called with what the first check of such frames
+    /// finds and does not refuse.
+    ///
+    /// # Errors
+    /// Returns what was found and what was expected.
+    pub fn check_scan(
+        &self,
+        scan: &Acquisition,
+        warn: impl Fn(&str),
+    ) -> Result<(), UnsuitableScan> {
+        let key = (scan.frame_layout(), scan.dtype.clone());
+        let mut checked_layouts = self.checked_layouts.borrow_mut();
+        let known = checked_layouts.get(&key).cloned();
+        let checked = known.unwrap_or_else(|| {
+            let warnings = self.check_layout(&key.0, &key.1)?;
+            warnings.iter().for_each(|warning| warn(warning));
+            Ok(())
+        });
+        // What could not be read for this scan may be readable for the next one.
+        if !matches!(&checked, Err(UnsuitableScan { retryable: true, .. })) {
+            checked_layouts.insert(key, checked.clone());
+        }
+        checked?;
+        Ok(self.monitors.check(scan)?)
+    }
+
+    fn check_layout(
+        &self,
+        layout: &FrameLayout,
+        dtype: &str,
+    ) -> Result<Vec<String>, UnsuitableScan> {
+        let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
+        let check = |recipe: &Recipe| {
+            integrator::check(recipe, &recipe.framing(layout), dtype).map_err(|why| {
+                UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() }
+            })
+        };
+        if self.recipe.goniometer.is_some() {
+            return self.check_some_positions(check);
+        }
+        if self.recipe.poni_table.is_empty() {
+            return check(&self.recipe);
+        }
+        let (mut checked, mut warnings) = (HashSet::new(), Vec::new());
+        for range in &self.recipe.poni_table {
+            if checked.insert(&range.poni) {
+                let at_position = self.recipe.at_geometry(&range.poni, &range.poni_file);
+                let found = check(&at_position).map_err(|unsuitable| UnsuitableScan {
+                    why: format!("{}: {}", range.poni_file.display(), unsuitable.why),
+                    ..unsuitable
+                })?;
+                warnings.extend(found);
+            }
+        }
+        warnings.sort_unstable();
+        warnings.dedup();
+        Ok(warnings)
+    }
+
+    /// Checks some positions of a goniometer, which may have thousands. At one of them a pixel must be
+    /// in the range.
+    fn check_some_positions(
+        &self,
+        check: impl Fn(&Recipe) -> Result<Vec<String>, UnsuitableScan>,
+    ) -> Result<Vec<String>, UnsuitableScan> {
+        let ranges = &self.recipe.poni_table;
+        let step = ranges.len().div_ceil(MAX_CHECKED_POSITIONS).max(1);
+        let mut refusal = None;
+        for range in ranges.iter().step_by(step) {
+            match check(&self.recipe.at_geometry(&range.poni, &range.poni_file)) {
+                Ok(warnings) => return Ok(warnings),
+                Err(why) => refusal = refusal.or(Some(why)),
+            }
+        }
+        refusal.map_or(Ok(Vec::new()), Err)
+    }
+
+    /// Returns the recipe of a scan, if the geometry follows from its motors: with the geometry of
+    /// each range of frames.
+    ///
+    /// # Errors
+    /// The scan lacks a motor or is being recorded, or a motor can't be read.
+    pub fn at_scan(&self, scan: &Acquisition) -> Result<Option<Self>, UnsuitableScan> {
+        let (Some(goniometer), Some(file)) = (&self.goniometer, &self.recipe.goniometer) else {
+            return Ok(None);
+        };
+        let ranges = positions::find_geometries(scan, goniometer, file, &self.recipe.poni)?;
+        let recipe = self.recipe.with_geometries(ranges);
+        let digest = recipe.digest();
+        let directory = self.file.ancestors().nth(2).unwrap_or(Path::new(""));
+        Ok(Some(Self {
+            file: directory.join(recipe.file_name()).into(),
+            digest,
+            name: self.name.clone(),
+            recipe,
+            monitors: self.monitors.clone(),
+            goniometer: None,
+            checked_layouts: RefCell::default(),
+        }))
+    }
+
+    /// Writes the recipe of a scan.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write(&self) -> Result<(), PlanError> {
+        let path = self.file.to_path_buf();
+        let text = self.recipe.to_toml();
+        Recipe::parse(&text, &path, &self.digest)?;
+        write_recipe(&path, &text).map_err(|why| PlanError::Write { path, why })
+    }
+
+    /// Describes the image operation on frames of this layout that the recipe undoes; `None` if it
+    /// undoes none.
+    pub fn undone_operation(&self, layout: &FrameLayout) -> Option<String> {
+        let operation =
+            layout.operation.as_ref().filter(|_| self.recipe.framing(layout) == *layout)?;
+        Some(operation.describe())
+    }
+}
+
+/// Writes a resolved recipe, unless the same text is there. The same recipe may be there with other
+/// paths to its files; the newest paths count.
+fn write_recipe(path: &Path, text: &str) -> std::io::Result<()> {
+    atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
+    if system::untrusted_file::read_text(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    ownership::create_directories(path.parent().unwrap_or(Path::new("")))?;
+    atomic::write(path, text, &OwnershipRule::in_azpipe_dir())
+}
