@@ -8,8 +8,8 @@
 /// Deepest nesting of an expression, so that no text overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-/// Longest text of an expression in bytes.
-const MAX_LENGTH: usize = 1 << 14;
+/// Longest text of an expression in bytes. A sum is as deep a tree as it has terms.
+const MAX_LENGTH: usize = 1 << 12;
 
 /// An expression, parsed and with all names resolved.
 #[derive(Clone, Debug)]
@@ -357,10 +357,21 @@ mod tests {
         assert_eq!(parse("."), "'.' in column 1; expected a number");
         assert_eq!(parse(""), "the end in column 1; expected a number, a name or `(`");
         assert_eq!(parse("sin(x, x)"), "',' in column 6; expected `)`");
-        let deep = "longer than 16384 characters or nested more than 64 times";
+        let deep = "longer than 4096 characters or nested more than 64 times";
         assert_eq!(parse(&"(".repeat(10_000)), deep);
         assert_eq!(parse(&"-".repeat(10_000)), deep);
         assert_eq!(parse(&"x+".repeat(10_000)), deep);
+    }
+
+    #[test]
+    fn the_longest_sum_does_not_overflow_the_stack() {
+        let text = "x+".repeat(MAX_LENGTH / 2 - 1) + "x";
+        let sum = move || {
+            let expression = Expression::parse(&text, &["x"]).unwrap().clone();
+            (expression.evaluate(&[1.0]), expression.depends_on(0))
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(sum).unwrap();
+        assert_eq!(thread.join().unwrap(), ((MAX_LENGTH / 2) as f64, true));
     }
 
     #[test]

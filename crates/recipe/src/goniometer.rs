@@ -1,5 +1,6 @@
 //! pyFAI's goniometer files: the geometry as expressions of parameters and motors.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use records::{IdHasher, RawPath};
@@ -25,6 +26,12 @@ const CONTENTS: [&str; 2] = ["Goniometer calibration v2", "Goniometer calibratio
 /// Constants that pyFAI defines: π, and in newer files hc in keV Å and the charge of the electron.
 const CONSTANTS: [(&str, f64); 3] =
     [("pi", std::f64::consts::PI), ("hc", 12.398_419_843_320_026), ("q", 1.602_176_634e-19)];
+
+/// The most names of parameters, positions and constants.
+const MAX_NAMES: usize = 256;
+
+/// Distances in metres to which the solid angle of all frames may refer.
+const REFERENCE_DISTANCES: RangeInclusive<f64> = 1e-3..=1e3;
 
 /// Settings of a detector that files of version 1.1 have beside its name.
 const DETECTOR_KEYS: [&str; 4] = ["pixel1", "pixel2", "max_shape", "orientation"];
@@ -151,6 +158,12 @@ impl Goniometer {
             .chain(constants.iter().map(|(name, _)| name))
             .map(String::as_str)
             .collect();
+        if names.len() > MAX_NAMES {
+            return Err(format!(
+                "{} names of parameters, positions and constants; expected at most {MAX_NAMES}",
+                names.len()
+            ));
+        }
         if let Some(twice) = (1..names.len()).find(|&index| names[..index].contains(&names[index]))
         {
             return Err(format!(
@@ -180,6 +193,9 @@ impl Goniometer {
         let wavelength = parse("wavelength_expr")?;
         let detector =
             file.get("detector").and_then(Value::as_str).unwrap_or("Detector").to_owned();
+        if detector.contains(char::is_control) {
+            return Err(format!("detector: {detector:?}: expected the name of a detector"));
+        }
         let detector_config = match file.get("detector_config") {
             Some(config @ Value::Object(_)) => config.clone(),
             _ => {
@@ -234,12 +250,12 @@ impl Goniometer {
     }
 
     /// Returns the PONI text to which the solid angle of all frames refers: the geometry with all
-    /// motors at 0, with a distance of 1 m if that gives none.
+    /// motors at 0, with a distance of 1 m if that gives none from 1 mm to 1 km.
     pub fn reference_poni(&self) -> String {
         let zeros = vec![0.0; self.positions.len()];
         let mut numbers =
             self.evaluate(&zeros).map(|value| if value.is_finite() { value } else { 0.0 });
-        if numbers[0] <= 0.0 {
+        if !REFERENCE_DISTANCES.contains(&numbers[0]) {
             numbers[0] = 1.0;
         }
         let wavelength = match self.wavelength {
@@ -331,6 +347,17 @@ mod tests {
     }
 
     #[test]
+    fn the_solid_angle_refers_to_a_distance_of_a_detector() {
+        for (dist, expected) in [("1e-300", 1.0), ("1e9", 1.0), ("del - 1", 1.0), ("0.002", 0.002)]
+        {
+            let text =
+                FILE.replace("\"dist_expr\": \"dist\"", &format!("\"dist_expr\": \"{dist}\""));
+            let reference = Goniometer::parse(&text).unwrap().reference_poni();
+            assert_eq!(geometry::Poni::parse(&reference).unwrap().dist, expected, "{dist}");
+        }
+    }
+
+    #[test]
     fn motors_may_have_other_names() {
         let goniometer = Goniometer::parse(FILE).unwrap();
         let name = |motors: &[&str]| {
@@ -365,6 +392,13 @@ mod tests {
         assert!(refuse("-nu", "where(nu)").contains("unknown function `where`"));
         assert!(refuse("\"dist_expr\": \"dist\", ", "").starts_with("dist_expr: missing"));
         assert!(refuse("{\"pi\"", "{\"nu\"").starts_with("nu: named twice"));
+        let names: String = (0..300).map(|index| format!("\"c{index}\": 1,")).collect();
+        let many = refuse("{\"pi\"", &format!("{{{names}\"pi\""));
+        assert_eq!(many, "308 names of parameters, positions and constants; expected at most 256");
+        assert_eq!(
+            refuse("Pilatus 100k", "Pilatus\\nWavelength: 2e-10"),
+            "detector: \"Pilatus\\nWavelength: 2e-10\": expected the name of a detector"
+        );
         let varying = "\"rot3_expr\": \"0.0\", \"wavelength_expr\": \"1e-10 * nu\"";
         assert!(refuse("\"rot3_expr\": \"0.0\"", varying).starts_with("wavelength_expr: depends"));
     }

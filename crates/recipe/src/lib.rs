@@ -60,7 +60,7 @@ pub use options::{
     ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
-pub use poni_table::PoniRange;
+pub use poni_table::{MAX_PONI_RANGES, PoniRange};
 pub use recipe_file::RecipeFile;
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;

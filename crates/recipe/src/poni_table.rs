@@ -3,10 +3,16 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use records::RawPath;
+use records::{RawPath, Spans};
 use serde::{Deserialize, Serialize};
 
 use crate::{RecipeError, poni_text};
+
+/// The most ranges of frames of a recipe, which has the PONI text of each.
+pub const MAX_PONI_RANGES: usize = 50_000;
+
+/// The most bytes of the PONI texts of a recipe, of which all files with patterns have a copy.
+const MAX_PONI_BYTES: usize = 32 << 20;
 
 /// A range of frames, and the geometry that they have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +52,7 @@ pub(crate) fn read_poni_table(path: &Path) -> Result<Vec<PoniRange>, RecipeError
     let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why };
     let mut texts: HashMap<PathBuf, String> = HashMap::new();
     let mut ranges: Vec<PoniRange> = Vec::new();
+    let mut bytes = 0_usize;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -57,6 +64,12 @@ pub(crate) fn read_poni_table(path: &Path) -> Result<Vec<PoniRange>, RecipeError
                  one frame, or the first and the last"
             )));
         };
+        if last >= Spans::MAX_FRAMES {
+            return Err(syntax_error(format!(
+                "line {number}: frame {last}: expected frames below {}",
+                Spans::MAX_FRAMES
+            )));
+        }
         let file = directory.join(file);
         let poni = match texts.get(&file) {
             Some(text) => text.clone(),
@@ -65,6 +78,14 @@ pub(crate) fn read_poni_table(path: &Path) -> Result<Vec<PoniRange>, RecipeError
         let poni_file = std::path::absolute(&file)
             .map_err(|why| RecipeError::Io { path: file.clone(), why })?
             .into();
+        bytes = bytes.saturating_add(poni.len());
+        if bytes > MAX_PONI_BYTES || ranges.len() == MAX_PONI_RANGES {
+            return Err(syntax_error(format!(
+                "line {number}: expected at most {MAX_PONI_RANGES} lines whose PONI files have {} MiB together; \
+                 join consecutive frames with one geometry",
+                MAX_PONI_BYTES >> 20
+            )));
+        }
         ranges.push(PoniRange { first, last, poni, poni_file });
     }
     if ranges.is_empty() {
@@ -133,6 +154,14 @@ mod tests {
             read("5,9 a.poni\n0,5 a.poni").unwrap_err(),
             "table: frames 0,5 and 5,9 overlap; expected each frame at most once"
         );
+        let last = Spans::MAX_FRAMES;
+        assert_eq!(
+            read(&format!("0,{last} a.poni")).unwrap_err(),
+            format!("table: line 1: frame {last}: expected frames below {last}")
+        );
+        let many: String = (0..=MAX_PONI_RANGES).map(|frame| format!("{frame} a.poni\n")).collect();
+        let error = read(&many).unwrap_err();
+        assert!(error.starts_with("table: line 50001: expected at most 50000 lines"), "{error}");
         assert_eq!(read("0 c.poni").unwrap_err(), "c.poni: No such file or directory (os error 2)");
     }
 }

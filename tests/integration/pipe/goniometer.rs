@@ -191,3 +191,56 @@ fn what_can_not_be_applied_is_refused() {
     let stay = [&flags[..], &["--motor", "turn=samy"]].concat();
     run("plan-split", &stay, &format!("{record}\n")).assert_success();
 }
+
+/// Plans a scan in whose record and master file something was changed, and returns what is refused.
+fn refuse(change: impl FnOnce(&hdf5::File, &mut Value)) -> Option<String> {
+    let arm = Arm::new([0.0, 10.0, 20.0, 20.0, 30.0, 30.0, 40.0, 40.0])?;
+    let mut record: Value = serde_json::from_str(arm.workspace.scans.trim()).unwrap();
+    let master = hdf5::File::open_rw(&arm.workspace.data.master).unwrap();
+    change(&master, &mut record);
+    master.close().unwrap();
+    let [out, file] = ["out", "simple.json"].map(|name| arm.workspace.path(name));
+    let flags = ["--goniometer", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let flags = [&flags[..], &["--radial-range", "8,30", "--motor", "turn=rot"]].concat();
+    let planned = run("plan-split", &flags, &format!("{record}\n"));
+    assert_eq!((planned.status, planned.records("task").len()), (1, 0), "{}", planned.stderr);
+    Some(planned.stderr)
+}
+
+#[test]
+fn positions_that_are_not_those_of_the_frames_are_refused() {
+    let list = "/1.1/instrument/rot/value";
+    let half = refuse(|master, _| {
+        master.unlink(list).unwrap();
+        master.new_dataset_builder().with_data(&[0.0, 1.0, 2.0, 3.0]).create(list).unwrap();
+    });
+    let Some(half) = half else { return };
+    assert!(half.contains("motor rot: 4 positions in "), "{half}");
+    assert!(half.contains(" for 8 frames; expected one for each frame"), "{half}");
+    let table = refuse(|master, _| {
+        master.unlink(list).unwrap();
+        master.new_dataset::<f64>().shape((8, 2)).create(list).unwrap();
+    })
+    .unwrap();
+    assert!(table.contains("2 dimensions; expected one number, or a list"), "{table}");
+    let of_one_point = |record: &mut Value| {
+        record["counters"].as_object_mut().unwrap().remove("rot").expect("a counter");
+    };
+    let list_of_one = refuse(|master, record| {
+        of_one_point(record);
+        master.unlink(list).unwrap();
+        master.new_dataset_builder().with_data(&[0.0]).create(list).unwrap();
+    })
+    .unwrap();
+    assert!(list_of_one.contains("1 positions in "), "{list_of_one}");
+    // One number for a scan over which the motor turned by half a circle.
+    let moved = refuse(|master, record| {
+        of_one_point(record);
+        master.unlink("/1.1/instrument/positioners/rot").unwrap();
+        let dataset =
+            master.new_dataset::<f64>().create("/1.1/instrument/positioners/rot").unwrap();
+        dataset.write_scalar(&-90.0).unwrap();
+    })
+    .unwrap();
+    assert!(moved.contains("has one position for all frames, and moved from "), "{moved}");
+}
