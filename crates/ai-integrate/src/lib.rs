@@ -45,6 +45,7 @@ mod message_tests;
 mod monitor_cache;
 mod pipeline;
 mod pixel_statistics;
+mod positions;
 mod prefetch;
 mod recipe_group;
 mod recipe_task;
