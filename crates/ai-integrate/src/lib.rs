@@ -54,6 +54,7 @@ mod recipes;
 mod segments;
 mod sources;
 mod stats;
+mod task_device;
 mod task_names;
 mod task_runner;
 mod worker;
