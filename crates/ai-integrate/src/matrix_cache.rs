@@ -371,6 +371,54 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_that_changes_during_a_run_makes_no_matrix() {
+        let directory = tempfile::tempdir().unwrap();
+        let mask = directory.path().join("mask.npy");
+        let write_mask = |value: u8| {
+            let head = "{'descr': '|u1', 'fortran_order': False, 'shape': (195, 487), }";
+            let mut bytes = format!("{head:<117}\n").into_bytes();
+            bytes.splice(0..0, *b"\x93NUMPY\x01\x00\x76\x00");
+            bytes.extend([0; 195 * 486]);
+            bytes.extend([value; 195]);
+            std::fs::write(&mask, bytes).unwrap();
+        };
+        write_mask(0);
+        let geometry = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0.01\nPoni2: 0\n";
+        let settings = recipe::Settings {
+            geometry: Some(geometry.to_owned()),
+            unit: "2th_deg".parse().ok(),
+            npt: Some(50),
+            mask: Some(recipe::OneOrMany::One(mask.clone().into())),
+            ..recipe::Settings::default()
+        };
+        let recipe = Recipe::resolve(&settings).unwrap();
+        let moved = |distance: &str| {
+            let poni = geometry.replace("0.2", distance);
+            recipe.at_geometry(&poni, &records::RawPath::default())
+        };
+        let kept = directory.path().join("cache");
+        let build = |recipe: &Recipe| {
+            let framing = FrameLayout::full_frame([195, 487]);
+            MatrixCache::new(Some(&kept)).integrator(recipe, &framing, PixelType::U16)
+        };
+        let matrices = || std::fs::read_dir(&kept).unwrap().count();
+        assert_eq!(build(&moved("0.2")).unwrap().origin, MatrixOrigin::Built);
+        assert_eq!(matrices(), 1);
+        for value in [1, 7] {
+            write_mask(value);
+            let refused = build(&moved("0.3")).err().unwrap().to_string();
+            assert!(refused.starts_with(&mask.display().to_string()), "{refused}");
+            assert!(refused.contains("has changed since the recipe was made"), "{refused}");
+            assert_eq!(matrices(), 1);
+        }
+        assert!(matches!(build(&moved("0.2")).unwrap().origin, MatrixOrigin::Mapped(_)));
+        write_mask(0);
+        assert_eq!(build(&moved("0.3")).unwrap().origin, MatrixOrigin::Built);
+        std::fs::remove_file(&mask).unwrap();
+        assert!(build(&moved("0.4")).err().unwrap().is_retryable());
+    }
+
+    #[test]
     fn one_makes_it_and_the_others_wait() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sub/a.matrix");

@@ -22,8 +22,7 @@ pub fn estimate_bytes(
             SegmentRecipe::Idle | SegmentRecipe::NoGeometry(_) => None,
         })
     };
-    let resources = recipe_tasks.iter().filter_map(|recipe_task| recipe_task.resources.as_ref());
-    let moving = resources.filter(|resources| resources.geometries.is_some()).count() as u64;
+    let is_moving = recipe_tasks.iter().any(RecipeTask::has_moving_geometry);
     let matrices = integrators().map(|integrator| integrator.memory_bytes() as u64);
     let engine = EngineSizes {
         threads: runner.threads,
@@ -39,7 +38,7 @@ pub fn estimate_bytes(
         pixels: recipe_tasks[0].task.acquisition.shape.iter().product(),
         statistics_rules: runner.statistics.iter().flatten().count() as u64,
     };
-    let positions = moving * memory_model::MAX_POSITION_BYTES;
+    let positions = if is_moving { memory_model::MAX_POSITION_BYTES } else { 0 };
     memory_model::BASE_BYTES + matrices.sum::<u64>() + positions + engine.bytes()
 }
 

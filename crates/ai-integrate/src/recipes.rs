@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use filter::Filter;
 use integrator::{Integrator, IntegratorError, PixelType};
-use memory_model::MAX_POSITION_BYTES;
 use patterns::{FrameGeometry, SharedBins};
 use recipe::Recipe;
 use records::{FrameLayout, Task};
@@ -17,6 +16,7 @@ use records::{FrameLayout, Task};
 use crate::bins::{bins_without_weights, pattern_axes};
 use crate::error::TaskError;
 use crate::matrix_cache::{MatrixCache, MatrixOrigin};
+use crate::positions::{PositionCache, PositionKey};
 
 /// A recipe, checked against the task's digest, and its integrator for frames of one format.
 pub struct LoadedRecipe {
@@ -24,8 +24,10 @@ pub struct LoadedRecipe {
     pub recipe: Recipe,
     format: FrameFormat,
     integrator: OnceLock<Result<Arc<Integrator>, TaskError>>,
-    /// The integrators of frames of a detector that moves.
-    positions: PositionCache,
+    /// The recipe without geometries of its own; `None` if all frames have one geometry.
+    without_geometries: Option<Recipe>,
+    /// The integrators of frames of detectors that move, of all recipes.
+    positions: Arc<PositionCache>,
     /// True once the first frame has been checked for warnings.
     pub has_been_checked: AtomicBool,
 }
@@ -46,40 +48,10 @@ enum BuildError {
     Integrator(#[from] IntegratorError),
 }
 
-impl BuildError {
-    fn into_task_error(self) -> TaskError {
-        let retryable = matches!(&self, Self::Integrator(why) if why.is_retryable());
-        TaskError { why: self.to_string(), retryable }
-    }
-}
-
-/// The integrators of a detector's positions that were used last, as far as they fit into
-/// [`MAX_POSITION_BYTES`].
-#[derive(Default)]
-struct PositionCache(Mutex<Vec<(FrameGeometry, Arc<Integrator>)>>);
-
-impl PositionCache {
-    fn get(&self, geometry: &FrameGeometry) -> Option<Arc<Integrator>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = known.iter().position(|(other, _)| other.poni == geometry.poni)?;
-        let found = known.remove(at);
-        let integrator = Arc::clone(&found.1);
-        known.push(found);
-        Some(integrator)
-    }
-
-    /// Adds an integrator, and drops those that were not used for the longest time.
-    fn add(&self, geometry: &FrameGeometry, integrator: &Arc<Integrator>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(other, _)| other.poni != geometry.poni);
-        known.push((geometry.clone(), Arc::clone(integrator)));
-        let mut bytes = 0;
-        let fit = known.iter().rev().take_while(|(_, integrator)| {
-            bytes += integrator.memory_bytes() as u64;
-            bytes <= MAX_POSITION_BYTES
-        });
-        let dropped = known.len() - fit.count();
-        known.drain(..dropped);
+impl From<BuildError> for TaskError {
+    fn from(why: BuildError) -> Self {
+        let retryable = matches!(&why, BuildError::Integrator(why) if why.is_retryable());
+        Self { why: why.to_string(), retryable }
     }
 }
 
@@ -88,7 +60,10 @@ type RecipeSlot = Arc<OnceLock<Result<Arc<LoadedRecipe>, TaskError>>>;
 /// The loaded recipes of a run. The first thread that needs a recipe loads it, while other threads
 /// that need it wait.
 #[derive(Default)]
-pub struct RecipeCache(Mutex<HashMap<(PathBuf, String, FrameFormat), RecipeSlot>>);
+pub struct RecipeCache {
+    recipes: Mutex<HashMap<(PathBuf, String, FrameFormat), RecipeSlot>>,
+    positions: Arc<PositionCache>,
+}
 
 impl RecipeCache {
     /// Returns the recipe of a task, loaded on first use.
@@ -101,24 +76,40 @@ impl RecipeCache {
             dtype: task.acquisition.dtype.clone(),
         };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), format.clone());
-        let slot =
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let slot = {
+            let mut recipes = self.recipes.lock().unwrap_or_else(PoisonError::into_inner);
+            if !recipes.contains_key(&key) {
+                recipes.retain(|_, slot| !is_unused_and_moving(slot));
+            }
+            recipes.entry(key).or_default().clone()
+        };
         let refused = |why: recipe::RecipeError| {
             let retryable = matches!(why, recipe::RecipeError::Io { .. });
             TaskError { why: why.to_string(), retryable }
         };
         let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(refused);
-        let loaded = |recipe| {
+        let loaded = |recipe: Recipe| {
+            let is_moving = recipe.has_moving_geometry();
             Arc::new(LoadedRecipe {
+                without_geometries: is_moving.then(|| recipe.with_geometries(Vec::new())),
                 recipe,
                 format,
                 integrator: OnceLock::new(),
-                positions: PositionCache::default(),
+                positions: Arc::clone(&self.positions),
                 has_been_checked: AtomicBool::new(false),
             })
         };
         slot.get_or_init(|| load().map(loaded)).clone()
     }
+}
+
+/// Returns whether a recipe is of a detector that moves, and no task in hand uses it. Each scan may
+/// have such a recipe of its own, with a geometry for each frame.
+fn is_unused_and_moving(slot: &RecipeSlot) -> bool {
+    let Some(Ok(loaded)) = slot.get() else { return false };
+    loaded.without_geometries.is_some()
+        && Arc::strong_count(slot) == 1
+        && Arc::strong_count(loaded) == 1
 }
 
 impl LoadedRecipe {
@@ -135,7 +126,7 @@ impl LoadedRecipe {
         self.integrator
             .get_or_init(|| {
                 let built = self.build_integrator(&self.recipe, cache, filter);
-                built.map(Arc::new).map_err(BuildError::into_task_error)
+                built.map(Arc::new).map_err(TaskError::from)
             })
             .clone()
     }
@@ -151,16 +142,19 @@ impl LoadedRecipe {
         cache: &MatrixCache<'_>,
         filter: &Filter,
     ) -> Result<Option<Arc<Integrator>>, TaskError> {
-        if let Some(known) = self.positions.get(geometry) {
+        let base = self.without_geometries.as_ref().unwrap_or(&self.recipe);
+        let recipe = base.at_geometry(&geometry.poni, &geometry.poni_file);
+        let dtype: PixelType = self.format.dtype.parse().map_err(BuildError::PixelType)?;
+        let key = PositionKey::new(&recipe, &recipe.framing(&self.format.framing), dtype);
+        if let Some(known) = self.positions.get(&key) {
             return Ok(Some(known));
         }
-        let recipe = self.recipe.at_geometry(&geometry.poni, &geometry.poni_file);
         let integrator = match self.build_integrator(&recipe, cache, filter) {
             Ok(integrator) => Arc::new(integrator),
-            Err(BuildError::Integrator(IntegratorError::Binning(_))) => return Ok(None),
-            Err(why) => return Err(why.into_task_error()),
+            Err(BuildError::Integrator(IntegratorError::NoPixels(_))) => return Ok(None),
+            Err(why) => return Err(why.into()),
         };
-        self.positions.add(geometry, &integrator);
+        self.positions.add(key, &integrator);
         Ok(Some(integrator))
     }
 
@@ -174,7 +168,7 @@ impl LoadedRecipe {
             self.format.dtype.parse::<PixelType>().map_err(BuildError::PixelType)?;
             Ok::<_, BuildError>(integrator::recipe_axes(&self.recipe)?)
         };
-        let (radial, chi) = axes().map_err(BuildError::into_task_error)?;
+        let (radial, chi) = axes()?;
         Ok(bins_without_weights(pattern_axes(&radial, chi.as_ref())))
     }
 
@@ -198,5 +192,47 @@ impl LoadedRecipe {
             }
         });
         Ok(found.integrator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recipe::{PoniRange, Settings};
+    use records::RawPath;
+
+    use super::*;
+
+    #[test]
+    fn moving_recipes_are_dropped_once_no_task_uses_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let geometry = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
+        let settings = Settings {
+            geometry: Some(geometry.to_owned()),
+            radial_range: Some([1.0, 20.0]),
+            ..Settings::default()
+        };
+        let fixed = Recipe::resolve(&settings).unwrap();
+        let (poni, poni_file) = (geometry.to_owned(), RawPath::default());
+        let range = PoniRange { first: 0, last: 0, poni, poni_file };
+        let moving = |last| fixed.with_geometries(vec![PoniRange { last, ..range.clone() }]);
+        let recipes = RecipeCache::default();
+        let load = |recipe: &Recipe| {
+            let path = directory.path().join(recipe.digest());
+            std::fs::write(&path, recipe.to_toml()).unwrap();
+            let recipe_digest = recipe.digest();
+            let task = Task { recipe: path.into(), recipe_digest, ..Task::default() };
+            recipes.get_or_load(&task).unwrap()
+        };
+        let known = || recipes.recipes.lock().unwrap().len();
+        load(&fixed);
+        let first = load(&moving(1));
+        drop(load(&moving(2)));
+        assert_eq!(known(), 3);
+        load(&moving(3));
+        assert_eq!(known(), 3, "the second was dropped");
+        assert!(Arc::ptr_eq(&load(&moving(1)), &first));
+        drop(first);
+        load(&moving(4));
+        assert_eq!(known(), 2, "the fixed recipe and the last");
     }
 }

@@ -1,6 +1,7 @@
 //! Segments: the batches of a task whose frames have one geometry by each recipe, which are
 //! integrated by the same matrices.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,11 @@ use crate::error::TaskError;
 use crate::matrix_cache::MatrixCache;
 use crate::recipe_task::RecipeTask;
 
+/// The most positions of a recipe whose matrices are kept in the cache directory. If an encoder's noise
+/// makes each frame a position of its own, no matrix is used again, and each would be synced and
+/// evict others.
+const MAX_CACHED_POSITIONS: usize = 64;
+
 /// Consecutive batches whose frames have one geometry by each recipe.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -25,7 +31,7 @@ pub struct Segment {
 
 /// How a recipe integrates the frames of a segment.
 pub enum SegmentRecipe {
-    /// The recipe has no frame to integrate in this run.
+    /// The recipe has no frame of the segment to integrate in this run.
     Idle,
     /// By this integrator. Frames of a moving detector each have their own weights of the bins.
     Ready(Arc<Integrator>, Option<OwnWeights>),
@@ -84,17 +90,26 @@ pub fn find_segments(recipe_tasks: &[RecipeTask], batches: &Batches) -> Vec<Segm
 }
 
 impl Segment {
-    /// Returns how each recipe integrates the frames.
+    /// Returns how each recipe integrates the frames. Matrices are built for recipes only that have
+    /// frames of the segment to do.
     ///
     /// # Errors
     /// Fails if a recipe can't be applied to the frames; the error has the recipe.
     pub fn prepare(
         &self,
         recipe_tasks: &[RecipeTask],
+        batches: &Batches,
         cache_of: impl Fn(&RecipeTask) -> Option<std::path::PathBuf>,
         filter: &Filter,
     ) -> Result<Vec<SegmentRecipe>, (RecipeIndex, TaskError)> {
+        let locations = self.batches.clone().flat_map(|index| batches.locations_of(index));
+        let sets: BTreeSet<usize> = locations.map(|location| location.recipe_set).collect();
+        let has_frames =
+            |recipe| sets.iter().any(|&set| batches.recipe_sets()[set].contains(&recipe));
         let prepare = |(index, recipe_task): (usize, &RecipeTask)| {
+            if !has_frames(RecipeIndex(index)) {
+                return Ok(SegmentRecipe::Idle);
+            }
             let Some(resources) = &recipe_task.resources else { return Ok(SegmentRecipe::Idle) };
             let Some(geometries) = &resources.geometries else {
                 let integrator = resources.integrator.as_ref();
@@ -104,7 +119,8 @@ impl Segment {
             let Some(geometry) = geometries.geometry(self.frame) else {
                 return Ok(SegmentRecipe::NoGeometry(Status::Geometry));
             };
-            let directory = cache_of(recipe_task);
+            let directory =
+                cache_of(recipe_task).filter(|_| geometries.positions() <= MAX_CACHED_POSITIONS);
             let integrator = recipe_task
                 .integrator_at(geometry, &MatrixCache::new(directory.as_deref()), filter)
                 .map_err(|why| (RecipeIndex(index), why))?;

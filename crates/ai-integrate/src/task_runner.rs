@@ -29,6 +29,7 @@ use crate::recipes::RecipeCache;
 use crate::segments::{differ_in_geometry, find_segments};
 use crate::sources::{FrameLoss, SourcePool};
 use crate::stats::TaskStats;
+use crate::task_device::{self, TaskDevice};
 use crate::task_names::{describe_scan, describe_task};
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a
@@ -63,6 +64,16 @@ enum TaskOutcome {
     SourcesChanged(BTreeMap<usize, FrameLoss>),
     /// This recipe can't be applied to the frames of a position of the detector; no row is kept.
     Refused(RecipeIndex, TaskError),
+}
+
+/// A task whose recipes are to integrate, without those that were refused.
+struct Attempt {
+    /// The time at which the task was begun.
+    began: Instant,
+    recipe_tasks: Vec<RecipeTask>,
+    statistics: Vec<StatisticsTask>,
+    /// The frames that the progress counts as found done.
+    found: u64,
 }
 
 impl<'a> TaskRunner<'a> {
@@ -149,14 +160,7 @@ impl<'a> TaskRunner<'a> {
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
         }
-        let progress = self.filter.progress();
-        let Some(first) = recipe_tasks.first() else {
-            progress.correct(FrameCounts::default(), FrameCounts { done: 0, failed: frames });
-            return Ok(None);
-        };
-        let mut todo: Vec<Spans> =
-            recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
-        let statistics = match self.args.pixel_stats {
+        let statistics = match self.args.pixel_stats && !recipe_tasks.is_empty() {
             true => StatisticsTask::of_each_rule(
                 &recipe_tasks,
                 self.args.force,
@@ -165,28 +169,57 @@ impl<'a> TaskRunner<'a> {
             )?,
             false => Vec::new(),
         };
+        let mut attempt = Attempt { began, recipe_tasks, statistics, found: 0 };
+        while !attempt.recipe_tasks.is_empty() {
+            match self.integrate_recipes(attempt, engine_number)? {
+                Ok(integrated) => return Ok(Some(integrated)),
+                Err((mut others, recipe, why)) => {
+                    let refused = others.recipe_tasks.remove(recipe.0);
+                    self.report_task_error(&refused.task, why, is_of_several)?;
+                    attempt = others;
+                }
+            }
+        }
+        let found = FrameCounts { done: attempt.found, failed: 0 };
+        self.filter.progress().correct(found, FrameCounts { done: 0, failed: frames });
+        Ok(None)
+    }
+
+    /// Integrates the frames by all recipes of an attempt. If one of them can't be applied, returns
+    /// the attempt with the recipe and the reason.
+    ///
+    /// # Errors
+    /// Fails as [`integrate`](Self::integrate) does.
+    fn integrate_recipes(
+        &self,
+        mut attempt: Attempt,
+        engine_number: usize,
+    ) -> Result<Result<IntegratedTask, (Attempt, RecipeIndex, TaskError)>, Stop> {
+        let setup_began = Instant::now();
+        let Attempt { recipe_tasks, statistics, .. } = &attempt;
+        let first = &recipe_tasks[0].task;
+        let mut todo: Vec<Spans> =
+            recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         todo.extend(statistics.iter().map(|statistics| statistics.todo.clone()));
         let batches = Batches::with_breaks(
-            &first.task.acquisition,
+            &first.acquisition,
             &todo,
             self.args.batch_frames.into(),
-            |one, other| differ_in_geometry(&recipe_tasks, one, other),
+            |one, other| differ_in_geometry(recipe_tasks, one, other),
         );
-        self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
+        self.times.add(Stage::Setup, setup_began.elapsed().as_secs_f64());
+        let progress = self.filter.progress();
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));
         let found = covered.difference(&Spans::union_all(&todo)).count();
-        progress.add_found(found);
-        let is_moving = recipe_tasks.iter().any(RecipeTask::has_moving_geometry);
-        let shared_device = match is_moving {
-            true => {
-                if self.device_pool.device_count() > 0 {
-                    let why = "a detector that moves has a matrix for each position";
-                    self.device_pool.warn_once(self.filter, "OpenCL", why);
-                }
-                None
-            }
-            false => self.open_device(engine_number, &first.task, &batches),
+        // Without a refused recipe, more frames may be done.
+        progress.add_found(found.saturating_sub(attempt.found));
+        let task_device = TaskDevice {
+            pool: self.device_pool,
+            filter: self.filter,
+            args: self.args,
+            threads: self.threads,
         };
+        let shared_device = task_device.open(engine_number, recipe_tasks, &batches);
         let (mut device, mut changed_sources) = (shared_device.as_ref(), BTreeMap::new());
         let (stats, parts, sums) = loop {
             if batches.len() == 0 {
@@ -198,8 +231,8 @@ impl<'a> TaskRunner<'a> {
             }
             let mut counted = FrameCounts::default();
             match self.integrate_batches(
-                &recipe_tasks,
-                &statistics,
+                recipe_tasks,
+                statistics,
                 &batches,
                 device,
                 &changed_sources,
@@ -211,17 +244,18 @@ impl<'a> TaskRunner<'a> {
                 // without those sources.
                 TaskOutcome::SourcesChanged(sources) => changed_sources.extend(sources),
                 TaskOutcome::Refused(recipe, why) => {
-                    self.report_task_error(&recipe_tasks[recipe.0].task, why, is_of_several)?;
-                    progress.correct(counted, FrameCounts { done: 0, failed: frames });
-                    return Ok(None);
+                    progress.correct(counted, FrameCounts::default());
+                    attempt.found = found.max(attempt.found);
+                    return Ok(Err((attempt, recipe, why)));
                 }
             }
             progress.correct(counted, FrameCounts::default());
         };
         let device = shared_device.map_or_else(String::new, |shared_device| shared_device.label);
+        let Attempt { began, recipe_tasks, statistics, .. } = attempt;
         let statistics = statistics.into_iter().zip(sums);
         let statistics = statistics.filter_map(|(task, sums)| Some((task, sums?))).collect();
-        Ok(Some(IntegratedTask {
+        Ok(Ok(IntegratedTask {
             began,
             recipe_tasks,
             batches,
@@ -255,45 +289,6 @@ impl<'a> TaskRunner<'a> {
                 self.filter.warn(warning);
             }
         }
-    }
-
-    /// Warns of recipes that the device has no kernels for.
-    fn warn_of_missing_kernels(
-        &self,
-        groups: &[RecipeGroup<'_>],
-        shared_device: Option<&SharedDevice>,
-    ) {
-        let Some(shared_device) = shared_device else { return };
-        let device = &shared_device.device;
-        for (_, why) in
-            groups.iter().flat_map(|group| group.integrators.unsupported_on_device(device))
-        {
-            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
-        }
-    }
-
-    /// Returns the engine's device, if it has one and there are frames to integrate.
-    fn open_device(
-        &self,
-        engine_number: usize,
-        task: &Task,
-        batches: &Batches,
-    ) -> Option<SharedDevice> {
-        let cache = self.args.kernel_cache_dir(&task.out);
-        let (device, label) = self
-            .device_pool
-            .device(engine_number, cache, self.filter)
-            .filter(|_| batches.len() > 0)?;
-        let frames = batches.locations().iter().map(|location| location.frame);
-        let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
-        // A single thread overlaps two launches; with more threads, the launches of different
-        // threads overlap.
-        Some(SharedDevice {
-            device,
-            label,
-            queues_per_thread: if self.threads == 1 { 2 } else { 1 },
-            verified_frames: verified,
-        })
     }
 
     /// Integrates the batches on all threads, writes their rows into one part per recipe, and adds
@@ -361,12 +356,18 @@ impl<'a> TaskRunner<'a> {
             let setup_began = Instant::now();
             let cache_of =
                 |recipe_task: &RecipeTask| self.args.matrix_cache_dir(&recipe_task.task.out);
-            let segment_recipes = match segment.prepare(recipe_tasks, cache_of, self.filter) {
-                Ok(segment_recipes) => segment_recipes,
-                Err((recipe, why)) => return Ok(TaskOutcome::Refused(recipe, why)),
-            };
+            let segment_recipes =
+                match segment.prepare(recipe_tasks, batches, cache_of, self.filter) {
+                    Ok(segment_recipes) => segment_recipes,
+                    Err((recipe, why)) => return Ok(TaskOutcome::Refused(recipe, why)),
+                };
             let groups = RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches);
-            self.warn_of_missing_kernels(&groups, shared_device);
+            task_device::warn_of_missing_kernels(
+                &groups,
+                shared_device,
+                self.device_pool,
+                self.filter,
+            );
             let runner = BatchRunner {
                 filter: self.filter,
                 threads,

@@ -40,7 +40,7 @@ impl CorrectionImages {
         let mut read = |role, files: &[FileRef]| {
             let image = read_mean(role, files, view)?;
             image.iter().try_for_each(|image| check.add(role, files, image))?;
-            Ok(image)
+            Ok::<_, IntegratorError>(image)
         };
         let dark = read(ImageRole::Dark, &recipe.dark)?;
         let variance = read(ImageRole::Variance, recipe.variance.as_slice())?;

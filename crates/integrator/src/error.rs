@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use binning::BinningError;
+use recipe::RecipeError;
+
 /// Why a recipe can't be applied to frames.
 #[derive(Debug, thiserror::Error)]
 pub enum IntegratorError {
@@ -48,9 +51,15 @@ pub enum IntegratorError {
         /// The frames' rows and columns.
         expected: [usize; 2],
     },
-    /// The matrix can't be built: an invalid range or unit, or all pixels are masked.
+    /// A file of the recipe has changed since the recipe was made, or can't be read any more.
+    #[error(transparent)]
+    File(#[from] RecipeError),
+    /// The matrix can't be built: an invalid range or unit.
     #[error("binning: {0}")]
     Binning(String),
+    /// No usable pixel is in the range, or all pixels are masked.
+    #[error("binning: {0}")]
+    NoPixels(String),
     /// The frames have another pixel type than the task says, or a coding that can't be decoded.
     #[error("{0}")]
     Coding(String),
@@ -72,6 +81,17 @@ pub enum IntegratorError {
 impl IntegratorError {
     /// Returns whether another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unreadable { .. })
+        matches!(self, Self::Unreadable { .. } | Self::File(RecipeError::Io { .. }))
+    }
+}
+
+impl From<BinningError> for IntegratorError {
+    fn from(why: BinningError) -> Self {
+        match why {
+            BinningError::AllMasked(_) | BinningError::NothingInRange { .. } => {
+                Self::NoPixels(why.to_string())
+            }
+            _ => Self::Binning(why.to_string()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use frames::source::PixelCoding;
 use geometry::DummyRule;
 use kernels::{CsrMatrix, IntegrationPlan, InvalidValues, Pipeline, PixelType};
-use recipe::Recipe;
+use recipe::{FileRef, Recipe};
 use records::FrameLayout;
 
 use crate::dummy_check::DummyCheck;
@@ -55,8 +55,20 @@ impl Integrator {
     /// # Errors
     /// A PONI file, detector, mask, dark, flat or variance that can't be read or does not fit the
     /// frames; a range without pixels; settings that can't be applied, or that leave no valid
-    /// value.
+    /// value; a file that has changed since the recipe was made.
     pub fn new(
+        recipe: &Recipe,
+        layout: &FrameLayout,
+        dtype: PixelType,
+    ) -> Result<Self, IntegratorError> {
+        let built = Self::build(recipe, layout, dtype);
+        // A file that changed before or while it was read is not what the recipe's digest stands
+        // for, and the error of such a file says nothing about the recipe.
+        recipe_files(recipe).try_for_each(FileRef::verify)?;
+        built
+    }
+
+    fn build(
         recipe: &Recipe,
         layout: &FrameLayout,
         dtype: PixelType,
@@ -152,8 +164,7 @@ impl Integrator {
 /// # Errors
 /// The recipe has no radial limits or edges.
 pub fn recipe_axes(recipe: &Recipe) -> Result<(BinAxis, Option<BinAxis>), IntegratorError> {
-    let axes = binning::axes(&setup::binning_request(recipe)?);
-    let (radial, chi) = axes.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+    let (radial, chi) = binning::axes(&setup::binning_request(recipe)?)?;
     Ok(name_axes(radial, chi))
 }
 
@@ -166,6 +177,12 @@ fn name_axes(
         BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: radial.centers };
     let chi = chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
     (radial, chi)
+}
+
+/// Iterates over the files that an integrator of the recipe is made from.
+fn recipe_files(recipe: &Recipe) -> impl Iterator<Item = &FileRef> {
+    let images = [&recipe.mask, &recipe.mask_inverted, &recipe.dark, &recipe.flat];
+    images.into_iter().flatten().chain(&recipe.variance).chain(&recipe.detector_file)
 }
 
 /// Returns how chunks of this coding are decoded to pixels of `dtype`.

@@ -33,8 +33,7 @@ impl IntegrationSetup {
     pub fn new(recipe: &Recipe, layout: &FrameLayout) -> Result<Self, IntegratorError> {
         let pixels = PixelGeometry::new(recipe, layout)?;
         let PixelGeometry { poni, view, geometry, mask } = &pixels;
-        let binning = bin_pixels(geometry, &view.detector_mask(mask), &binning_request(recipe)?);
-        let binning = binning.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+        let binning = bin_pixels(geometry, &view.detector_mask(mask), &binning_request(recipe)?)?;
         let binning = Binning { matrix: view.select_frame_columns(binning.matrix), ..binning };
         let images = pixels.read_images(recipe)?;
         let CorrectionImages { dark, flat, variance, unusable, warnings: _ } = images;
@@ -105,8 +104,8 @@ impl PixelGeometry {
             let mut mask = self.mask.clone();
             images.unusable.iter().for_each(|&pixel| mask[pixel] = true);
             self.check_bins(recipe, &mask).map_err(|why| match why {
-                IntegratorError::Binning(why) => {
-                    IntegratorError::Binning(format!("{why}; {}", images.warnings.join("; ")))
+                IntegratorError::NoPixels(why) => {
+                    IntegratorError::NoPixels(format!("{why}; {}", images.warnings.join("; ")))
                 }
                 why => why,
             })?;
@@ -116,8 +115,8 @@ impl PixelGeometry {
 
     fn check_bins(&self, recipe: &Recipe, mask: &[bool]) -> Result<(), IntegratorError> {
         let request = binning_request(recipe)?;
-        binning::check_request(&self.geometry, &self.view.detector_mask(mask), &request)
-            .map_err(|why| IntegratorError::Binning(why.to_string()))
+        binning::check_request(&self.geometry, &self.view.detector_mask(mask), &request)?;
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use integrator::{AssembleError, DecodeError, IntegratorError, PixelType};
-use recipe::{Recipe, Settings};
+use recipe::{Recipe, RecipeError, Settings};
 use records::FrameLayout;
 
 const PONI: &str = "poni_version: 2.1\nDetector: Pilatus100k\nDetector_config: {\"orientation\": 3}\n\
@@ -27,7 +27,13 @@ fn errors() {
             found: [2, 3],
             expected: [195, 487],
         },
-        IntegratorError::Binning("all 600 pixels are masked".to_owned()),
+        IntegratorError::Binning("0 radial bins; expected at least 1".to_owned()),
+        IntegratorError::NoPixels("no pixel in radial range 1 to 2 q_nm^-1".to_owned()),
+        IntegratorError::File(RecipeError::Changed {
+            path: "mask.npy".into(),
+            found: "0a".to_owned(),
+            expected: "1b".to_owned(),
+        }),
         IntegratorError::Coding("the pixel type is u16; expected i32 as in the task".to_owned()),
         IntegratorError::NothingValid {
             dtype: "u16".to_owned(),
@@ -39,7 +45,9 @@ fn errors() {
         "geometry.poni: detector Eiger2CdTe_4M has 2162 x 2068 pixels",
         "mask mask.npy: 0 images; expected at least one",
         "dark dark.edf: 2 x 3 pixels; expected 195 x 487 like the frames: give a dark of this shape",
-        "binning: all 600 pixels are masked",
+        "binning: 0 radial bins; expected at least 1",
+        "binning: no pixel in radial range 1 to 2 q_nm^-1",
+        "mask.npy: has changed since the recipe was made (SHA-256 0a, expected 1b); run plan-split again",
         "the pixel type is u16; expected i32 as in the task",
         "no value of u16 pixels is valid: valid-min 65536; change these settings, which exclude all values",
         "sensor CdTe,1mm: needs a wavelength",

@@ -22,8 +22,8 @@ pub const MAX_PREFETCH_BYTES: u64 = 64 << 20;
 /// Bytes of rows that may wait for an earlier batch, unless each thread's own batch takes more.
 const MAX_WAITING_BYTES: usize = 512 << 20;
 
-/// Bytes of the matrices that are kept for positions of a detector that moves, for each recipe,
-/// besides those in use.
+/// Bytes of the matrices that a process keeps for positions of detectors that move, besides those in
+/// use.
 pub const MAX_POSITION_BYTES: u64 = 256 << 20;
 
 /// Bytes per pixel of the statistics of pixels over frames.

@@ -20,6 +20,8 @@ pub struct FrameGeometry {
 #[derive(Debug)]
 pub struct FrameGeometries {
     ranges: Vec<(u64, u64, FrameGeometry)>,
+    /// Number of different geometries.
+    positions: usize,
     /// Factor of the solid angle: the square of the distance to which all frames refer; `None`
     /// without the correction of the solid angle.
     reference: Option<f64>,
@@ -47,7 +49,7 @@ impl FrameGeometries {
             ranges.push((range.first, range.last, geometry));
         }
         let reference = distance(&recipe.poni).filter(|_| recipe.solid_angle);
-        Some(Self { ranges, reference })
+        Some(Self { ranges, positions: texts.len(), reference })
     }
 
     /// Returns the geometry of a frame; `None` if it has none.
@@ -55,6 +57,11 @@ impl FrameGeometries {
         let after = self.ranges.partition_point(|(first, _, _)| *first <= frame);
         let (_, last, geometry) = self.ranges.get(after.checked_sub(1)?)?;
         (frame <= *last).then_some(geometry)
+    }
+
+    /// Returns the number of different geometries.
+    pub fn positions(&self) -> usize {
+        self.positions
     }
 
     /// Returns the factor of the weights of frames with this geometry: the solid angle of a pixel
@@ -101,6 +108,7 @@ mod tests {
         let (near, far) = (Some(1.0), Some(0.25));
         assert_eq!(found, [None, None, near, near, far, None, None, near, near, None]);
         assert_eq!(geometries.geometry(2), geometries.geometry(9));
+        assert_eq!(geometries.positions(), 2);
         let uncorrected = Settings { solid_angle: Some(false), ..settings };
         let geometries = FrameGeometries::new(&Recipe::resolve(&uncorrected).unwrap()).unwrap();
         assert_eq!(geometries.relative_solid_angle(geometries.geometry(5).unwrap()), 1.0);

@@ -81,7 +81,7 @@ fn prepare(
     };
     let framing = FrameLayout::full_frame(case.shape.map(|length| length as u64));
     let integrator = match Integrator::new(&recipe, &framing, dtype) {
-        Err(integrator::IntegratorError::Binning(_)) => return None,
+        Err(integrator::IntegratorError::NoPixels(_)) => return None,
         integrator => integrator.unwrap(),
     };
     let decoder =
