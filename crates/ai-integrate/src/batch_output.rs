@@ -12,6 +12,7 @@ use patterns::{BinWeights, FrameRow, MonitorValues};
 use crate::batches::RecipeIndex;
 use crate::recipe_group::RecipeGroup;
 use crate::sources::FrameLoss;
+use crate::sparse;
 
 /// The output of a batch.
 #[derive(Default)]
@@ -100,5 +101,6 @@ fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums
         signal: sums.signal,
         variance: sums.variance,
         weight_override,
+        sparse: sums.rejected.map(sparse::sparse_frame),
     }
 }

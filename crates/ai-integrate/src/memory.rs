@@ -33,6 +33,7 @@ pub fn estimate_bytes(
             .max()
             .unwrap_or(0),
         pixels: recipe_tasks[0].task.acquisition.shape.iter().product(),
+        sparse_pixels: runner.max_sparse_pixels(),
         statistics_rules: runner.statistics.iter().flatten().count() as u64,
     };
     memory_model::BASE_BYTES + matrices.sum::<u64>() + engine.bytes()

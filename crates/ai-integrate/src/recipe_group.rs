@@ -21,8 +21,13 @@ pub struct RecipeGroup<'a> {
 
 impl<'a> RecipeGroup<'a> {
     /// Creates one group for each recipe set of the batches. The numbers after those of the recipes
-    /// stand for the statistics of the pixels.
-    pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
+    /// stand for the statistics of the pixels. With `writes_sparse`, the pixels that recipes reject are
+    /// collected.
+    pub fn for_batches(
+        recipe_tasks: &'a [RecipeTask],
+        batches: &'a Batches,
+        writes_sparse: bool,
+    ) -> Vec<Self> {
         let scan = &recipe_tasks[0].task.acquisition;
         let shape = scan.shape.map(|length| length as usize);
         let without_integrators = || {
@@ -43,7 +48,8 @@ impl<'a> RecipeGroup<'a> {
                 [] => without_integrators(),
                 all => MultiIntegrator::new(
                     all.iter().map(|resources| &*resources.integrator).collect(),
-                ),
+                )
+                .collecting_rejected(writes_sparse),
             };
             Self {
                 recipes,

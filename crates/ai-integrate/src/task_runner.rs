@@ -9,6 +9,7 @@ use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter, RowEncoder};
 use patterns::pixel_statistics::SourceStates;
+use patterns::sparse_pixels::SparseFrame;
 use records::{Acquisition, Fail, Seconds, Spans, Task, format_count, format_frames};
 
 use crate::args::Args;
@@ -26,6 +27,7 @@ use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::sources::{FrameLoss, SourcePool};
+use crate::sparse;
 use crate::stats::TaskStats;
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a
@@ -105,6 +107,11 @@ impl<'a> TaskRunner<'a> {
         self.filter.progress().set_scan(describe_scan(&task.acquisition));
         let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
         let mut recipe_tasks = Vec::new();
+        if self.args.sparse
+            && let Err(refusal) = sparse::check_frames(&task)
+        {
+            return self.refuse(&task, refusal, frames);
+        }
         for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
@@ -135,6 +142,11 @@ impl<'a> TaskRunner<'a> {
             progress.correct(FrameCounts::default(), FrameCounts { done: 0, failed: frames });
             return Ok(None);
         };
+        if self.args.sparse
+            && let Err(refusal) = sparse::check_recipes(recipe_tasks.iter().map(RecipeTask::recipe))
+        {
+            return self.refuse(&first.task, refusal, frames);
+        }
         let mut todo: Vec<Spans> =
             recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let statistics = match self.args.pixel_stats {
@@ -192,6 +204,19 @@ impl<'a> TaskRunner<'a> {
             device,
             found,
         }))
+    }
+
+    /// Reports that a whole task, of so many frames, can't be integrated.
+    fn refuse(
+        &self,
+        task: &Task,
+        refusal: TaskError,
+        frames: u64,
+    ) -> Result<Option<IntegratedTask>, Stop> {
+        self.report_task_error(task, refusal, false)?;
+        let failed = FrameCounts { done: 0, failed: frames };
+        self.filter.progress().correct(FrameCounts::default(), failed);
+        Ok(None)
     }
 
     /// Reports that a task, or one of its recipes, can't be integrated.
@@ -275,7 +300,7 @@ impl<'a> TaskRunner<'a> {
         let sums: Vec<_> = statistics.iter().map(|one| one.as_ref().map(|one| &one.sums)).collect();
         let scan = &recipe_tasks[0].task.acquisition;
         let name = describe_task(&recipe_tasks[0].task);
-        let groups = RecipeGroup::for_batches(recipe_tasks, batches);
+        let groups = RecipeGroup::for_batches(recipe_tasks, batches, self.args.sparse);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
         let sources =
             SourcePool::new(scan, &groups[0].integrators, batches, most_open, changed_sources);
@@ -321,6 +346,7 @@ impl<'a> TaskRunner<'a> {
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let (mut in_statistics, mut statistics_errors) = (Vec::new(), Vec::new());
+        let mut not_sparse = Spans::default();
         runner.run(|mut output| {
             let began = Instant::now();
             in_statistics.append(&mut output.in_statistics);
@@ -332,6 +358,9 @@ impl<'a> TaskRunner<'a> {
             for (recipe, row) in &output.rows {
                 let part = parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
                 recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
+                if row.row.sparse == Some(SparseFrame::TooMany) {
+                    not_sparse.push(row.row.frame);
+                }
                 part.push(row).map_err(cannot_write)?;
             }
             let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
@@ -342,6 +371,9 @@ impl<'a> TaskRunner<'a> {
             stats.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
+        if !not_sparse.is_empty() {
+            self.filter.warn(&sparse::describe_too_many(&name, &not_sparse.to_sorted()));
+        }
         self.add_times(&stats);
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {
