@@ -50,14 +50,16 @@ impl SparseWriter {
             None => (SparseStatus::None, 0, 0),
             Some(SparseFrame::TooMany) => (SparseStatus::TooMany, 0, 0),
             Some(SparseFrame::Pixels(sparse)) => {
-                for &pixel in &sparse.pixels {
-                    let [row, column] = self.format.position(pixel).ok_or_else(|| {
+                let position = |&pixel: &u32| {
+                    self.format.position(pixel).ok_or_else(|| {
                         Hdf5Error::Damaged(format!("pixel {pixel} is outside of the frame"))
-                    })?;
-                    self.row.push([row])?;
-                    self.column.push([column])?;
-                }
-                sparse.values.iter().try_for_each(|value| self.intensity.push(*value))?;
+                    })
+                };
+                let positions: Vec<[u16; 2]> =
+                    sparse.pixels.iter().map(position).collect::<Result<_>>()?;
+                self.row.push(positions.iter().map(|[row, _]| *row))?;
+                self.column.push(positions.iter().map(|[_, column]| *column))?;
+                self.intensity.push(&sparse.values)?;
                 let count = u32::try_from(sparse.pixels.len()).unwrap_or(u32::MAX);
                 (SparseStatus::Written, count, sparse.other_shares)
             }
@@ -90,12 +92,12 @@ impl ValueWriter {
         })
     }
 
-    /// Adds a value, which is one of the frames' type, and so of this type.
-    fn push(&mut self, value: f64) -> Result<()> {
+    /// Adds values, which are of the frames' type, and so of this type.
+    fn push(&mut self, values: &[f64]) -> Result<()> {
         match self {
-            Self::U32(writer) => writer.push([value as u32]),
-            Self::I32(writer) => writer.push([value as i32]),
-            Self::F64(writer) => writer.push([value]),
+            Self::U32(writer) => writer.push(values.iter().map(|value| *value as u32)),
+            Self::I32(writer) => writer.push(values.iter().map(|value| *value as i32)),
+            Self::F64(writer) => writer.push(values.iter().copied()),
         }
     }
 
