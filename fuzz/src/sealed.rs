@@ -184,6 +184,7 @@ fn row(frame: u64) -> FrameRow {
         signal: (0..BINS).map(value).collect(),
         variance: Some((0..BINS).map(|bin| value(bin) * 0.9).collect()),
         weight_override: (frame == 2).then_some(own),
+        sparse: None,
     }
 }
 

@@ -47,10 +47,11 @@ summary() {
     sort --general-numeric-sort | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)], all[1], all[NR] }'
 }
 
-# integrate THREADS < TASKS: one run of $engine, cpu where none is set; nothing found done but the matrix.
+# integrate THREADS < TASKS: one run of $engine, cpu where none is set, with $integrate_flags; nothing found done but the matrix.
+integrate_flags=()
 integrate() {
     rm -rf "$work/out"
-    ai-integrate --quiet --force --engine "${engine:-cpu}" --threads "$1" --out "$work/out" --cache "$work/matrix" > /dev/null
+    ai-integrate --quiet --force --engine "${engine:-cpu}" --threads "$1" "${integrate_flags[@]}" --out "$work/out" --cache "$work/matrix" > /dev/null
 }
 
 # rates TASKS-LONG TASKS-SHORT FRAMES THREADS REPEATS: frames a second of the steady state, a line each: what the long run does

@@ -42,6 +42,22 @@ def integrator(name, method=METHOD, errors="poisson", **settings):
     return prepare
 
 
+def clip_sparse(data):
+    """Clipping, and the pixels above its mean by five standard deviations."""
+    clip = integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5)(data)
+    found = geometry()
+    radius = found.array_from_unit(data.shape[1:], "center", UNIT)
+    usable, solid_angle = ~found.detector.mask.astype(bool), found.solidAngleArray(data.shape[1:])
+
+    def run(index):
+        frame, result = data[index], clip(index)
+        limit = numpy.interp(radius, result.radial, result.intensity + 5 * result.std)
+        row, col = numpy.nonzero((frame > limit * solid_angle) & usable)
+        return row, col, frame[row, col]
+
+    return run
+
+
 def opencl(data):
     """pyFAI's engine on the first device; it would take the one in cython without pyopencl."""
     if importlib.util.find_spec("pyopencl") is None:
@@ -127,6 +143,7 @@ KINDS = {
     "azimuthal": integrator("integrate1d_ng", errors="azimuthal"),
     "clip": integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5),
     "clip-azimuthal": integrator("sigma_clip_ng", UNSPLIT, "azimuthal", thres=5, max_iter=5),
+    "clip-sparse": clip_sparse,
     "median": integrator("medfilt1d_ng", percentile=50),
     "sparse": sparse,
     "decode": decode,

@@ -47,6 +47,20 @@ pub struct Args {
     #[arg(long, hide_short_help = true)]
     pub pixel_stats: bool,
 
+    /// Also write the pixels that --sigma-clip rejects above the mean
+    ///
+    /// These are the pixels of single crystals' spots, for ImageD11: `gather` puts them into the
+    /// final file, in the group `sparse` beside the patterns (man 5 azpipe-files). A split pixel is
+    /// written if each bin that it is in rejects it. The values are the stored ones: no dark, flat or
+    /// other correction is applied. Pixels that are rejected below the mean are counted
+    /// (`other_shares`), not written; where that is 0, pattern and pixels together have all counts.
+    /// A frame of which more than 1/16 is rejected has the status 2 and no pixels. Frames that lack
+    /// only their pixels are integrated again. The CPU integrates recipes with --sigma-clip then,
+    /// also if there is a GPU; other recipes have no such pixels. Pixels of 64-bit integers are
+    /// refused.
+    #[arg(long, hide_short_help = true)]
+    pub sparse: bool,
+
     /// Start no more work after T: 3000, 90s, 50m, 12h or HH:MM:SS
     ///
     /// T is counted from the start of the program; a plain number is in seconds. The frames in
@@ -159,7 +173,8 @@ fn compression_parser() -> impl TypedValueParser<Value = Compression> {
 impl Args {
     /// Returns how parts store their rows.
     pub fn part_storage(&self) -> PartStorage {
-        PartStorage { compression: self.compression, keep_sums: self.keep_sums }
+        let Self { compression, keep_sums, sparse, .. } = *self;
+        PartStorage { compression, keep_sums, sparse }
     }
 
     /// Returns the directory of the matrix cache for results below `out`, or `None` with `--cache

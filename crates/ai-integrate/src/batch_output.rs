@@ -12,6 +12,7 @@ use patterns::{BinWeights, FrameRow};
 use crate::batches::RecipeIndex;
 use crate::recipe_group::{GroupMember, RecipeGroup};
 use crate::sources::FrameLoss;
+use crate::sparse;
 
 /// The output of a batch.
 #[derive(Default)]
@@ -110,5 +111,6 @@ fn frame_row(frame: u64, member: &GroupMember<'_>, stored_digest: u64, sums: Sum
         signal: sums.signal,
         variance: sums.variance,
         weight_override,
+        sparse: sums.rejected.map(sparse::sparse_frame),
     }
 }

@@ -86,7 +86,13 @@ impl BatchRunner<'_> {
     /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The
     /// limit keeps the rows of fast files from piling up behind a slow file.
     pub fn max_in_flight(&self) -> usize {
-        max_batches_in_flight(self.threads, self.total_bins(), self.batches.max_frames())
+        let (bins, sparse) = (self.total_bins(), self.max_sparse_pixels());
+        max_batches_in_flight(self.threads, bins, sparse, self.batches.max_frames())
+    }
+
+    /// Returns the most sparse pixels of a frame, summed over all recipes.
+    pub fn max_sparse_pixels(&self) -> usize {
+        self.recipe_groups.iter().map(|group| group.integrators.max_rejected()).max().unwrap_or(0)
     }
 
     /// Returns the number of bins per frame, summed over all recipes.

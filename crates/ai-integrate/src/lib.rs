@@ -25,6 +25,7 @@
 //!         - `worker`: processes a batch on a worker thread, into a `batch_output`
 //!           - `device`: the OpenCL device that the worker uses
 //!     - `pixel_statistics`: the statistics of the pixels, with `--pixel-stats`
+//!     - `sparse`: the pixels that clipping rejects, with `--sparse`
 //!     - `commit`: makes parts durable, and emits the results
 //!
 //! Behaviour of the program is tested in `tests/integration/ai_integrate`.
@@ -53,6 +54,7 @@ mod recipe_warnings;
 mod recipes;
 mod segments;
 mod sources;
+mod sparse;
 mod stats;
 mod task_device;
 mod task_names;

@@ -36,6 +36,7 @@ pub fn estimate_bytes(
             .max()
             .unwrap_or(0),
         pixels: recipe_tasks[0].task.acquisition.shape.iter().product(),
+        sparse_pixels: runner.max_sparse_pixels(),
         statistics_rules: runner.statistics.iter().flatten().count() as u64,
     };
     let positions = if is_moving { memory_model::MAX_POSITION_BYTES } else { 0 };

@@ -43,11 +43,12 @@ pub struct WithoutGeometry<'a> {
 impl<'a> RecipeGroup<'a> {
     /// Creates one group for each recipe set of the batches, of recipes that integrate as
     /// `segment_recipes` says. The numbers after those of the recipes stand for the statistics of
-    /// the pixels.
+    /// the pixels. With `writes_sparse`, the pixels that recipes reject are collected.
     pub fn for_batches(
         recipe_tasks: &'a [RecipeTask],
         segment_recipes: &'a [SegmentRecipe],
         batches: &Batches,
+        writes_sparse: bool,
     ) -> Vec<Self> {
         let scan = &recipe_tasks[0].task.acquisition;
         let shape = scan.shape.map(|length| length as usize);
@@ -80,7 +81,7 @@ impl<'a> RecipeGroup<'a> {
             }
             let integrators = match integrators.is_empty() {
                 true => without_integrators(),
-                false => MultiIntegrator::new(integrators),
+                false => MultiIntegrator::new(integrators).collecting_rejected(writes_sparse),
             };
             let statistics = statistics.iter().map(|index| index.0 - recipe_tasks.len()).collect();
             Self { members, integrators, without_geometry, statistics }

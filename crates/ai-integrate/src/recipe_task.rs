@@ -23,6 +23,7 @@ use crate::matrix_cache::MatrixCache;
 use crate::monitor_cache::MonitorCache;
 use crate::recipe_warnings;
 use crate::recipes::{LoadedRecipe, RecipeCache};
+use crate::sparse;
 
 /// A task that is reduced to one recipe.
 pub struct RecipeTask {
@@ -74,7 +75,10 @@ impl RecipeTask {
         let monitor = monitors.read(&task, &loaded_recipe.recipe);
         let coverage = match args.force {
             true => Coverage::default(),
-            false => find_coverage(&task, monitor.as_deref().ok(), index, filter),
+            false => {
+                let needs_sparse = args.sparse && sparse::is_written_by(&loaded_recipe.recipe);
+                find_coverage(&task, monitor.as_deref().ok(), needs_sparse, index, filter)
+            }
         };
         let covered = coverage.covered_frames();
         let mut absent = task.acquisition.absent_within(&task.range);
@@ -168,6 +172,10 @@ impl RecipeTask {
         storage: PartStorage,
     ) -> Result<PartWriter, part::PartError> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
+        let storage = PartStorage {
+            sparse: storage.sparse && sparse::is_written_by(self.recipe()),
+            ..storage
+        };
         let head =
             PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
         PartWriter::create(&self.task.out, &path, &head, &resources.bins, storage)
@@ -194,10 +202,14 @@ impl RecipeTask {
 fn find_coverage(
     task: &Task,
     monitors: Option<&MonitorValues>,
+    needs_sparse: bool,
     index: &CoverageIndex,
     filter: &Filter,
 ) -> Coverage {
-    let found = index.find_coverage(&task.out, task, monitors);
+    let found = match needs_sparse {
+        true => index.find_sparse_coverage(&task.out, task, monitors),
+        false => index.find_coverage(&task.out, task, monitors),
+    };
     found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
     found
 }

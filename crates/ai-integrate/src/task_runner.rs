@@ -10,6 +10,7 @@ use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter, RowEncoder};
 use patterns::pixel_statistics::SourceStates;
+use patterns::sparse_pixels::SparseFrame;
 use records::{Fail, Seconds, Spans, Task, format_count};
 
 use crate::args::Args;
@@ -28,6 +29,7 @@ use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::segments::{differ_in_geometry, find_segments};
 use crate::sources::{FrameLoss, SourcePool};
+use crate::sparse;
 use crate::stats::TaskStats;
 use crate::task_device::{self, TaskDevice};
 use crate::task_names::{describe_scan, describe_task};
@@ -135,6 +137,11 @@ impl<'a> TaskRunner<'a> {
         self.filter.progress().set_scan(describe_scan(&task.acquisition));
         let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
         let mut recipe_tasks = Vec::new();
+        if self.args.sparse
+            && let Err(refusal) = sparse::check_frames(&task)
+        {
+            return self.refuse(&task, refusal, frames);
+        }
         for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
@@ -159,6 +166,12 @@ impl<'a> TaskRunner<'a> {
                 Ok(recipe_task) => recipe_tasks.push(recipe_task),
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
+        }
+        if self.args.sparse
+            && let Some(first) = recipe_tasks.first()
+            && let Err(refusal) = sparse::check_recipes(recipe_tasks.iter().map(RecipeTask::recipe))
+        {
+            return self.refuse(&first.task, refusal, frames);
         }
         let statistics = match self.args.pixel_stats && !recipe_tasks.is_empty() {
             true => StatisticsTask::of_each_rule(
@@ -267,6 +280,19 @@ impl<'a> TaskRunner<'a> {
         }))
     }
 
+    /// Reports that a whole task, of so many frames, can't be integrated.
+    fn refuse(
+        &self,
+        task: &Task,
+        refusal: TaskError,
+        frames: u64,
+    ) -> Result<Option<IntegratedTask>, Stop> {
+        self.report_task_error(task, refusal, false)?;
+        let failed = FrameCounts { done: 0, failed: frames };
+        self.filter.progress().correct(FrameCounts::default(), failed);
+        Ok(None)
+    }
+
     /// Reports that a task, or one of its recipes, can't be integrated.
     fn report_task_error(
         &self,
@@ -349,6 +375,7 @@ impl<'a> TaskRunner<'a> {
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let (mut in_statistics, mut statistics_errors) = (Vec::new(), Vec::new());
+        let mut not_sparse = Spans::default();
         for segment in find_segments(recipe_tasks, batches) {
             if self.filter.is_draining() {
                 break;
@@ -361,7 +388,8 @@ impl<'a> TaskRunner<'a> {
                     Ok(segment_recipes) => segment_recipes,
                     Err((recipe, why)) => return Ok(TaskOutcome::Refused(recipe, why)),
                 };
-            let groups = RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches);
+            let groups =
+                RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches, self.args.sparse);
             task_device::warn_of_missing_kernels(
                 &groups,
                 shared_device,
@@ -405,6 +433,9 @@ impl<'a> TaskRunner<'a> {
                     let part =
                         parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
                     recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
+                    if row.row.sparse == Some(SparseFrame::TooMany) {
+                        not_sparse.push(row.row.frame);
+                    }
                     part.push(row).map_err(cannot_write)?;
                 }
                 let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
@@ -415,6 +446,9 @@ impl<'a> TaskRunner<'a> {
                 stats.seconds.write += began.elapsed().as_secs_f64();
                 Ok(())
             })?;
+        }
+        if !not_sparse.is_empty() {
+            self.filter.warn(&sparse::describe_too_many(&name, &not_sparse.to_sorted()));
         }
         self.add_times(&stats);
         if sources.without_checksum() > 0 {

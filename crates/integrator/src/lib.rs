@@ -62,8 +62,8 @@ pub use frame_assembly::{AssembleError, Assembler};
 pub use integrator::{BinAxis, Decoder, Integrator, recipe_axes};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{
-    DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, PixelStatistics, PixelType,
-    Scratch, StatisticsScratch, Sums, opencl,
+    DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, MAX_REJECTED_DIVISOR,
+    PixelStatistics, PixelType, RejectedPixels, Scratch, StatisticsScratch, Sums, opencl,
 };
 pub use multi_integrator::MultiIntegrator;
 pub use recipe_check::{check, check_files};

@@ -4,8 +4,8 @@ use std::io;
 
 use frames::source::{Chunk, PixelCoding};
 use kernels::{
-    DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, PixelType, Scratch, Sums,
-    opencl,
+    CsrMatrix, DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, PixelType,
+    Scratch, Sums, opencl,
 };
 
 use crate::IntegratorError;
@@ -19,6 +19,7 @@ pub struct MultiIntegrator<'a> {
     integrators: Vec<&'a Integrator>,
     shape: [usize; 2],
     dtype: PixelType,
+    collects_rejected: bool,
 }
 
 impl<'a> MultiIntegrator<'a> {
@@ -32,13 +33,32 @@ impl<'a> MultiIntegrator<'a> {
             integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
         assert!(is_same, "integrators for frames of one shape and type");
         let (shape, dtype) = integrators[0].frame_format();
-        Self { integrators, shape, dtype }
+        Self { integrators, shape, dtype, collects_rejected: false }
     }
 
     /// Combines no integrator: frames of this shape and pixel type are read and decoded, and have no
     /// sums.
     pub fn without_integrators(shape: [usize; 2], dtype: PixelType) -> Self {
-        Self { integrators: Vec::new(), shape, dtype }
+        Self { integrators: Vec::new(), shape, dtype, collects_rejected: false }
+    }
+
+    /// Adds to the sums the pixels that sigma clipping rejects above the mean, by the integrators
+    /// that clip. The CPU does all the work of these.
+    pub fn collecting_rejected(self, collects_rejected: bool) -> Self {
+        Self { collects_rejected, ..self }
+    }
+
+    /// Returns whether the sums by an integrator come with the pixels that clipping rejects.
+    fn collects_rejected(&self, integrator: &Integrator) -> bool {
+        self.collects_rejected && integrator.csr().is_some_and(CsrMatrix::clips)
+    }
+
+    /// Returns the most rejected pixels of a frame, summed over all integrators; 0 unless they are
+    /// collected.
+    pub fn max_rejected(&self) -> usize {
+        let collecting =
+            self.integrators.iter().filter(|integrator| self.collects_rejected(integrator));
+        collecting.filter_map(|integrator| integrator.csr()).map(CsrMatrix::max_rejected).sum()
     }
 
     /// Returns the integrators in the order of [`MultiIntegrator::new`], which is the order of the
@@ -98,6 +118,9 @@ impl<'a> MultiIntegrator<'a> {
     ) -> impl Iterator<Item = (usize, &'static str)> {
         let supports_csr = device.supports_csr();
         let why = move |integrator: &&Integrator| match integrator.csr() {
+            Some(_) if self.collects_rejected(integrator) => {
+                Some("the pixels that --sparse writes")
+            }
             Some(csr) if !csr.is_order_free() => Some("medians and quantiles"),
             Some(_) if !supports_csr => {
                 Some("clipping and azimuthal errors where a device lacks doubles")
@@ -174,7 +197,8 @@ impl<'a> MultiIntegrator<'a> {
         let spec = |integrator: &&'a Integrator| {
             let (plan, invalid, csr) =
                 (integrator.plan(), integrator.invalid_values(), integrator.csr());
-            IntegrationSpec { plan, invalid, csr }
+            let collects_rejected = self.collects_rejected(integrator);
+            IntegrationSpec { plan, invalid, csr, collects_rejected }
         };
         self.integrators.iter().map(spec).collect()
     }

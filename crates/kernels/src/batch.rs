@@ -130,9 +130,33 @@ impl CsrMatrix {
         frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Sums, DecodeError>> {
+        self.integrate_frames(pipeline, plan, invalid, frames, false, scratch)
+    }
+
+    /// Decodes frames and returns the sums of each, as [`CsrMatrix::integrate`] does, with the
+    /// pixels that sigma clipping rejected; `collects_rejected` asks for these.
+    pub(crate) fn integrate_frames(
+        &self,
+        pipeline: &Pipeline,
+        plan: &IntegrationPlan,
+        invalid: &InvalidValues,
+        frames: &[EncodedFrame<'_>],
+        collects_rejected: bool,
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Sums, DecodeError>> {
         scratch.decode_paths.csr += frames.len() as u64;
         let (isa, scratch) = (scratch.isa, &mut scratch.csr);
-        robust::CsrIntegration { matrix: self, pipeline, plan, invalid, frames, isa, scratch }.run()
+        robust::CsrIntegration {
+            matrix: self,
+            pipeline,
+            plan,
+            invalid,
+            frames,
+            collects_rejected,
+            isa,
+            scratch,
+        }
+        .run()
     }
 }
 

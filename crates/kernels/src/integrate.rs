@@ -15,6 +15,8 @@ pub struct IntegrationSpec<'a> {
     /// The matrix by bin, made from `plan`, for methods that need all pixels of a bin; `None` for
     /// plain sums.
     pub csr: Option<&'a CsrMatrix>,
+    /// True if the sums come with the pixels that sigma clipping rejects. Only the CPU finds them.
+    pub collects_rejected: bool,
 }
 
 /// Decodes and integrates frames by each spec. Returns for each frame the sums by each spec, in
@@ -38,9 +40,10 @@ pub fn integrate_frames(
         plain.iter().map(|&index| (specs[index].plan, specs[index].invalid)).collect();
     results.put(&plain, integrate_batch_by_plans(pipeline, &plans, frames, scratch));
     for index in by_bin {
-        let IntegrationSpec { plan, invalid, csr } = specs[index];
+        let IntegrationSpec { plan, invalid, csr, collects_rejected } = specs[index];
         let csr = csr.expect("specs without a matrix by bin are plain");
-        let sums = csr.integrate(pipeline, plan, invalid, frames, scratch);
+        let sums =
+            csr.integrate_frames(pipeline, plan, invalid, frames, collects_rejected, scratch);
         results.put(&[index], sums.into_iter().map(|sums| sums.map(|sums| vec![sums])).collect());
     }
     results.into_frames()

@@ -1,6 +1,7 @@
 //! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
 use crate::plan::{IntegrationPlan, StaticSums};
+use crate::rejected_pixels::RejectedPixels;
 use crate::variance_model::PixelVarianceModel;
 
 /// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it
@@ -15,6 +16,8 @@ pub struct Sums {
     pub variance: Option<Vec<f64>>,
     /// The frame's own weights, if pixels that the plan uses are invalid in this frame.
     pub weight_override: Option<WeightOverride>,
+    /// The pixels that sigma clipping rejected above the mean; `None` if they were not asked for.
+    pub rejected: Option<RejectedPixels>,
 }
 
 /// A frame's own norm, norm_sq and count, which take the place of the plan's because pixels that
@@ -59,6 +62,6 @@ impl Sums {
             norm_sq: sums.norm_sq.clone(),
             count: sums.count.clone(),
         });
-        Sums { signal, variance, weight_override }
+        Sums { signal, variance, weight_override, rejected: None }
     }
 }

@@ -235,7 +235,7 @@ fn few_frames_that_a_simulator_has_time_for() {
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
-        let specs = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
+        let specs = plans.map(spec);
         let found = queues
             .integrate_batch_by_plans(&case.pipeline, &specs, &case.stored())
             .expect("it works");
@@ -346,7 +346,7 @@ fn plans_together_give_the_bytes_of_each_alone() {
 }
 
 fn specs<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<IntegrationSpec<'a>> {
-    plans.iter().map(|&(plan, invalid)| IntegrationSpec { plan, invalid, csr: None }).collect()
+    plans.iter().copied().map(spec).collect()
 }
 
 /// Returns for each plan whether frame 1 has weights that differ from the plan's.
@@ -469,4 +469,8 @@ fn little_more_than_the_chunks_is_sent() {
         let ratio = queues.sent_bytes() as f64 / (3 * bytes.len()) as f64;
         assert!((1.0..1.1).contains(&ratio), "{photons:?}: {ratio}");
     }
+}
+
+fn spec<'a>((plan, invalid): (&'a IntegrationPlan, &'a InvalidValues)) -> IntegrationSpec<'a> {
+    IntegrationSpec { plan, invalid, csr: None, collects_rejected: false }
 }

@@ -91,7 +91,12 @@ impl Case {
     }
 
     fn spec(&self) -> IntegrationSpec<'_> {
-        IntegrationSpec { plan: &self.plan, invalid: &self.invalid, csr: Some(&self.csr) }
+        IntegrationSpec {
+            plan: &self.plan,
+            invalid: &self.invalid,
+            csr: Some(&self.csr),
+            collects_rejected: false,
+        }
     }
 
     /// Returns the CPU's sums.
@@ -258,7 +263,10 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
             IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::POISSON, None)
                 .expect("norms");
         let none = InvalidValues::none();
-        let specs = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.spec()];
+        let specs = [
+            IntegrationSpec { plan: &plan, invalid: &none, csr: None, collects_rejected: false },
+            case.spec(),
+        ];
         let rows = queues
             .integrate_batch_by_plans(&case.pipeline, &specs, &case.stored())
             .expect("a device that works");

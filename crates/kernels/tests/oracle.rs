@@ -160,7 +160,10 @@ fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
         .expect("two pixels");
     let mut sums = Sums::default();
     accumulate_frame(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
-    assert_eq!(sums, Sums { signal: vec![3.], variance: None, weight_override: None });
+    assert_eq!(
+        sums,
+        Sums { signal: vec![3.], variance: None, weight_override: None, rejected: None }
+    );
 }
 
 #[test]

@@ -33,6 +33,15 @@ pub const STATISTICS_BYTES_PER_PIXEL: u64 = 36;
 /// bits.
 const STATISTICS_BYTES_PER_DECODED_PIXEL: u64 = 4;
 
+/// One in so many entries of a matrix may be of a sparse pixel; frames with more have none.
+pub const SPARSE_DIVISOR: u64 = 16;
+
+/// Bytes of a sparse pixel in a row that waits: index and value, in lists that may be twice as long.
+const BYTES_PER_SPARSE_PIXEL: usize = 16;
+
+/// Bytes per sparse pixel of a thread: indices of 8 frames, in lists that may be twice as long.
+const THREAD_BYTES_PER_SPARSE_PIXEL: u64 = 64;
+
 /// Memory of a thread's kernels, block buffers and stack.
 const BYTES_PER_THREAD: u64 = 4 << 20;
 
@@ -57,13 +66,15 @@ pub struct EngineSizes {
     pub pixels: u64,
     /// Rules by which statistics of the pixels are made; 0 if there are none.
     pub statistics_rules: u64,
+    /// The most sparse pixels of a frame, summed over all recipes; 0 if there are none.
+    pub sparse_pixels: usize,
 }
 
 impl EngineSizes {
     /// Returns the memory of an engine in bytes, without its matrices: for each prefetch thread and
     /// each worker thread the stored bytes of a batch; for each worker thread the accumulators, the
     /// sums of a batch and its decoded frames; the rows that wait to be written, with their patterns,
-    /// of which a cake is at most as large compressed; and the statistics of the pixels, of this
+    /// of which a cake is at most as large compressed, and their sparse pixels; and the statistics of the pixels, of this
     /// task and of the one that is being committed, and for these a frame for each worker thread.
     pub fn bytes(&self) -> u64 {
         let sums = 2 * size_of::<f64>() as u64 * self.bins as u64;
@@ -74,10 +85,13 @@ impl EngineSizes {
             + batch_bytes
             + 2 * batch.clamp(8, 16) * sums
             + self.decoded_bytes
-            + self.kernel_bytes;
-        let in_flight = max_batches_in_flight(self.threads, self.bins, self.longest_batch);
+            + self.kernel_bytes
+            + THREAD_BYTES_PER_SPARSE_PIXEL * self.sparse_pixels as u64;
+        let in_flight =
+            max_batches_in_flight(self.threads, self.bins, self.sparse_pixels, self.longest_batch);
         let patterns = 2 * size_of::<f32>() as u64 * self.bins as u64;
-        let waiting = in_flight as u64 * longest * (sums + patterns);
+        let sparse = (BYTES_PER_SPARSE_PIXEL * self.sparse_pixels) as u64;
+        let waiting = in_flight as u64 * longest * (sums + patterns + sparse);
         let prefetched =
             prefetch_threads(self.threads) as u64 * batch_bytes.min(MAX_PREFETCH_BYTES);
         let statistics = match self.statistics_rules {
@@ -106,9 +120,14 @@ pub fn frames_assembled_at_once(frame_bytes: usize, batch: usize) -> usize {
 
 /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The
 /// limit keeps the rows of fast files from piling up behind a slow file.
-pub fn max_batches_in_flight(threads: usize, bins: usize, longest_batch: usize) -> usize {
+pub fn max_batches_in_flight(
+    threads: usize,
+    bins: usize,
+    sparse_pixels: usize,
+    longest_batch: usize,
+) -> usize {
     // A row has signal and variance, and three weights if the frame has invalid pixels.
-    let row = 5 * size_of::<f64>() * bins;
+    let row = 5 * size_of::<f64>() * bins + BYTES_PER_SPARSE_PIXEL * sparse_pixels;
     let batches = MAX_WAITING_BYTES / (row * longest_batch).max(1);
     batches.clamp(threads + 1, 4 * threads + 4)
 }
@@ -206,12 +225,13 @@ mod tests {
             kernel_bytes: 700,
             pixels: 50,
             statistics_rules: 3,
+            sparse_pixels: 10,
         };
         let (batch, sums) = (16_000, 1600);
-        let thread = (4 << 20) + batch + 32 * sums + 5000 + 700;
+        let thread = (4 << 20) + batch + 32 * sums + 5000 + 700 + 640;
         // Four prefetch threads, and as many batches as may wait: 4 times the threads, and 4.
         let (patterns, waiting) = (800, 12 * 16);
-        let rest = waiting * (sums + patterns) + 3 * 2 * 36 * 50 + 2 * 4 * 50;
+        let rest = waiting * (sums + patterns + 160) + 3 * 2 * 36 * 50 + 2 * 4 * 50;
         assert_eq!(sizes.bytes(), 4 * batch + 2 * thread + rest);
     }
 }

@@ -30,7 +30,7 @@ macro_rules! impl_compressed_element {
         })*
     };
 }
-impl_compressed_element!(f32, f64, u32, u64);
+impl_compressed_element!(f32, f64, i32, u16, u32, u64);
 
 /// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is
 /// `[chi, radial]`.

@@ -171,6 +171,27 @@ impl CoverageIndex {
         task: &Task,
         monitors: Option<&MonitorValues>,
     ) -> Coverage {
+        self.find(out_root, task, monitors, false)
+    }
+
+    /// Searches as [`CoverageIndex::find_coverage`] does, for frames that have their sparse pixels
+    /// beside their pattern, or have no pattern.
+    pub fn find_sparse_coverage(
+        &self,
+        out_root: &Path,
+        task: &Task,
+        monitors: Option<&MonitorValues>,
+    ) -> Coverage {
+        self.find(out_root, task, monitors, true)
+    }
+
+    fn find(
+        &self,
+        out_root: &Path,
+        task: &Task,
+        monitors: Option<&MonitorValues>,
+        needs_sparse: bool,
+    ) -> Coverage {
         let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
@@ -181,6 +202,7 @@ impl CoverageIndex {
             sources: SourceFingerprints::new(&task.acquisition),
             directory: task.acquisition.file.parent().unwrap_or(Path::new("/")),
             monitors: monitors.filter(|monitors| monitors.has_monitor()),
+            needs_sparse,
         };
         let listed = self.with_scan(&directory, |known| {
             coverage.unusable.append(&mut known.unreported);
@@ -399,20 +421,22 @@ fn frames_covered_by_part(
     // Equal digests mean that the part has all these frames and no others, each with a pattern, the
     // same source fingerprint and the same monitor. The part need not be opened as HDF5.
     let known = head.sources_of_patterns(state.monitors.is_some());
-    if known.is_some_and(|sources| sources == state.digest(meant)) {
+    if !state.needs_sparse && known.is_some_and(|sources| sources == state.digest(meant)) {
         return rest
             .verify()
             .map(|()| CoveredFrames::with_patterns(meant.iter().copied().collect()));
     }
     let part = part::read_part(path)?;
     let then = SourceFingerprints::new(&part.metadata.task.acquisition);
-    let rows = part.frames.iter().zip(&part.status).zip(&part.monitor);
+    let sparse = |row| part.sparse.as_ref().is_some_and(|sparse| sparse.is_settled(row));
+    let rows = part.frames.iter().zip(&part.status).zip(&part.monitor).enumerate();
     let comparison = state.compare_with(&then, wanted);
-    let covered = rows.filter(|((frame, status), monitor)| {
+    let covered = rows.filter(|&(row, ((frame, status), monitor))| {
         status.is_settled()
+            && state.has_sparse(*status, sparse(row))
             && wanted.binary_search(frame).is_ok()
-            && comparison.recognizes(**frame, **status)
-            && state.confirms(**frame, **status, **monitor)
+            && comparison.recognizes(*frame, *status)
+            && state.confirms(*frame, *status, *monitor)
     });
-    Ok(covered.map(|((frame, status), _)| (*frame, *status)).collect())
+    Ok(covered.map(|(_, ((frame, status), _))| (*frame, *status)).collect())
 }

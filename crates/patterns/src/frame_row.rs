@@ -1,6 +1,7 @@
 //! The results of an integration: the sums of a frame, and the bins and weights that all frames
 //! share.
 
+use crate::sparse_pixels::SparseFrame;
 use crate::{PatternAxes, Status};
 
 /// Weights of the bins: sums over the pixels of a bin, with one value per bin (azimuth-major for a
@@ -44,6 +45,9 @@ pub struct FrameRow {
     /// Weights of this frame, if it has invalid pixels that other frames don't have;
     /// `kernels::WeightOverride`. Files store it in the group `exceptions`.
     pub weight_override: Option<BinWeights>,
+    /// Pixels that sigma clipping rejected; `None` if they were not asked for, and in rows that are
+    /// read for their sums.
+    pub sparse: Option<SparseFrame>,
 }
 
 impl FrameRow {
@@ -59,7 +63,7 @@ impl FrameRow {
     }
 
     /// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest`
-    /// is not compared.
+    /// and `sparse` are not compared.
     pub fn is_bit_identical(&self, other: &Self) -> bool {
         let equal_weights = match (&self.weight_override, &other.weight_override) {
             (Some(one), Some(two)) => {

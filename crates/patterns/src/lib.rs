@@ -51,6 +51,7 @@ mod row_blocks;
 mod row_digest;
 mod row_writer;
 mod source_fingerprint;
+pub mod sparse_pixels;
 mod stored_patterns;
 mod variance;
 mod weight_overrides;

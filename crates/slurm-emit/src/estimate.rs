@@ -25,6 +25,9 @@ const BYTES_PER_PIXEL: u64 = 40;
 /// of a bin. Recipes without such methods do not need them.
 const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
 
+/// Entries of a matrix per pixel, with pixel splitting.
+const ENTRIES_PER_PIXEL: u64 = 2;
+
 /// Bytes of what else runs in a job: gather, the process in which HDF5 reads metadata, and the
 /// driver of a GPU.
 const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
@@ -37,7 +40,7 @@ const GATHER_BYTES_PER_PIXEL: u64 = 90;
 ///
 /// A process holds the matrix and the corrections of each recipe once; the memory of its engines is
 /// what ai-integrate itself expects, with the statistics of `--pixel-stats` if
-/// `has_pixel_statistics`.
+/// `has_pixel_statistics`, and the pixels of `--sparse` if `has_sparse_pixels`.
 ///
 /// # Errors
 /// Fails if a recipe can't be read.
@@ -45,14 +48,19 @@ pub fn estimate_memory(
     plan: &TaskPlan,
     size: &JobSize,
     has_pixel_statistics: bool,
+    has_sparse_pixels: bool,
 ) -> Result<MemorySize, EmitError> {
     let (mut recipe_bins, mut recipe_dummies) = (HashMap::new(), HashMap::new());
     let mut moving_recipes = 0;
+    let mut clipping = HashSet::new();
     for (path, digest) in plan.recipes() {
         let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
         recipe_bins.insert(path, recipe.npt * recipe.npt_azim);
         recipe_dummies.insert(path, recipe.dummy.to_string());
         moving_recipes += u64::from(recipe.has_moving_geometry());
+        if recipe.sigma_clip.is_some() {
+            clipping.insert(path);
+        }
     }
     let total_bins =
         |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
@@ -63,6 +71,10 @@ pub fn estimate_memory(
         dummies.collect::<HashSet<_>>().len().max(1) as u64
     };
     let rules = plan.recipe_sets().map(rules).max().unwrap_or(1);
+    let clips = |recipes: &[RawPath]| {
+        recipes.iter().filter(|path| clipping.contains(path.as_path())).count() as u64
+    };
+    let clips = plan.recipe_sets().map(clips).max().unwrap_or(0);
     let other_recipes = (recipe_bins.len() as u64).saturating_sub(1);
     let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
     let engine = EngineSizes {
@@ -75,6 +87,12 @@ pub fn estimate_memory(
         kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
         pixels,
         statistics_rules: if has_pixel_statistics { rules } else { 0 },
+        sparse_pixels: if has_sparse_pixels {
+            let entries = clips * ENTRIES_PER_PIXEL * pixels;
+            usize::try_from(entries / memory_model::SPARSE_DIVISOR).unwrap_or(usize::MAX)
+        } else {
+            0
+        },
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
@@ -128,7 +146,7 @@ mod tests {
         let size = |threads| JobSize { workers: 4, engines: 8, threads, gpus: 0 };
         // These tasks name no recipe, so that none is read.
         let estimate_with = |tasks, threads, has_pixel_statistics| {
-            let memory = estimate_memory(&plan(tasks), &size(threads), has_pixel_statistics);
+            let memory = estimate_memory(&plan(tasks), &size(threads), has_pixel_statistics, false);
             memory.map(|memory| memory.to_string()).unwrap()
         };
         let estimate = |tasks, threads| estimate_with(tasks, threads, false);

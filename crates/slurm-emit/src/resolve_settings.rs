@@ -41,8 +41,9 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         if matches!(gpus, GpuRequest::PerTask(_)) { slurm.ntasks_per_node.unwrap_or(1) } else { 1 };
     let mut size_request = size_request(&args.size);
     let mut size = size_request.on_cluster(gpus.count() * slurm_tasks);
-    let has_pixel_statistics = args.size.ai_integrate_arg.iter().any(|arg| arg == "--pixel-stats");
-    let estimate = || estimate_memory(plan, &size, has_pixel_statistics);
+    let has_flag = |flag| args.size.ai_integrate_arg.iter().any(|arg| arg == flag);
+    let (has_pixel_statistics, has_sparse) = (has_flag("--pixel-stats"), has_flag("--sparse"));
+    let estimate = || estimate_memory(plan, &size, has_pixel_statistics, has_sparse);
     let memory = request_memory(slurm, estimate)?;
     if let Some(scale) = args.size.scale {
         let workers = scale.count_jobs(&size, memory.map(|(_, memory)| memory));
@@ -72,7 +73,7 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         },
         partition_bins: partition_bins(&args.bin)?,
         estimated_memory: memory.map_or_else(
-            || estimate_memory(plan, &size, has_pixel_statistics),
+            || estimate_memory(plan, &size, has_pixel_statistics, has_sparse),
             |(_, memory)| Ok(memory),
         )?,
         memory,

@@ -81,8 +81,19 @@ fn have_same_numbers(
 
 /// Flips a bit of each dataset of a final: at the parts `places` of it, where 1 is its last byte.
 fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], places: &[f64]) {
+    check_every_dataset_of(workspace, plan, &["--keep-sums"], flags, places);
+}
+
+/// Does the same with these flags of ai-integrate.
+fn check_every_dataset_of(
+    workspace: &Workspace,
+    plan: &[&str],
+    integrate: &[&str],
+    flags: &[&str],
+    places: &[f64],
+) {
     let tasks = workspace.plan_without_bins("out", plan);
-    let results = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
+    let results = run("ai-integrate", integrate, &tasks).assert_success().stdout;
     let gathered = run("gather", flags, &results).assert_success();
     let summary = &gathered.records("summary")[0];
     let path = Path::new(summary["final"].as_str().unwrap());
@@ -97,7 +108,7 @@ fn check_every_dataset(workspace: &Workspace, plan: &[&str], flags: &[&str], pla
             damaged[at as usize] ^= 4;
             fs::write(path, damaged).unwrap();
             flips += 1;
-            let again = run("ai-integrate", &["--keep-sums"], &tasks);
+            let again = run("ai-integrate", integrate, &tasks);
             let gathered = run("gather", flags, &again.stdout);
             let is_as_before = have_same_numbers(&numbers(path), &expected);
             if (again.status, gathered.status, is_as_before) != (0, 0, true) {
@@ -121,6 +132,16 @@ fn a_flipped_bit_in_a_final_with_sums_and_an_average_is_made_good() {
         &["--keep-sums", "--average", "mean"],
         &[0.4, 1.0],
     );
+}
+
+#[test]
+fn a_flipped_bit_in_sparse_pixels_is_made_good() {
+    let workspace = Workspace::new(&small_options());
+    let plan = ["--npt", "700", "--sigma-clip", "2.5", "--error-model", "azimuthal"];
+    check_every_dataset_of(&workspace, &plan, &["--sparse"], &[], &[0.2, 0.9]);
+    let cakes = ["--npt", "40", "--npt-azim", "12", "--sigma-clip", "2.5"];
+    let _ = fs::remove_dir_all(workspace.path("out"));
+    check_every_dataset_of(&workspace, &cakes, &["--sparse"], &["--keep-parts"], &[0.7]);
 }
 
 #[test]

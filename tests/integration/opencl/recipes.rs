@@ -95,3 +95,26 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each_and_frames_are_se
         }
     }
 }
+
+#[test]
+fn the_pixels_of_sparse_are_the_cpus_beside_recipes_on_a_device() {
+    if !driver::is_installed() {
+        return;
+    }
+    let workspace = Workspace::new(&small_options());
+    let recipes = [RECIPES[0], RECIPES[4]];
+    let tasks = plan(&workspace, "out", &recipes, "scan").stdout;
+    let flags = ["--sparse", "--force", "--threads", "1"];
+    let device = ["--engine", "opencl", "--device", "0"];
+    let ran = driver::integrate(&[&flags[..], &device].concat(), &tasks, &[]).assert_success();
+    let why = "no kernels for the pixels that --sparse writes";
+    assert_eq!(ran.stderr.matches(why).count(), 1, "{}", ran.stderr);
+    let cpu = run("ai-integrate", &flags, &tasks).assert_success();
+    let [of_device, of_cpu] = [ran, cpu].map(|ran| ran.records("result"));
+    let is_clipped = |result: &&Value| {
+        result["final"].as_str().is_some_and(|path| path.ends_with("_clipped.h5"))
+    };
+    let [one, other] = [&of_device, &of_cpu].map(|all| all.iter().find(is_clipped).expect("it"));
+    assert_eq!((&one["engine"], &one["part_digest"]), (&other["engine"], &other["part_digest"]));
+    assert!(of_device.iter().any(|result| result["engine"] == "opencl"), "{of_device:?}");
+}

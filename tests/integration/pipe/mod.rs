@@ -16,5 +16,6 @@ mod recipes;
 mod refusals;
 mod reruns;
 mod rings;
+mod sparse;
 mod split_invariance;
 mod unusable_images;

@@ -80,7 +80,12 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
     let (plan, pipeline, invalid, chunks) =
         (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
     let csr = csr_matrix(method, &plan);
-    let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: csr.as_ref() }];
+    let targets = [IntegrationSpec {
+        plan: &plan,
+        invalid: &invalid,
+        csr: csr.as_ref(),
+        collects_rejected: false,
+    }];
     let stored: Vec<EncodedFrame<'_>> =
         chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
     let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();

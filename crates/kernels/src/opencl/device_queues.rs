@@ -142,7 +142,7 @@ impl DeviceQueues {
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
         let rows = self.integrate_batch_by_plans(
             pipeline,
-            &[IntegrationSpec { plan, invalid, csr: None }],
+            &[IntegrationSpec { plan, invalid, csr: None, collects_rejected: false }],
             frames,
         )?;
         Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
@@ -242,7 +242,7 @@ impl DeviceQueues {
         &self,
         pipeline: &Pipeline,
         block_bytes: usize,
-        &IntegrationSpec { plan, invalid, csr }: &IntegrationSpec<'a>,
+        &IntegrationSpec { plan, invalid, csr, .. }: &IntegrationSpec<'a>,
     ) -> Result<DevicePlan<'a>, DeviceError> {
         if csr.is_some_and(|csr| !csr.is_order_free()) {
             let why = "medians and quantiles: expected a mean or sigma clipping on a device";

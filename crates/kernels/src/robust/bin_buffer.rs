@@ -4,6 +4,7 @@ use super::among_zeros::{OrderStart, Zeros};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::partial_sums::{sum, sum_pairs};
 use super::quantile::{BinPixels, PixelTerm, PixelTerms, QuantileRange};
+use super::rejected::ClipStep;
 use super::{BinSums, quantile};
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
@@ -28,6 +29,8 @@ pub(crate) struct BinBuffer {
     /// s / n, for quantiles; else empty. It is not computed as (w s) / (w n): rounding would make
     /// equal pixels differ.
     pub(super) intensity: Vec<f64>,
+    /// The steps of clipping that dropped pixels of this bin; `None` if they are not recorded.
+    pub(super) clip_steps: Option<Vec<ClipStep>>,
     /// Working memory of the quantile search.
     scratch: quantile::QuantileScratch,
 }
@@ -206,14 +209,17 @@ impl BinBuffer {
     /// there are any.
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
-        let limit = limit_with_tolerance(mean, limit);
-        let is_near = |signal: f64, norm: f64| (signal - mean * norm).abs() <= limit * norm.abs();
-        let outliers =
-            sum_pairs(&self.signal, &self.norms, |signal, norm| f64::from(!is_near(signal, norm)));
+        let step = ClipStep { mean, limit: limit_with_tolerance(mean, limit) };
+        let outliers = sum_pairs(&self.signal, &self.norms, |signal, norm| {
+            f64::from(!step.keeps(signal, norm))
+        });
         if outliers == 0. {
             return false;
         }
-        self.retain(|_, signal, norm| is_near(signal, norm));
+        self.retain(|_, signal, norm| step.keeps(signal, norm));
+        if let Some(steps) = &mut self.clip_steps {
+            steps.push(step);
+        }
         true
     }
 }

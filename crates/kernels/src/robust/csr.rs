@@ -3,6 +3,7 @@
 use super::bin_entries::{BinEntries, PixelVariance, ZeroOrder};
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::InterleavedPixels;
+use super::rejected;
 use super::{BinSums, Reduction, Statistic};
 use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
@@ -103,6 +104,18 @@ impl CsrMatrix {
         InterleavedPixels::memory_bytes(plan)
     }
 
+    /// Returns how many shares (a pixel in a bin) that clipping rejects above the mean a frame may
+    /// have: one in 16 of all, or 4096 if that is more. Frames with more have
+    /// [`crate::RejectedPixels::TooMany`], which bounds the memory.
+    pub fn max_rejected(&self) -> usize {
+        rejected::max_rejected(self.pixels.len())
+    }
+
+    /// Returns true if the statistic is sigma clipping.
+    pub fn clips(&self) -> bool {
+        matches!(self.reduction.statistic, Statistic::SigmaClip { .. })
+    }
+
     /// Returns true if the statistic does not sort pixels by intensity. OpenCL devices compute only
     /// such statistics.
     pub fn is_order_free(&self) -> bool {
@@ -116,7 +129,11 @@ impl CsrMatrix {
         let mut next = || lists.next().unwrap_or_default();
         let (signal, variance) = (next(), next());
         let weights = WeightOverride { norm: next(), norm_sq: next(), count: next() };
-        FrameBinSums { signal, variance, weights }.into_sums(self.reduction.variance_model, plan)
+        FrameBinSums { signal, variance, weights }.into_sums(
+            self.reduction.variance_model,
+            plan,
+            None,
+        )
     }
 
     /// Returns the pixels of all entries from the first one of a bin on, including those of the

@@ -2,6 +2,7 @@
 
 use super::BinSums;
 use crate::plan::IntegrationPlan;
+use crate::rejected_pixels::RejectedPixels;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::VarianceModel;
 
@@ -29,7 +30,12 @@ impl FrameBinSums {
 
     /// Returns the sums of the frame. The variance is left out if the model has none, the weights
     /// if they are the plan's.
-    pub(super) fn into_sums(self, variance_model: VarianceModel, plan: &IntegrationPlan) -> Sums {
+    pub(super) fn into_sums(
+        self,
+        variance_model: VarianceModel,
+        plan: &IntegrationPlan,
+        rejected: Option<RejectedPixels>,
+    ) -> Sums {
         let weights = &self.weights;
         let equals_plan = weights.norm == plan.norm()
             && weights.norm_sq == plan.norm_sq()
@@ -38,6 +44,7 @@ impl FrameBinSums {
             signal: self.signal,
             variance: variance_model.has_variance().then_some(self.variance),
             weight_override: (!equals_plan).then_some(self.weights),
+            rejected,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::frame_bin_sums::FrameBinSums;
 use super::interleaved::{InterleavedReduction, InterleavedScratch};
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels};
 use super::per_frame::PerFrameReduction;
+use super::rejected::RejectedShares;
 use crate::codec::{DecodeError, Pipeline};
 use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource};
@@ -40,6 +41,8 @@ pub(crate) struct CsrIntegration<'a> {
     pub(crate) plan: &'a IntegrationPlan,
     pub(crate) invalid: &'a InvalidValues,
     pub(crate) frames: &'a [EncodedFrame<'a>],
+    /// True if the sums come with the pixels that clipping rejects.
+    pub(crate) collects_rejected: bool,
     pub(crate) isa: Isa,
     pub(crate) scratch: &'a mut CsrScratch,
 }
@@ -53,7 +56,8 @@ impl CsrIntegration<'_> {
 
 /// Integrates frames with pixels of type `T`, as many at once as can be interleaved.
 fn integrate_batches<T: Pixel>(integration: CsrIntegration<'_>) -> Vec<Result<Sums, DecodeError>> {
-    let CsrIntegration { matrix, pipeline, plan, invalid, frames, isa, scratch } = integration;
+    let CsrIntegration { matrix, pipeline, plan, invalid, frames, collects_rejected, isa, scratch } =
+        integration;
     let rules = &InvalidRules::<T>::new(invalid);
     let mut sums = Vec::with_capacity(frames.len());
     for frames in frames.chunks(INTERLEAVED_FRAMES) {
@@ -63,6 +67,7 @@ fn integrate_batches<T: Pixel>(integration: CsrIntegration<'_>) -> Vec<Result<Su
             plan,
             rules,
             frames,
+            collects_rejected,
             scratch: &mut *scratch,
         }));
     }
@@ -76,6 +81,7 @@ struct CsrBatch<'a, T> {
     plan: &'a IntegrationPlan,
     rules: &'a InvalidRules<T>,
     frames: &'a [EncodedFrame<'a>],
+    collects_rejected: bool,
     scratch: &'a mut CsrScratch,
 }
 
@@ -99,7 +105,8 @@ impl<T: Pixel> CsrBatch<'_, T> {
         &mut self,
         simd: S,
     ) -> Option<Vec<Result<Sums, DecodeError>>> {
-        let CsrBatch { matrix, pipeline, plan, rules, frames, ref mut scratch } = *self;
+        let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
+            *self;
         if !T::INTEGER
             || frames.len() < 2
             || !frames.iter().all(|stored| PixelSource::can_open(pipeline, stored))
@@ -115,6 +122,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
         }
         let mut totals: Vec<FrameBinSums> =
             frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+        let mut rejected = start_rejected(matrix, collects_rejected, frames.len());
         simd.run(InterleavedReduction {
             matrix,
             plan,
@@ -122,21 +130,26 @@ impl<T: Pixel> CsrBatch<'_, T> {
             scratch,
             buffer,
             totals: &mut totals,
+            rejected: &mut rejected,
         });
-        let complete =
-            |totals: FrameBinSums| totals.into_sums(matrix.reduction.variance_model, plan);
-        Some(
-            sources
-                .into_iter()
-                .zip(totals)
-                .map(|(source, totals)| source.map(|_| complete(totals)))
-                .collect(),
-        )
+        let mut rejected = rejected.into_iter().enumerate().map(|(lane, shares)| {
+            let value = |pixel: u32| {
+                let stored = interleaved.pixels[pixel as usize][lane];
+                interleaved.value(pixel, lane, stored)
+            };
+            shares.into_pixels(plan, value)
+        });
+        let complete = |totals: FrameBinSums| {
+            totals.into_sums(matrix.reduction.variance_model, plan, rejected.next())
+        };
+        let sums: Vec<Sums> = totals.into_iter().map(complete).collect();
+        Some(sources.into_iter().zip(sums).map(|(source, sums)| source.map(|_| sums)).collect())
     }
 
     /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
     fn integrate_per_frame<S: Simd>(&mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
-        let CsrBatch { matrix, pipeline, plan, rules, frames, ref mut scratch } = *self;
+        let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
+            *self;
         let CsrScratch { frames: decoded, buffer, .. } = &mut **scratch;
         let len = plan.pixels() * T::SIZE;
         let mut sums = Vec::with_capacity(frames.len());
@@ -152,6 +165,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
             let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
             let mut totals: Vec<FrameBinSums> =
                 good.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+            let mut rejected = start_rejected(matrix, collects_rejected, good.len());
             let (rule, totals_of_good) = (&rules.native, &mut totals);
             simd.run(PerFrameReduction {
                 matrix,
@@ -160,15 +174,28 @@ impl<T: Pixel> CsrBatch<'_, T> {
                 frames: &good,
                 buffer,
                 totals: totals_of_good,
+                rejected: &mut rejected,
             });
+            let value =
+                |frame: &[u8], pixel: u32| T::read(&frame[pixel as usize * T::SIZE..]).to_f64();
+            let mut rejected = rejected
+                .into_iter()
+                .zip(&good)
+                .map(|(shares, frame)| shares.into_pixels(plan, |pixel| value(frame, pixel)));
             let mut totals = totals.into_iter();
             for outcome in outcomes {
                 sums.push(outcome.map(|()| {
                     let totals = totals.next().expect("sums of each good frame");
-                    totals.into_sums(matrix.reduction.variance_model, plan)
+                    totals.into_sums(matrix.reduction.variance_model, plan, rejected.next())
                 }));
             }
         }
         sums
     }
+}
+
+/// Returns lists for the rejected pixels of each frame, or none if they are not wanted.
+fn start_rejected(matrix: &CsrMatrix, is_wanted: bool, frames: usize) -> Vec<RejectedShares> {
+    let wanted = if is_wanted { frames } else { 0 };
+    (0..wanted).map(|_| RejectedShares::new(matrix.max_rejected())).collect()
 }

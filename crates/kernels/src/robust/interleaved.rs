@@ -13,6 +13,7 @@ use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
 use super::partial_sums::{self, PARTIAL_SUMS, add_partial_sums};
 use super::quantile::{self, BinPixels, PixelTerm, PixelTerms, QuantileRange};
+use super::rejected::RejectedShares;
 use super::sigma_clip;
 use super::without_masked::WithoutMasked;
 use super::{BinSums, Reduction, Statistic};
@@ -51,6 +52,8 @@ pub(crate) struct InterleavedReduction<'a> {
     pub(super) buffer: &'a mut BinBuffer,
     /// The result: one element per frame. The remaining lanes are not used.
     pub(super) totals: &'a mut [FrameBinSums],
+    /// The pixels that clipping rejects: one element per frame, or none if they are not wanted.
+    pub(super) rejected: &'a mut [RejectedShares],
 }
 
 impl Kernel for InterleavedReduction<'_> {
@@ -59,7 +62,8 @@ impl Kernel for InterleavedReduction<'_> {
     /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals } = self;
+        let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals, rejected } =
+            self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
@@ -121,7 +125,8 @@ impl Kernel for InterleavedReduction<'_> {
                         for (&pixel, row) in bin.pixels.iter().zip(rows.iter()) {
                             raw.push(interleaved.value(pixel, lane, row[lane]));
                         }
-                        reduction.reduce_raw(simd, &bin, raw, &valid, buffer)
+                        let rejected = rejected.get_mut(lane);
+                        reduction.reduce_and_collect(simd, &bin, raw, &valid, buffer, rejected)
                     }
                 };
                 totals.set_bin(bin_index, sums);

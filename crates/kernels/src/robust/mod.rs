@@ -34,6 +34,7 @@ mod partial_sums;
 mod per_frame;
 mod quantile;
 mod quantile_candidates;
+mod rejected;
 mod sigma_clip;
 mod without_masked;
 
@@ -46,6 +47,8 @@ use bin_buffer::BinBuffer;
 use bin_entries::BinEntries;
 pub use csr::CsrMatrix;
 pub(crate) use integrate::{CsrIntegration, CsrScratch};
+pub use rejected::MAX_REJECTED_DIVISOR;
+use rejected::RejectedShares;
 
 /// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +110,28 @@ impl Reduction {
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
         let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
         self.reduce(simd, buffer, all_valid.then_some(bin))
+    }
+
+    /// Returns the sums as [`Reduction::reduce_raw`] does, and adds the pixels that clipping rejects
+    /// to `rejected`, if that is wanted.
+    #[inline(always)]
+    fn reduce_and_collect<T: Pixel, S: Simd>(
+        &self,
+        simd: S,
+        bin: &BinEntries<'_>,
+        raw: &[T],
+        rule: &InvalidRanges<T>,
+        buffer: &mut BinBuffer,
+        rejected: Option<&mut RejectedShares>,
+    ) -> BinSums {
+        let Some(rejected) = rejected else {
+            return self.reduce_raw(simd, bin, raw, rule, buffer);
+        };
+        buffer.clip_steps = Some(Vec::new());
+        let sums = self.reduce_raw(simd, bin, raw, rule, buffer);
+        let steps = buffer.clip_steps.take().unwrap_or_default();
+        rejected.add_bin(bin, raw, rule, &steps);
+        sums
     }
 
     /// Returns the sums over the selected pixels in `buffer`. `whole` is the bin if all its pixels

@@ -4,6 +4,7 @@
 use super::bin_buffer::BinBuffer;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
+use super::rejected::RejectedShares;
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
@@ -19,6 +20,8 @@ pub(crate) struct PerFrameReduction<'a, T> {
     pub(super) buffer: &'a mut BinBuffer,
     /// The result: one element per frame.
     pub(super) totals: &'a mut [FrameBinSums],
+    /// The pixels that clipping rejects: one element per frame, or none if they are not wanted.
+    pub(super) rejected: &'a mut [RejectedShares],
 }
 
 impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
@@ -31,15 +34,21 @@ impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
         let mut raw = Vec::new();
         for bin_index in 0..self.plan.nbins() {
             let bin = self.matrix.entries_of_bin(bin_index, self.plan);
-            for (frame, totals) in self.frames.iter().zip(&mut *self.totals) {
+            for (index, (frame, totals)) in self.frames.iter().zip(&mut *self.totals).enumerate() {
                 raw.clear();
                 for &pixel in bin.pixels {
                     raw.push(T::read(&frame[pixel as usize * T::SIZE..]));
                 }
-                totals.set_bin(
-                    bin_index,
-                    reduction.reduce_raw(simd, &bin, &raw, self.rule, self.buffer),
+                let rejected = self.rejected.get_mut(index);
+                let sums = reduction.reduce_and_collect(
+                    simd,
+                    &bin,
+                    &raw,
+                    self.rule,
+                    self.buffer,
+                    rejected,
                 );
+                totals.set_bin(bin_index, sums);
             }
         }
     }

@@ -14,6 +14,8 @@ pub(super) struct InputState<'a> {
     pub(super) directory: &'a Path,
     /// Monitor, if the recipe has one and it could be read.
     pub(super) monitors: Option<&'a MonitorValues>,
+    /// True if a pattern counts only with its sparse pixels.
+    pub(super) needs_sparse: bool,
 }
 
 impl InputState<'_> {
@@ -23,6 +25,12 @@ impl InputState<'_> {
             frames.iter().map(|frame| monitors.value(*frame)).collect::<Vec<f64>>()
         });
         self.sources.digest(frames, monitors.as_deref())
+    }
+
+    /// Returns whether a result has the sparse pixels that are needed of it. `is_settled` says that
+    /// its file has them.
+    pub(super) fn has_sparse(&self, status: Status, is_settled: bool) -> bool {
+        !self.needs_sparse || status != Status::Ok || is_settled
     }
 
     pub(super) fn confirms(&self, frame: u64, status: Status, monitor: f64) -> bool {

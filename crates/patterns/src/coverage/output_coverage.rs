@@ -24,6 +24,7 @@ struct OpenOutput {
     fingerprints: SourceFingerprints,
     /// True for each row that was read and compared with its checksum.
     verified: Vec<bool>,
+    is_sparse_verified: bool,
 }
 
 impl OutputCoverage {
@@ -53,6 +54,7 @@ impl OutputCoverage {
                 file,
                 fingerprints,
                 verified,
+                is_sparse_verified: false,
             });
         }
         let output = self.0.as_mut().expect("it was just opened");
@@ -68,6 +70,10 @@ impl OutputCoverage {
             return Ok(CoveredFrames::default());
         }
         output.verify(wanted)?;
+        if state.needs_sparse && !output.is_sparse_verified {
+            output.file.verify_sparse()?;
+            output.is_sparse_verified = true;
+        }
         let comparison = state.compare_with(&output.fingerprints, wanted);
         let covered = |&frame: &u64| {
             let status = output
@@ -76,7 +82,10 @@ impl OutputCoverage {
                 .get(frame as usize)
                 .copied()
                 .filter(|status| status.is_settled())?;
+            let sparse = output.file.sparse.as_ref();
+            let has_sparse = sparse.is_some_and(|sparse| sparse.is_settled(frame as usize));
             let is_same = output.file.is_intact_at(frame)
+                && state.has_sparse(status, has_sparse)
                 && comparison.recognizes(frame, status)
                 && state.confirms(frame, status, output.file.monitor[frame as usize]);
             is_same.then_some((frame, status))

@@ -5,6 +5,7 @@ use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
 use crate::normalize::Pattern;
 use crate::part::{EncodedPattern, Part, PartRows};
+use crate::sparse_pixels::SparseFrame;
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, Compression, FrameRow, Normalizer, SharedBins, Status};
 
@@ -27,6 +28,8 @@ pub(super) struct OutputFrame {
     /// Photon variance of a merged frame, summed over its members, and the number of members;
     /// `None` for a frame of one scan.
     pub counted: Option<(PhotonVariance, usize)>,
+    /// Sparse pixels, if they are known.
+    pub sparse: Option<SparseFrame>,
 }
 
 impl OutputFrame {
@@ -40,6 +43,7 @@ impl OutputFrame {
             sums: None,
             scale: f64::NAN,
             counted: None,
+            sparse: None,
         }
     }
 }
@@ -84,6 +88,25 @@ pub(super) struct ScanFrames<'a> {
 
 impl FrameSource for ScanFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
+        let sparse = match self.row_sources.sparse[frame] {
+            RowSource::None => None,
+            RowSource::Part { part, row } => self.part_rows(part)?.sparse(row)?,
+            RowSource::Output => {
+                let rows = self.existing.as_ref().expect("a final that gives pixels is open");
+                rows.sparse(frame)?
+            }
+        };
+        Ok(OutputFrame { sparse, ..self.read_row(frame)? })
+    }
+
+    fn shared_weights(&self) -> &BinWeights {
+        &self.shared.weights
+    }
+}
+
+impl<'a> ScanFrames<'a> {
+    /// Reads a frame without its sparse pixels.
+    fn read_row(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
         let status = self.row_sources.status[frame];
         let mut own = None;
         let (kept, sums) = match self.row_sources.sources[frame] {
@@ -132,12 +155,6 @@ impl FrameSource for ScanFrames<'_> {
         })
     }
 
-    fn shared_weights(&self) -> &BinWeights {
-        &self.shared.weights
-    }
-}
-
-impl<'a> ScanFrames<'a> {
     /// Creates a reader. Without `needs_sums`, frames have no sums if their patterns are stored and
     /// don't depend on the mean of the monitor. Cakes that parts have in the compression `copied`
     /// are not decoded.
@@ -150,7 +167,8 @@ impl<'a> ScanFrames<'a> {
         needs_sums: bool,
         copied: Option<Compression>,
     ) -> Result<Self, OutputError> {
-        let existing = if row_sources.sources.contains(&RowSource::Output) {
+        let all = [&row_sources.sources, &row_sources.sparse];
+        let existing = if all.iter().any(|sources| sources.contains(&RowSource::Output)) {
             existing.map(OutputFile::rows).transpose()?
         } else {
             None

@@ -142,6 +142,12 @@ impl<'a> OutputInputs<'a> {
                 existing.path.display()
             ));
         }
+        if let Some(existing) = existing.as_ref().filter(|existing| existing.has_damaged_sparse) {
+            warnings.push(format!(
+                "{}: its sparse pixels are damaged, and left out; run ai-integrate --sparse and gather again",
+                existing.path.display()
+            ));
+        }
         target.add_known(&parts, existing.as_ref())?;
         let recipe = parts.first().map(|part| &part.metadata.recipe);
         let monitors = match recipe.or(existing.as_ref().map(|existing| &existing.recipe)) {

@@ -122,7 +122,15 @@ impl OutputInputs<'_> {
         let rows = rows && existing.damaged_bytes.is_none() && !existing.raw_file_denied;
         let is_same_mean = existing.task.monitor_readings.is_none()
             || existing.reference.to_bits() == row_sources.reference.to_bits();
-        let is_same = self.holds_all(existing, row_sources) && layout && rows && is_same_mean;
+        let has_sparse = |frame| existing.sparse.as_ref().is_some_and(|all| all.is_settled(frame));
+        let mut sparse = row_sources.sparse.iter().enumerate();
+        let has_all_sparse =
+            sparse.all(|(frame, source)| *source == RowSource::None || has_sparse(frame));
+        let is_same = self.holds_all(existing, row_sources)
+            && layout
+            && rows
+            && is_same_mean
+            && has_all_sparse;
         Ok(is_same && existing.satisfies(&self.options)?)
     }
 

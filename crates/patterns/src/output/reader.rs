@@ -15,6 +15,7 @@ use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
 use crate::compression::Compression;
 use crate::h5::{self, Group, VerifiableBytes};
 use crate::row_digest::row_digest;
+use crate::sparse_pixels::{SparseIndex, SparseReader};
 use crate::weight_overrides::WeightOverrides;
 use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
@@ -62,6 +63,10 @@ pub struct OutputFile {
     /// [`verify_bytes`](Self::verify_bytes) has found them.
     pub(super) damaged_bytes: Option<String>,
     row_digest: Vec<u64>,
+    /// Index of the sparse pixels, if the file has any and they are not damaged.
+    pub(crate) sparse: Option<SparseIndex>,
+    /// True if the file has sparse pixels that are damaged.
+    pub(super) has_damaged_sparse: bool,
     pub(super) integrated: Group,
     pub(super) process: Group,
 }
@@ -163,6 +168,22 @@ impl OutputFile {
             Err(h5::Hdf5Error::Damaged(why)) => Some(why),
             verified => verified.map(|()| None).map_err(OutputError::hdf5(&self.path))?,
         };
+        Ok(())
+    }
+
+    /// Reads the sparse pixels, and leaves them out if they are damaged.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn verify_sparse(&mut self) -> Result<(), OutputError> {
+        let Some(index) = &self.sparse else { return Ok(()) };
+        match SparseReader::open(&self.process, index).and_then(|reader| reader.verify()) {
+            Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
+                return Err(OutputError::io(&self.path)(why));
+            }
+            Err(_) => (self.sparse, self.has_damaged_sparse) = (None, true),
+            Ok(()) => (),
+        }
         Ok(())
     }
 
@@ -308,6 +329,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
             "its checksums are missing: it was truncated, or changed by another program".into()
         );
     }
+    let sparse = read_sparse(&process, &task, frames)?;
     let has_errors = Normalizer::new(&recipe).has_errors();
     check_datasets(&integrated, frames, &shared, has_errors, has_sums)?;
     let this = OutputFile {
@@ -326,6 +348,8 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
+        has_damaged_sparse: sparse.is_none(),
+        sparse: sparse.unwrap_or_default(),
         raw_file_denied: coverage.has_attribute(name::RAW_FILE_DENIED)?,
         bytes,
         damaged_sums: BTreeSet::new(),
@@ -350,6 +374,21 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         return Err("its axes or weights were changed after writing".into());
     }
     Ok(this)
+}
+
+/// Reads what each frame has of sparse pixels; `None` if that is damaged. The patterns can be used all
+/// the same.
+fn read_sparse(
+    process: &Group,
+    task: &Task,
+    frames: usize,
+) -> h5::Result<Option<Option<SparseIndex>>> {
+    match SparseIndex::read(process, &task.acquisition, frames) {
+        Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
+            Err(h5::Hdf5Error::Io(why))
+        }
+        read => Ok(read.ok()),
+    }
 }
 
 /// Opens the NXprocess group that the attributes `default` lead to.

@@ -44,6 +44,8 @@ pub(super) struct RowSources {
     pub has_other_readings: bool,
     /// Rank of each frame's row; see [`rank`].
     pub ranks: Vec<u8>,
+    /// Where the sparse pixels of each frame are, if the row is of the same raw bytes.
+    pub sparse: Vec<RowSource>,
     /// Time of last change of the part that each frame's row is in.
     pub modified: Vec<Option<SystemTime>>,
 }
@@ -89,6 +91,7 @@ impl RowSources {
             outdated_monitor: Spans::default(),
             has_other_readings: false,
             ranks: vec![rank(Status::NotIntegrated, true); frames],
+            sparse: vec![RowSource::None; frames],
             modified: vec![None; frames],
         };
         let is_recorded = |frame| target.has_record_of(frame);
@@ -101,6 +104,7 @@ impl RowSources {
         if let Some(existing) = existing {
             row_sources.add_final(existing, monitors, &is_recorded);
         }
+        row_sources.sparse = find_sparse_pixels(&row_sources, parts, existing);
         let outdated = rank(Status::Ok, false)..=rank(Status::Monitor, false);
         let ranks = row_sources.ranks.iter().zip(0..);
         row_sources.outdated_monitor =
@@ -215,6 +219,11 @@ impl RowSources {
         self.sources.iter().any(|source| matches!(source, RowSource::Part { .. }))
     }
 
+    /// Returns whether sparse pixels of any frame are known.
+    pub fn has_sparse_pixels(&self) -> bool {
+        self.sparse.iter().any(|source| *source != RowSource::None)
+    }
+
     /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
         let rows = self.sources.iter().zip(&self.status).enumerate();
@@ -222,6 +231,43 @@ impl RowSources {
             .map(|(frame, _)| frame as u64)
             .collect()
     }
+}
+
+/// Returns where the sparse pixels of each frame with a pattern are: in the first part that has them
+/// of the same raw bytes as the row, or else in the existing final file. Patterns and sparse pixels
+/// of the same bytes and recipe belong together, whichever run has made them.
+fn find_sparse_pixels(
+    rows: &RowSources,
+    parts: &[Part],
+    existing: Option<&OutputFile>,
+) -> Vec<RowSource> {
+    let mut found = vec![RowSource::None; rows.sources.len()];
+    let mut offer = |frame: usize, stored_digest: u64, source: RowSource| {
+        if rows.status.get(frame) == Some(&Status::Ok)
+            && rows.stored_digest[frame] == stored_digest
+            && found[frame] == RowSource::None
+        {
+            found[frame] = source;
+        }
+    };
+    for (part_index, part) in parts.iter().enumerate() {
+        let Some(sparse) = &part.sparse else { continue };
+        for (row, &frame) in part.frames.iter().enumerate() {
+            if sparse.is_settled(row) {
+                let source = RowSource::Part { part: part_index, row };
+                offer(frame as usize, part.stored_digest[row], source);
+            }
+        }
+    }
+    if let Some((existing, sparse)) = existing.and_then(|file| Some((file, file.sparse.as_ref()?)))
+    {
+        for (frame, &stored_digest) in existing.stored_digest.iter().enumerate() {
+            if sparse.is_settled(frame) {
+                offer(frame, stored_digest, RowSource::Output);
+            }
+        }
+    }
+    found
 }
 
 /// Returns the rank of a row; the row with the lowest rank is chosen, whatever the tasks and their

@@ -6,6 +6,7 @@ use crate::FrameRow;
 use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
 use crate::row_writer::read_rows;
+use crate::sparse_pixels::{SparseFrame, SparseReader};
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
 
@@ -29,6 +30,11 @@ impl OutputFile {
                     .has_sums
                     .then(|| WeightOverrides::open(&self.integrated))
                     .transpose()?,
+                sparse: self
+                    .sparse
+                    .as_ref()
+                    .map(|index| SparseReader::open(&self.process, index))
+                    .transpose()?,
             })
         };
         begin().map_err(OutputError::hdf5(&self.path))
@@ -42,6 +48,7 @@ pub struct OutputRows<'a> {
     signal: Option<Dataset>,
     variance: Option<Dataset>,
     weight_overrides: Option<WeightOverrides>,
+    sparse: Option<SparseReader>,
 }
 
 impl OutputRows<'_> {
@@ -61,6 +68,15 @@ impl OutputRows<'_> {
             ));
         }
         Ok((intensity.to_vec(), errors.map(<[f32]>::to_vec)))
+    }
+
+    /// Reads the sparse pixels of a frame; `None` if the file has none of it.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read, or is damaged there.
+    pub(super) fn sparse(&self, frame: usize) -> Result<Option<SparseFrame>, OutputError> {
+        let read = self.sparse.as_ref().map_or(Ok(None), |all| all.frame(frame));
+        read.map_err(OutputError::hdf5(&self.output.path))
     }
 
     pub(super) fn read_unverified(&mut self, frame: usize) -> h5::Result<(&[f32], Option<&[f32]>)> {
@@ -90,6 +106,7 @@ impl OutputRows<'_> {
                 signal: if signal.iter().all(|sum| sum.is_nan()) { Vec::new() } else { signal },
                 variance,
                 weight_override: own.flatten(),
+                sparse: None,
             })
         };
         row().map(Some).map_err(OutputError::hdf5(&self.output.path))

@@ -41,8 +41,10 @@ pub(super) fn write_verified(
     sealed.append_checksums().and_then(|()| sealed.sync()).map_err(OutputError::hdf5(&path))?;
     let mut written = OutputFile::open(temporary.temporary_path())?;
     written.verify(0..content.row_sources.status.len())?;
+    written.verify_sparse()?;
     let intact = content.layout == OutputLayout::Virtual || written.is_intact();
-    if !intact || written.data_digest != digest {
+    let has_sparse = written.sparse.is_some() == content.row_sources.has_sparse_pixels();
+    if !intact || !has_sparse || written.data_digest != digest {
         return Err(OutputError::ReadBackMismatch {
             path: temporary.temporary_path().to_path_buf(),
         });
@@ -70,6 +72,9 @@ pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<OutputFile,
         there.verify_sums(0..there.status.len())?;
     }
     there.verify_bytes()?;
+    if there.damaged_bytes.is_some() {
+        there.verify_sparse()?;
+    }
     Ok(there)
 }
 

@@ -17,6 +17,7 @@ use crate::part::row_dataset;
 use crate::rounding::{NAN32, NAN64, canonical_nan};
 use crate::row_digest::row_digest;
 use crate::row_writer::RowWriter;
+use crate::sparse_pixels::SparseWriter;
 use crate::weight_overrides::WeightOverridesWriter;
 
 /// Number of frames between two looks at the observer.
@@ -65,6 +66,7 @@ struct RowDatasets<'a> {
     signal: Option<RowWriter<f64>>,
     variance: Option<RowWriter<f64>>,
     weight_overrides: Option<WeightOverridesWriter>,
+    sparse: Option<SparseWriter>,
     averager: Option<AverageWriter<'a>>,
     row_digests: Vec<u64>,
 }
@@ -113,6 +115,11 @@ impl<'a> RowDatasets<'a> {
             signal: signal?,
             variance: variance?,
             weight_overrides: has_sums.then(|| WeightOverridesWriter::create(group)).transpose()?,
+            sparse: content
+                .row_sources
+                .has_sparse_pixels()
+                .then(|| SparseWriter::create(&tree.process, &content.target.task().acquisition))
+                .transpose()?,
             averager: content
                 .average
                 .map(|average| AverageWriter::create(&tree.process, average, content))
@@ -122,6 +129,9 @@ impl<'a> RowDatasets<'a> {
     }
 
     fn push(&mut self, frame: u64, output_frame: &OutputFrame) -> h5::Result<()> {
+        if let Some(all) = &mut self.sparse {
+            all.push(output_frame.sparse.as_ref())?;
+        }
         if let Some(encoded) = &output_frame.encoded {
             self.row_digests.push(encoded.digest);
             self.intensity
@@ -168,9 +178,11 @@ impl<'a> RowDatasets<'a> {
             signal,
             variance,
             weight_overrides,
+            sparse,
             averager,
             row_digests,
         } = self;
+        sparse.map_or(Ok(()), SparseWriter::finish)?;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
         weight_overrides.map_or(Ok(()), |mut weight_overrides| weight_overrides.flush())?;

@@ -15,6 +15,7 @@
 //! | `row_digest` | u64 | of each cake, as in the final file |
 //! | `exceptions/frames`, `starts` | u64 | frames with a weight override ([`BinWeights`](crate::BinWeights)); index of the first bin of each, and the total |
 //! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | bins whose weights differ from the common ones, and their weights |
+//! | `sparse` | | pixels that clipping rejected, if they were asked for ([`crate::sparse_pixels`]) |
 //!
 //! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an
 //! error model. `intensity` is absent if the monitor is divided by its mean over the scan, because
@@ -63,6 +64,8 @@ pub struct PartStorage {
     /// Keeps the sums of cakes, which gather needs for `--keep-sums`. Those of patterns of one
     /// dimension are always kept.
     pub keep_sums: bool,
+    /// Holds the sparse pixels of each frame that has sums.
+    pub sparse: bool,
 }
 
 /// Names of the datasets.

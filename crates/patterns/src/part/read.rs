@@ -13,6 +13,7 @@ use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_bloc
 use crate::compress::has_cake_storage;
 use crate::h5::{self, Group, Hdf5Error};
 use crate::source_fingerprint::SourceFingerprints;
+use crate::sparse_pixels::SparseIndex;
 use crate::weight_overrides::WeightOverrides;
 use crate::{BinWeights, Compression, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
@@ -44,6 +45,8 @@ pub struct Part {
     /// Digest of each cake, if there is a compression.
     pub(super) row_digest: Vec<u64>,
     pub(super) has_variance: bool,
+    /// Index of the sparse pixels, if the part has any.
+    pub(crate) sparse: Option<SparseIndex>,
 }
 
 /// Reads the user block of a part, without verifying the checksum of the other bytes.
@@ -118,15 +121,19 @@ pub fn read_part(path: &Path) -> Result<Part, PartError> {
         true => read_encoding(&file).map_err(PartError::hdf5(path))?,
         false => (None, Vec::new()),
     };
+    let metadata = read_head(path, &file)?;
+    let frames: Vec<u64> = file.read_list(name::FRAMES).map_err(PartError::hdf5(path))?;
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
-        metadata: read_head(path, &file)?,
+        sparse: SparseIndex::read(&file, &metadata.task.acquisition, frames.len())
+            .map_err(PartError::hdf5(path))?,
+        metadata,
         shared: Arc::new(read_shared(&file).map_err(PartError::hdf5(path))?),
         has_sums: contains(row_dataset::SIGNAL)?,
         compression,
         row_digest,
-        frames: file.read_list(name::FRAMES).map_err(PartError::hdf5(path))?,
+        frames,
         status: read_status(path, &file)?,
         stored_digest: file.read_list(name::STORED_DIGEST).map_err(PartError::hdf5(path))?,
         monitor: file.read_list(name::MONITOR).map_err(PartError::hdf5(path))?,

@@ -12,6 +12,7 @@ use crate::normalize::Pattern;
 use crate::row_blocks;
 use crate::row_digest::row_digest;
 use crate::row_writer::read_rows;
+use crate::sparse_pixels::{SparseFrame, SparseReader};
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
 
@@ -25,6 +26,7 @@ pub struct PartRows<'a> {
     patterns: Option<StoredPatterns>,
     /// Datasets of encoded cakes: intensities and errors.
     cakes: Option<(Dataset, Option<Dataset>)>,
+    sparse: Option<SparseReader>,
     /// Rows that were read last, with sums in `signals` and `variances`.
     block: Range<usize>,
     signals: Vec<f64>,
@@ -64,6 +66,11 @@ impl Part {
                 weight_overrides: WeightOverrides::open(&file)?,
                 patterns,
                 cakes: self.compression.map(|_| cakes()).transpose()?,
+                sparse: self
+                    .sparse
+                    .as_ref()
+                    .map(|index| SparseReader::open(&file, index))
+                    .transpose()?,
                 block: 0..0,
                 signals: Vec::new(),
                 variances: None,
@@ -105,7 +112,17 @@ impl PartRows<'_> {
                 .weight_overrides
                 .for_frame(part.frames[row], &part.shared.weights)
                 .map_err(&hdf5)?,
+            sparse: None,
         })
+    }
+
+    /// Reads the sparse pixels of a row; `None` if the part has none of it.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn sparse(&self, row: usize) -> Result<Option<SparseFrame>, PartError> {
+        let read = self.sparse.as_ref().map_or(Ok(None), |all| all.frame(row));
+        read.map_err(PartError::hdf5(&self.part.path))
     }
 
     /// Reads the pattern of a row. The errors are `None` without an error model. The pattern is

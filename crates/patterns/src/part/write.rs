@@ -15,6 +15,7 @@ use crate::h5::{self, Group, NewHdf5File};
 use crate::rounding::{NAN64, canonical_nan};
 use crate::row_writer::RowWriter;
 use crate::source_fingerprint::SourceFingerprints;
+use crate::sparse_pixels::SparseWriter;
 use crate::weight_overrides::WeightOverridesWriter;
 use crate::{FrameRow, Normalizer, PatternAxis, SharedBins, Status};
 
@@ -36,6 +37,7 @@ pub struct PartWriter {
     rows: RowTables,
     per_frame: FrameLists,
     weight_overrides: WeightOverridesWriter,
+    sparse: Option<SparseWriter>,
 }
 
 /// Datasets with one row per frame.
@@ -101,6 +103,11 @@ impl PartWriter {
         let range: Vec<u64> = metadata.task.range.to_sorted().iter().collect();
         let rows = RowTables::create(&file, &format, range.len()).map_err(&hdf5)?;
         let weight_overrides = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
+        let sparse = storage
+            .sparse
+            .then(|| SparseWriter::create(&file, &metadata.task.acquisition))
+            .transpose()
+            .map_err(&hdf5)?;
         let row_digest = format.encodes_cakes().then(Vec::new);
         Ok(Self {
             target,
@@ -115,6 +122,7 @@ impl PartWriter {
             rows,
             per_frame: FrameLists { row_digest, ..FrameLists::default() },
             weight_overrides,
+            sparse,
         })
     }
 
@@ -148,6 +156,7 @@ impl PartWriter {
         if let Some(own) = &row.weight_override {
             self.weight_overrides.push(row.frame, own, weights).map_err(&hdf5)?;
         }
+        self.sparse.as_mut().map_or(Ok(()), |all| all.push(row.sparse.as_ref())).map_err(&hdf5)?;
         if let (Some(digests), RowPattern::Encoded(encoded)) =
             (&mut self.per_frame.row_digest, pattern)
         {
@@ -199,9 +208,11 @@ impl PartWriter {
             rows,
             per_frame,
             weight_overrides,
+            sparse,
             format,
             ..
         } = self;
+        sparse.map_or(Ok(()), SparseWriter::finish).map_err(&hdf5)?;
         drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
@@ -246,6 +257,9 @@ impl PartWriter {
         };
         if row.status != Status::Ok && !row.has_sums() {
             return Ok(());
+        }
+        if self.sparse.is_some() != row.sparse.is_some() {
+            return Err("sparse pixels are missing, or were not asked for".to_owned());
         }
         expect("signal", row.signal.len(), bins)?;
         let variance = if self.format.normalizer.has_errors() { bins } else { 0 };

@@ -136,6 +136,7 @@ pub fn row(frame: u64) -> FrameRow {
         signal: (0..BINS).map(value).collect(),
         variance: Some((0..BINS).map(|bin| value(bin) * 0.9).collect()),
         weight_override: None,
+        sparse: None,
     }
 }
 
