@@ -50,6 +50,7 @@ mod rounding;
 mod row_blocks;
 mod row_digest;
 mod row_writer;
+mod solid_angle;
 mod source_fingerprint;
 pub mod sparse_pixels;
 mod stored_patterns;

@@ -4,6 +4,7 @@ mod goniometer;
 mod kills;
 mod live;
 mod losses;
+mod moving_recipes;
 mod pixel_statistics;
 mod pixel_statistics_history;
 mod pixel_statistics_mask;

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::support::{Outcome, Workspace, run, run_python, small_options};
 
 /// A dataset, and PONI files at three positions.
-struct Positions {
-    workspace: Workspace,
-    ponis: Vec<PathBuf>,
+pub(super) struct Positions {
+    pub(super) workspace: Workspace,
+    pub(super) ponis: Vec<PathBuf>,
 }
 
 /// Distance of each position relative to that of the sample, and first rotation.
@@ -21,7 +21,7 @@ const PLACES: [(f64, &str); 3] = [(1.0, "0"), (1.25, "0.1"), (1.0, "-0.05")];
 const RANGE: [f64; 2] = [8.0, 30.0];
 
 impl Positions {
-    fn new(frames: usize) -> Self {
+    pub(super) fn new(frames: usize) -> Self {
         Self::with_scans(frames, 1)
     }
 
@@ -45,7 +45,7 @@ impl Positions {
     }
 
     /// Writes a table of first and last frames, and the number of a position.
-    fn table(&self, name: &str, lines: &[(u64, u64, usize)]) -> String {
+    pub(super) fn table(&self, name: &str, lines: &[(u64, u64, usize)]) -> String {
         let line = |&(first, last, place): &(u64, u64, usize)| {
             format!("{first},{last} position {place}.poni\n")
         };
@@ -55,18 +55,18 @@ impl Positions {
         path.to_str().unwrap().to_owned()
     }
 
-    fn path_of(&self, name: &str) -> String {
+    pub(super) fn path_of(&self, name: &str) -> String {
         self.workspace.path(name).to_str().unwrap().to_owned()
     }
 
-    fn plan(&self, out: &str, table: &str, flags: &[&str]) -> Outcome {
+    pub(super) fn plan(&self, out: &str, table: &str, flags: &[&str]) -> Outcome {
         let out = self.workspace.path(out);
         let always = ["--poni-table", table, "--out", out.to_str().unwrap(), "--npt", "300"];
         run("plan-split", &[&always[..], flags].concat(), &self.workspace.scans)
     }
 
     /// Runs the pipe, and returns the summary and the outcome of ai-integrate.
-    fn process(&self, out: &str, table: &str, flags: &[&str]) -> (Value, Outcome) {
+    pub(super) fn process(&self, out: &str, table: &str, flags: &[&str]) -> (Value, Outcome) {
         let flags = [&["--radial-range", "8,30"], flags].concat();
         let tasks = self.plan(out, table, &flags).assert_success().stdout;
         let integrated = run("ai-integrate", &["--threads", "2"], &tasks);
@@ -360,75 +360,4 @@ fn what_can_not_be_applied_to_several_positions_is_refused() {
 
 fn with_preview(positions: &Positions, table: &str, picture: &str) -> String {
     positions.plan("out", table, &["--radial-range", "8,30", "--preview", picture]).stderr
-}
-
-#[test]
-fn a_recipe_that_can_not_be_applied_at_a_position_leaves_the_others_alone() {
-    let positions = Positions::new(6);
-    let out = positions.workspace.path("out");
-    positions.table("table", &[(0, 2, 0), (3, 5, 1)]);
-    let recipe = |name: &str, geometry: &str| {
-        let path = positions.workspace.path(name);
-        fs::write(&path, format!("{geometry}\nradial-range = [8, 30]\nnpt = 300\n")).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let moving = recipe("moving.toml", "poni-table = 'table'");
-    let fixed = recipe("fixed.toml", "poni = 'position 0.poni'");
-    let flags = ["--recipe", &moving, "--recipe", &fixed, "--out", out.to_str().unwrap()];
-    let planned = run("plan-split", &flags, &positions.workspace.scans).assert_success();
-    let task = planned.records("task").remove(0);
-    let digest = task["recipe_digest"].as_str().unwrap();
-    let path = PathBuf::from(task["recipe"].as_str().unwrap());
-    // A detector of another shape, as no plan has it.
-    let mut wrong = recipe::Recipe::load(&path, digest).unwrap();
-    assert_eq!(wrong.poni_table.len(), 2);
-    let poni = &mut wrong.poni_table[1].poni;
-    *poni = poni
-        .lines()
-        .map(|line| match line.starts_with("Detector: ") {
-            true => "Detector: Pilatus6M\n".to_owned(),
-            false if line.starts_with("Detector_config") => String::new(),
-            false => format!("{line}\n"),
-        })
-        .collect();
-    let name = |digest: &str| recipe::Recipe::file_name_for_digest(digest);
-    fs::write(out.join(wrong.file_name()), wrong.to_toml()).unwrap();
-    let tasks = planned.stdout.replace(digest, &wrong.digest());
-    let tasks = tasks.replace(&name(digest), &name(&wrong.digest()));
-    for is_rerun in [false, true] {
-        let integrated = run("ai-integrate", &["--threads", "2"], &tasks);
-        assert_eq!(integrated.status, 1, "{}", integrated.stderr);
-        let fails = integrated.records("fail");
-        assert_eq!(fails.len(), 1, "{}", integrated.stderr);
-        let why = fails[0]["error"].as_str().unwrap();
-        assert!(why.contains("Pilatus6M") && why.contains("for "), "{why}");
-        let results = integrated.records("result");
-        assert_eq!(results.len(), 1, "{}", integrated.stderr);
-        let result = &results[0];
-        assert_ne!(result["recipe_digest"], wrong.digest(), "{result}");
-        assert_eq!(result["skipped"].as_bool().unwrap_or_default(), is_rerun, "{result}");
-        assert!(result["missing"].as_array().is_none_or(Vec::is_empty), "{result}");
-    }
-}
-
-#[test]
-fn matrices_of_very_many_positions_are_not_kept_on_disk() {
-    let positions = Positions::new(66);
-    let text = fs::read_to_string(&positions.ponis[0]).unwrap();
-    for frame in 0..66 {
-        let poni = text.replace("Rot1: 0\n", &format!("Rot1: {:e}\n", f64::from(frame) * 1e-6));
-        fs::write(positions.workspace.path(&format!("position {}.poni", frame + 10)), poni)
-            .unwrap();
-    }
-    for (out, count, expected) in [("few", 64, 64), ("many", 65, 0)] {
-        let lines: Vec<_> =
-            (0..66).map(|frame| (frame, frame, 10 + (frame as usize).min(count - 1))).collect();
-        let table = positions.table(out, &lines);
-        let (summary, integrated) = positions.process(&format!("{out} out"), &table, &[]);
-        assert_eq!(integrated.status, 0, "{}", integrated.stderr);
-        assert_eq!(summary["integrated"], 66);
-        let directory = positions.workspace.path(&format!("{out} out/.azpipe/matrix"));
-        let matrices = fs::read_dir(directory).map_or(0, Iterator::count);
-        assert_eq!(matrices, expected);
-    }
 }

@@ -12,6 +12,7 @@ use crate::Status;
 use crate::normalize::Normalizer;
 use crate::output::{AverageMethod, OutputError, OutputFile};
 use crate::rounding::NAN64;
+use crate::solid_angle::reference_solid_angle;
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {
@@ -134,15 +135,33 @@ impl Background {
     /// from it.
     ///
     /// # Errors
-    /// Fails if both have other bins, corrections or monitors, or if a counter of the scale is
-    /// unknown or has no value per frame.
+    /// Fails if both have other bins, corrections or monitors, if a counter of the scale is unknown or
+    /// has no value per frame, or if the solid angle of a detector that moves is not known.
     pub(super) fn comparable_factors(&self, output: &OutputFile) -> Result<Vec<f64>, ExportError> {
         self.check_comparable(output).map_err(|why| {
             let path = self.path().to_owned();
             ExportError::Reduction { path, why: format!("can't be subtracted: it {why}") }
         })?;
         let values = self.scale.values(output)?;
-        Ok(values.into_iter().map(|value| value / self.scale_unit).collect())
+        let solid_angle = self.relative_solid_angle(output)?;
+        Ok(values.into_iter().map(|value| value / self.scale_unit * solid_angle).collect())
+    }
+
+    /// Returns the solid angle to which the patterns of another final file refer, relative to that of
+    /// the background. It is 1 if neither detector moves: both then have the same geometry, or the
+    /// factor of the scale takes account of their distances.
+    fn relative_solid_angle(&self, output: &OutputFile) -> Result<f64, ExportError> {
+        if ![&self.output, output].iter().any(|one| one.recipe.has_moving_geometry()) {
+            return Ok(1.0);
+        }
+        let solid_angle = |output: &OutputFile| {
+            let (recipe, scan) = (&output.recipe, &output.task.acquisition);
+            reference_solid_angle(recipe, scan).map_err(|why| ExportError::Reduction {
+                path: output.path.clone(),
+                why: format!("its PONI file: {why}"),
+            })
+        };
+        Ok(solid_angle(output)? / solid_angle(&self.output)?)
     }
 
     /// Subtracts the background times a factor from a pattern: intensities, and errors if there are
@@ -201,7 +220,7 @@ impl Background {
 /// With the ratio g of a frame's monitor to its reference, intensity I and error σ, the mean is
 /// Σ g I / Σ g, as if the counts of all frames were added, with the error √(Σ (g σ)²) / Σ g. If the
 /// file has an average of the same frames, that is taken, whose error assumes at least one photon in
-/// all frames together, and not in each.
+/// all frames together, and not in each. Frames of a detector that moves need that average.
 pub(super) struct MeanPattern<'a> {
     output: &'a OutputFile,
     normalizer: Normalizer,
@@ -243,7 +262,8 @@ impl<'a> MeanPattern<'a> {
     /// Returns the mean and its error; no errors without an error model.
     ///
     /// # Errors
-    /// Fails if the file's own average can't be read.
+    /// Fails if the file's own average can't be read, or if there is none of several frames of a
+    /// detector that moves: their bins have weights of their own, by which patterns are averaged.
     pub fn finish(self) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
         if let Some(averaged) = &self.output.averaged
             && averaged.average.method == AverageMethod::Mean
@@ -254,6 +274,16 @@ impl<'a> MeanPattern<'a> {
             if let Some(pattern) = read.map_err(|why| ExportError::Hdf5 { path: path(), why })? {
                 return Ok((pattern.intensity, pattern.errors.unwrap_or_default()));
             }
+        }
+        if self.frames > 1 && self.output.recipe.has_moving_geometry() {
+            return Err(ExportError::Reduction {
+                path: self.output.path.clone(),
+                why: format!(
+                    "has frames of several geometries, whose mean needs the weights of each, and no \
+                     average of the same {} frames; run gather --average mean for it first",
+                    self.frames
+                ),
+            });
         }
         let mean = self.signal.iter().zip(&self.weight).map(|(sum, weight)| sum / weight);
         let has_errors = self.normalizer.has_errors();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use geometry::{Detector, PixelMapping, Poni};
 use recipe::Recipe;
 use records::{Acquisition, MonitorReadings};
 
@@ -14,6 +13,7 @@ use crate::output::reader::default_process;
 use crate::output::row_sources::RowSources;
 use crate::output::schema::{create_nexus_group, escape_name};
 use crate::output::{BuildObserver, OutputError, OutputOptions, OutputSpec};
+use crate::solid_angle::reference_solid_angle;
 use crate::{Normalizer, PatternAxes, SharedBins};
 
 /// Inputs of one member of a merged final file.
@@ -119,28 +119,8 @@ impl<'a> MergeMember<'a> {
     /// steradian; 1 without the solid-angle correction. The sums of a detector that moves refer to
     /// the distance in the recipe's PONI text.
     pub fn solid_angle(&self) -> Result<f64, OutputError> {
-        if !self.recipe.solid_angle {
-            return Ok(1.0);
-        }
-        let wrong =
-            |why: String| OutputError::content(&self.path(), format!("its PONI file: {why}"));
-        let poni = Poni::parse(&self.recipe.poni).map_err(|why| wrong(why.to_string()))?;
-        let area = match (
-            &poni.detector.config.pixel1,
-            &poni.detector.config.pixel2,
-            poni.detector.file(),
-        ) {
-            (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
-            (_, _, Some(_)) => 1.0,
-            (_, _, None) => {
-                let framing = self.recipe.framing(&self.scan().frame_layout());
-                let view = Detector::from_poni(&poni)
-                    .and_then(|detector| PixelMapping::new(&detector, &framing));
-                let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
-                detector.pixel1 * detector.pixel2
-            }
-        };
-        Ok(area / (poni.dist * poni.dist))
+        reference_solid_angle(&self.recipe, self.scan())
+            .map_err(|why| OutputError::content(&self.path(), format!("its PONI file: {why}")))
     }
 }
 
