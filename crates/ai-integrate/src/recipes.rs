@@ -23,6 +23,8 @@ pub struct LoadedRecipe {
     integrator: OnceLock<Result<Arc<Integrator>, TaskError>>,
     /// True once the first frame has been checked for warnings.
     pub has_been_checked: AtomicBool,
+    /// True once a warning said that the recipe rejects no pixels.
+    pub has_no_pixels_been_said: AtomicBool,
 }
 
 /// The layout and pixel type of frames.
@@ -72,6 +74,7 @@ impl RecipeCache {
                 format,
                 integrator: OnceLock::new(),
                 has_been_checked: AtomicBool::new(false),
+                has_no_pixels_been_said: AtomicBool::new(false),
             })
         };
         slot.get_or_init(|| load().map(loaded)).clone()
