@@ -54,10 +54,13 @@ pub struct Args {
     /// written if each bin that it is in rejects it. The values are the stored ones: no dark, flat or
     /// other correction is applied. Pixels that are rejected below the mean are counted
     /// (`other_shares`), not written; where that is 0, pattern and pixels together have all counts.
-    /// A frame of which more than 1/16 is rejected has the status 2 and no pixels. Frames that lack
-    /// only their pixels are integrated again. The CPU integrates recipes with --sigma-clip then,
-    /// also if there is a GPU; other recipes have no such pixels. Pixels of 64-bit integers are
-    /// refused.
+    /// A frame of which more than 1/16 is rejected has the status 2 and no pixels; `other_shares`
+    /// then counts all that was rejected. Frames that lack only their pixels are integrated again,
+    /// if tasks name them: `gather --missing` and the scripts of slurm-emit look for patterns alone,
+    /// so to add pixels to scans that have patterns, run plan-split and ai-integrate --sparse
+    /// yourself. The CPU integrates recipes with --sigma-clip then, also if there is a GPU; recipes
+    /// without it are integrated as ever, and a warning says that they have no such pixels. With
+    /// --sigma-clip, frames of 64-bit integers are refused.
     #[arg(long, hide_short_help = true)]
     pub sparse: bool,
 

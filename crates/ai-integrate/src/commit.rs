@@ -114,12 +114,14 @@ impl IntegratedTask {
                 .fold(recipe_task.covered.union(&done), |done, frames| done.difference(frames));
             let (engine, sent_bytes) = stats.engine(recipe);
             let skipped = !has_work(recipe);
+            // A frame that has a pattern, of which only the pixels were to do, is not missing.
+            let lacking = recipe_task.todo.difference(&recipe_task.covered);
             let missing = recipe_task
                 .absent
                 .into_iter()
-                .chain(stats.missing(&recipe_task.todo, &recipe_task.task.acquisition))
+                .chain(stats.missing(&lacking, &recipe_task.task.acquisition))
                 .chain(known_before)
-                .chain(absent_within(&frames_without_source, &recipe_task.todo));
+                .chain(absent_within(&frames_without_source, &lacking));
             let missing: Vec<Absent> = missing.collect();
             let lost =
                 missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| &absent.range);

@@ -31,13 +31,16 @@ pub struct RecipeTask {
     pub task: Task,
     /// Frames that are known to be absent.
     pub absent: Vec<Absent>,
-    /// Frames that earlier runs have integrated.
+    /// Frames that earlier runs have integrated. With `--sparse`, those that lack their pixels are in
+    /// `todo`, too.
     pub covered: Spans,
     /// Frames among those covered that have no pattern and can't have one, with reasons. This run
     /// reports them, too.
     pub covered_without_pattern: BTreeMap<Status, Spans>,
     /// The remaining frames, in ascending order.
     pub todo: Spans,
+    /// True if a part that has sparse pixels may be replaced by that of these frames.
+    pub replaces_sparse: bool,
     /// The resources to integrate the remaining frames; `None` if no frame remains.
     pub resources: Option<Resources>,
     loaded_recipe: Arc<LoadedRecipe>,
@@ -72,16 +75,34 @@ impl RecipeTask {
     ) -> Result<Self, TaskError> {
         let mut task = task.clone();
         let loaded_recipe = recipes.get_or_load(&task)?;
+        let clips = sparse::is_written_by(&loaded_recipe.recipe);
+        match (args.sparse, clips) {
+            (true, true) => sparse::check_frames(&task)?,
+            (true, false) if !loaded_recipe.has_no_pixels_been_said.swap(true, Relaxed) => {
+                filter.warn(&sparse::describe_no_clipping(&task));
+            }
+            _ => (),
+        }
         let monitor = monitors.read(&task, &loaded_recipe.recipe);
         let coverage = match args.force {
             true => Coverage::default(),
-            false => {
-                let needs_sparse = args.sparse && sparse::is_written_by(&loaded_recipe.recipe);
-                find_coverage(&task, monitor.as_deref().ok(), needs_sparse, index, filter)
-            }
+            false => find_coverage(&task, monitor.as_deref().ok(), index, filter),
         };
         let covered = coverage.covered_frames();
+        let lacking_pixels = match args.sparse && clips && !covered.is_empty() {
+            true => {
+                let with_pixels =
+                    index.find_sparse_coverage(&task.out, &task, monitor.as_deref().ok());
+                covered.difference(&with_pixels.covered_frames())
+            }
+            false => Spans::default(),
+        };
         let mut absent = task.acquisition.absent_within(&task.range);
+        let away = Spans::union_all(absent.iter().map(|absent| &absent.range));
+        let without_raw_data = lacking_pixels.intersection(&away);
+        if !without_raw_data.is_empty() {
+            filter.warn(&sparse::describe_without_raw_data(&task, &without_raw_data));
+        }
         // A frame that has a pattern is not lost, though its file is away now.
         absent.iter_mut().for_each(|absent| absent.range = absent.range.difference(&covered));
         absent.retain(|absent| !absent.range.is_empty());
@@ -92,7 +113,11 @@ impl RecipeTask {
         covered_without_pattern
             .values_mut()
             .for_each(|frames| *frames = frames.intersection(&there));
-        let todo = there.difference(&covered);
+        let todo = there.difference(&covered).union(&lacking_pixels.difference(&away));
+        let replaces_sparse = clips
+            && !args.sparse
+            && sparse::check_frames(&task).is_ok()
+            && index.may_have_sparse_parts(&task.out, &task, &todo);
         let directory = args.matrix_cache_dir(&task.out);
         let cache = MatrixCache::new(directory.as_deref());
         let resources = match todo.is_empty() {
@@ -118,7 +143,16 @@ impl RecipeTask {
                 Some(Resources { integrator, geometries, bins, monitor })
             }
         };
-        Ok(Self { task, absent, covered, covered_without_pattern, todo, resources, loaded_recipe })
+        Ok(Self {
+            task,
+            absent,
+            covered,
+            covered_without_pattern,
+            todo,
+            replaces_sparse,
+            resources,
+            loaded_recipe,
+        })
     }
 
     /// Returns the settings by which the frames are integrated.
@@ -202,14 +236,10 @@ impl RecipeTask {
 fn find_coverage(
     task: &Task,
     monitors: Option<&MonitorValues>,
-    needs_sparse: bool,
     index: &CoverageIndex,
     filter: &Filter,
 ) -> Coverage {
-    let found = match needs_sparse {
-        true => index.find_sparse_coverage(&task.out, task, monitors),
-        false => index.find_coverage(&task.out, task, monitors),
-    };
+    let found = index.find_coverage(&task.out, task, monitors);
     found.unusable.iter().for_each(|file| filter.warn(&file.to_string()));
     found
 }

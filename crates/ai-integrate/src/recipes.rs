@@ -30,6 +30,8 @@ pub struct LoadedRecipe {
     positions: Arc<PositionCache>,
     /// True once the first frame has been checked for warnings.
     pub has_been_checked: AtomicBool,
+    /// True once a warning said that the recipe rejects no pixels.
+    pub has_no_pixels_been_said: AtomicBool,
 }
 
 /// The layout and pixel type of frames.
@@ -97,6 +99,7 @@ impl RecipeCache {
                 integrator: OnceLock::new(),
                 positions: Arc::clone(&self.positions),
                 has_been_checked: AtomicBool::new(false),
+                has_no_pixels_been_said: AtomicBool::new(false),
             })
         };
         slot.get_or_init(|| load().map(loaded)).clone()

@@ -21,17 +21,23 @@ pub fn check_frames(task: &Task) -> Result<(), TaskError> {
         .map_err(|why| TaskError { why: format!("--sparse: {why}"), retryable: false })
 }
 
-/// Checks that a recipe of a task rejects pixels.
-///
-/// # Errors
-/// No recipe clips.
-pub fn check_recipes<'a>(mut recipes: impl Iterator<Item = &'a Recipe>) -> Result<(), TaskError> {
-    if recipes.any(is_written_by) {
-        return Ok(());
-    }
-    let why = "--sparse: no recipe rejects pixels; expected one with sigma clipping: run plan-split \
-               with --sigma-clip, or ai-integrate without --sparse";
-    Err(TaskError { why: why.to_owned(), retryable: false })
+/// Describes that `--sparse` adds nothing to the results of a recipe.
+pub fn describe_no_clipping(task: &Task) -> String {
+    format!(
+        "{}: the recipe rejects no pixels, and its results have none: --sparse is for recipes with \
+         sigma clipping (plan-split --sigma-clip)",
+        task.recipe.display()
+    )
+}
+
+/// Describes the frames whose pixels can't be added to their patterns.
+pub fn describe_without_raw_data(task: &Task, frames: &Spans) -> String {
+    let frames = format_frames(frames, MAX_RANGES_IN_MESSAGE);
+    format!(
+        "{}: {frames}: earlier patterns are kept; their raw data are away, so --sparse can't add \
+         their pixels",
+        task.final_file.display()
+    )
 }
 
 /// Describes the frames of a task that have no sparse pixels because there are too many.
@@ -43,7 +49,7 @@ pub fn describe_too_many(task: &str, frames: &Spans) -> String {
 /// Returns the sparse pixels of a frame as a part stores them.
 pub fn sparse_frame(rejected: RejectedPixels) -> SparseFrame {
     match rejected {
-        RejectedPixels::TooMany => SparseFrame::TooMany,
+        RejectedPixels::TooMany { shares } => SparseFrame::TooMany { shares },
         RejectedPixels::Few { pixels, values, other_shares } => {
             SparseFrame::Pixels(SparsePixels { pixels, values, other_shares })
         }

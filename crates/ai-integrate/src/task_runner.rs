@@ -8,7 +8,7 @@ use filter::{Filter, FrameCounts, Stop, Work};
 use integrator::opencl::DeviceError;
 use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
-use patterns::part::{self, PartWriter, RowEncoder};
+use patterns::part::{self, PartStorage, PartWriter, RowEncoder};
 use patterns::pixel_statistics::SourceStates;
 use patterns::sparse_pixels::SparseFrame;
 use records::{Fail, Seconds, Spans, Task, format_count};
@@ -137,11 +137,6 @@ impl<'a> TaskRunner<'a> {
         self.filter.progress().set_scan(describe_scan(&task.acquisition));
         let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
         let mut recipe_tasks = Vec::new();
-        if self.args.sparse
-            && let Err(refusal) = sparse::check_frames(&task)
-        {
-            return self.refuse(&task, refusal, frames);
-        }
         for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
@@ -166,12 +161,6 @@ impl<'a> TaskRunner<'a> {
                 Ok(recipe_task) => recipe_tasks.push(recipe_task),
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
-        }
-        if self.args.sparse
-            && let Some(first) = recipe_tasks.first()
-            && let Err(refusal) = sparse::check_recipes(recipe_tasks.iter().map(RecipeTask::recipe))
-        {
-            return self.refuse(&first.task, refusal, frames);
         }
         let statistics = match self.args.pixel_stats && !recipe_tasks.is_empty() {
             true => StatisticsTask::of_each_rule(
@@ -280,19 +269,6 @@ impl<'a> TaskRunner<'a> {
         }))
     }
 
-    /// Reports that a whole task, of so many frames, can't be integrated.
-    fn refuse(
-        &self,
-        task: &Task,
-        refusal: TaskError,
-        frames: u64,
-    ) -> Result<Option<IntegratedTask>, Stop> {
-        self.report_task_error(task, refusal, false)?;
-        let failed = FrameCounts { done: 0, failed: frames };
-        self.filter.progress().correct(FrameCounts::default(), failed);
-        Ok(None)
-    }
-
     /// Reports that a task, or one of its recipes, can't be integrated.
     fn report_task_error(
         &self,
@@ -332,14 +308,17 @@ impl<'a> TaskRunner<'a> {
         let began = Instant::now();
         let mut stats = TaskStats::new(recipe_tasks.len());
         let cannot_write = |why: part::PartError| Stop::fatal("part", why);
+        // Recipes that clip write the pixels that they reject, also if the part of one of them may
+        // replace one that has pixels.
+        let collects_sparse =
+            self.args.sparse || recipe_tasks.iter().any(|recipe_task| recipe_task.replaces_sparse);
+        let storage = PartStorage { sparse: collects_sparse, ..self.args.part_storage() };
         let mut parts = Vec::with_capacity(recipe_tasks.len());
         for (recipe, recipe_task) in recipe_tasks.iter().enumerate() {
             let frames: Spans = batches.frames_of_recipe(RecipeIndex(recipe)).collect();
             parts.push(match &recipe_task.resources {
                 Some(resources) if !frames.is_empty() => Some(
-                    recipe_task
-                        .create_part(resources, &frames, self.args.part_storage())
-                        .map_err(cannot_write)?,
+                    recipe_task.create_part(resources, &frames, storage).map_err(cannot_write)?,
                 ),
                 _ => None,
             });
@@ -389,7 +368,7 @@ impl<'a> TaskRunner<'a> {
                     Err((recipe, why)) => return Ok(TaskOutcome::Refused(recipe, why)),
                 };
             let groups =
-                RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches, self.args.sparse);
+                RecipeGroup::for_batches(recipe_tasks, &segment_recipes, batches, collects_sparse);
             task_device::warn_of_missing_kernels(
                 &groups,
                 shared_device,
@@ -433,7 +412,7 @@ impl<'a> TaskRunner<'a> {
                     let part =
                         parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
                     recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
-                    if row.row.sparse == Some(SparseFrame::TooMany) {
+                    if let Some(SparseFrame::TooMany { .. }) = row.row.sparse {
                         not_sparse.push(row.row.frame);
                     }
                     part.push(row).map_err(cannot_write)?;

@@ -15,5 +15,8 @@ pub enum RejectedPixels {
         other_shares: u64,
     },
     /// More shares are rejected above the mean than [`crate::CsrMatrix::max_rejected`].
-    TooMany,
+    TooMany {
+        /// The number of all shares that clipping rejected.
+        shares: u64,
+    },
 }

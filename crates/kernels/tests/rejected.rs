@@ -192,7 +192,9 @@ fn a_frame_with_too_many_rejected_pixels_has_none() {
                 // The mean lies between, far from all pixels.
                 assert_eq!(other_shares, (100_000 - limit) as u64);
             }
-            RejectedPixels::TooMany => assert_eq!(bright, limit + 1),
+            RejectedPixels::TooMany { shares } => {
+                assert_eq!((bright, shares), (limit + 1, 100_000));
+            }
         }
     }
 }

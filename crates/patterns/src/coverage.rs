@@ -185,6 +185,26 @@ impl CoverageIndex {
         self.find(out_root, task, monitors, true)
     }
 
+    /// Returns whether a part of some of these frames, and of no others, may have sparse pixels,
+    /// such as a part whose frames are to be integrated again. True if such a part can't be read.
+    pub fn may_have_sparse_parts(&self, out_root: &Path, task: &Task, frames: &Spans) -> bool {
+        let frames = frames.to_sorted();
+        let (Some(first), Some(last)) = (frames.iter().next(), frames.iter().last()) else {
+            return false;
+        };
+        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else {
+            return false;
+        };
+        let listed = self.with_scan(&directory, |known| known.listing.parts_between(first, last));
+        let same_name =
+            out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &frames).as_path());
+        listed.iter().chain([&same_name]).any(|path| {
+            part::has_sparse_pixels(path, &frames)
+                // Damaged pixels are of no use, and a part that is not there has none.
+                .unwrap_or_else(|why| why.is_io_failure())
+        })
+    }
+
     fn find(
         &self,
         out_root: &Path,

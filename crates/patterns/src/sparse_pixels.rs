@@ -51,7 +51,10 @@ pub enum SparseFrame {
     /// All pixels that each of their bins rejected above its mean; there may be none.
     Pixels(SparsePixels),
     /// Clipping rejected too many pixels to write them.
-    TooMany,
+    TooMany {
+        /// Number of all rejected shares (a pixel in a bin).
+        shares: u64,
+    },
 }
 
 /// Pixels of a frame.

@@ -18,5 +18,7 @@ mod refusals;
 mod reruns;
 mod rings;
 mod sparse;
+mod sparse_kept;
+mod sparse_refusals;
 mod split_invariance;
 mod unusable_images;

@@ -90,7 +90,7 @@ impl RejectedShares {
         value: impl Fn(u32) -> f64,
     ) -> RejectedPixels {
         if self.above.len() > self.limit {
-            return RejectedPixels::TooMany;
+            return RejectedPixels::TooMany { shares: self.count };
         }
         self.above.sort_unstable();
         let matrix = plan.matrix.as_slices();

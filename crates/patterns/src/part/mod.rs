@@ -42,7 +42,7 @@ pub(crate) use encoded_row::EncodedPattern;
 pub use encoded_row::{PartRow, RowEncoder};
 pub use error::PartError;
 pub use read::{Part, read_part, read_user_block};
-pub(crate) use read::{open_part, read_task};
+pub(crate) use read::{has_sparse_pixels, open_part, read_task};
 pub use rows::PartRows;
 pub use user_block::{PartUserBlock, UserBlockError};
 pub use write::PartWriter;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use recipe::Recipe;
-use records::{Record, Task};
+use records::{Record, Spans, Task};
 use system::untrusted_file;
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
 use crate::compress::has_cake_storage;
 use crate::h5::{self, Group, Hdf5Error};
 use crate::source_fingerprint::SourceFingerprints;
-use crate::sparse_pixels::SparseIndex;
+use crate::sparse_pixels::{self, SparseIndex};
 use crate::weight_overrides::WeightOverrides;
 use crate::{BinWeights, Compression, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
@@ -102,6 +102,19 @@ pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
     let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects)
         .map_err(PartError::hdf5(path))?;
     Ok(read_head(path, &file)?.task)
+}
+
+/// Returns whether a part has sparse pixels and frames of `frames` alone, without verifying the
+/// part's checksum.
+pub(crate) fn has_sparse_pixels(path: &Path, frames: &Spans) -> Result<bool, PartError> {
+    let (head, unread) = open_part(path)?;
+    let contains = |frame: u64| !frames.intersection(&[frame].into_iter().collect()).is_empty();
+    if head.count > frames.count() || !contains(head.first) || !contains(head.last) {
+        return Ok(false);
+    }
+    h5::Hdf5File::from_unverified_file(path, unread.file, &[])
+        .and_then(|file| file.contains(sparse_pixels::GROUP_NAME))
+        .map_err(PartError::hdf5(path))
 }
 
 /// Reads and verifies a part, except for its rows, which [`Part::open`] gives access to.

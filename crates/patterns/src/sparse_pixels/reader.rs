@@ -99,11 +99,13 @@ impl SparseReader {
     /// Fails if the file can't be read, is damaged, or names a pixel outside of the frame.
     pub(crate) fn frame(&self, row: usize) -> Result<Option<SparseFrame>> {
         let SparseIndex { status, starts, other_shares, .. } = &self.index;
+        let other_shares = other_shares.get(row).copied().unwrap_or_default();
         match (status.get(row), starts.get(row..)) {
-            (Some(SparseStatus::TooMany), _) => Ok(Some(SparseFrame::TooMany)),
+            (Some(SparseStatus::TooMany), _) => {
+                Ok(Some(SparseFrame::TooMany { shares: other_shares }))
+            }
             (Some(SparseStatus::Written), Some(&[start, end, ..])) => {
                 let (pixels, values) = self.pixels(start..end)?;
-                let other_shares = other_shares.get(row).copied().unwrap_or_default();
                 Ok(Some(SparseFrame::Pixels(SparsePixels { pixels, values, other_shares })))
             }
             _ => Ok(None),

@@ -16,7 +16,7 @@ fn frames() -> [Option<SparseFrame>; 5] {
         sparse(&[0, 4, 5, 14], &[1.0, 7.0, 4e9, 0.0], 3),
         None,
         sparse(&[], &[], 0),
-        Some(SparseFrame::TooMany),
+        Some(SparseFrame::TooMany { shares: 77 }),
         sparse(&[9], &[2.0], 0),
     ]
 }

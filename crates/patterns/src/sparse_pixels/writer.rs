@@ -48,7 +48,7 @@ impl SparseWriter {
     pub(crate) fn push(&mut self, frame: Option<&SparseFrame>) -> Result<()> {
         let (status, count, other_shares) = match frame {
             None => (SparseStatus::None, 0, 0),
-            Some(SparseFrame::TooMany) => (SparseStatus::TooMany, 0, 0),
+            Some(&SparseFrame::TooMany { shares }) => (SparseStatus::TooMany, 0, shares),
             Some(SparseFrame::Pixels(sparse)) => {
                 let position = |&pixel: &u32| {
                     self.format.position(pixel).ok_or_else(|| {
