@@ -1,5 +1,5 @@
-//! Sparse pixels that are there stay there: through runs of ai-integrate without `--sparse`, and
-//! raw files that are away.
+//! Sparse pixels that are there stay there: through runs of ai-integrate without `--sparse`, damage
+//! of the final file, and raw files that are away.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use hdf5::File;
 use serde_json::Value;
 
 use super::sparse::{CLIP, Spots, digest, final_path, process};
-use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
+use crate::support::{NO_ARGUMENTS, Workspace, run, run_python, small_options};
 
 #[test]
 fn pixels_of_a_part_survive_a_run_without_the_flag_that_replaces_it() {
@@ -53,6 +53,73 @@ fn sparse_group(path: &Path) -> String {
     };
     let data = default(&default(&file)).name();
     format!("{}/sparse", data.rsplit_once('/').unwrap().0)
+}
+
+/// Flips a bit in the chunk of a dataset of sparse pixels.
+fn flip_bit(path: &Path, name: &str, chunk: usize) {
+    let dataset = File::open(path).unwrap().dataset(&format!("{}/{name}", sparse_group(path)));
+    let dataset = dataset.unwrap();
+    let place = match dataset.offset() {
+        Some(offset) => offset,
+        None => dataset.chunk_info(chunk).unwrap().addr,
+    };
+    drop(dataset);
+    let mut bytes = fs::read(path).unwrap();
+    bytes[place as usize + 1] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+/// Writes frames with so many spots that their pixels fill several chunks.
+const MANY: &str = r#"
+import h5py, numpy, sys
+random = numpy.random.default_rng(5)
+frames = random.poisson(8, (80, 150, 101))
+for frame in frames:
+    frame.ravel()[random.permutation(frame.size)[:1200]] += 60
+with h5py.File(sys.argv[1], "w") as file:
+    file["data"] = frames.astype("u2")
+"#;
+
+#[test]
+fn a_flipped_bit_costs_only_the_pixels_of_the_frames_that_it_is_in() {
+    let Some(spots) = Spots::new() else { return };
+    run_python(MANY, [spots.path("many.h5")]).unwrap();
+    for name in ["intensity", "row"] {
+        let tasks = spots.plan("many", name, &CLIP);
+        let path = process(&tasks, &["--sparse"], &[]);
+        let before = pixel_counts(&path);
+        let total: u32 = before.iter().map(|(_, count)| count).sum();
+        assert!(total > 2 << 15, "{total}");
+        let expected = digest(&path);
+        flip_bit(&path, name, 1);
+        let from = spots.path(name);
+        let gathered = run("gather", &["--from", from.to_str().unwrap()], "");
+        assert!(gathered.stderr.contains("sparse pixels of frame"), "{}", gathered.stderr);
+        let after = pixel_counts(&path);
+        let kept = before.iter().zip(&after).filter(|(before, after)| before == after).count();
+        assert!((40..80).contains(&kept), "{name}: {kept} of 80 frames kept their pixels");
+        let is_unsettled = |after: &(u8, u32)| *after == (0, 0);
+        let lost = after.iter().filter(|after| is_unsettled(after)).count();
+        assert_eq!(kept + lost, 80, "{after:?}");
+        // A rerun integrates those alone.
+        let results = run("ai-integrate", &["--sparse", "-v"], &tasks).assert_success();
+        assert!(results.stderr.contains(&format!("{lost} frames")), "{}", results.stderr);
+        run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+        assert_eq!(digest(&path), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_final_whose_index_of_pixels_is_damaged_is_kept_under_another_name() {
+    let Some(spots) = Spots::new() else { return };
+    let path = process(&spots.plan("u2", "out", &CLIP), &["--sparse"], &[]);
+    flip_bit(&path, "nnz", 0);
+    let damaged = fs::read(&path).unwrap();
+    let gathered = run("gather", &["--from", spots.path("out").to_str().unwrap()], "");
+    assert!(gathered.stderr.contains("kept under this name"), "{}", gathered.stderr);
+    let aside = format!("{}.damaged", path.display());
+    assert!(fs::read(aside).unwrap() == damaged);
+    assert_eq!(digest(&path), Value::Null);
 }
 
 #[test]

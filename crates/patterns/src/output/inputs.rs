@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use output_owners::FileRelation;
-use records::{Absent, Spans, Task};
+use records::{Absent, Spans, Task, format_frames};
 use system::untrusted_file::FileVersion;
 
 use super::options::check_cancelled;
@@ -16,6 +16,9 @@ use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
 use crate::part::{self, Part, list_parts, parts_dir};
 use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
+
+/// Most ranges of frames in a warning.
+const MAX_RANGES_IN_WARNING: usize = 5;
 
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {
@@ -142,11 +145,21 @@ impl<'a> OutputInputs<'a> {
                 existing.path.display()
             ));
         }
-        if let Some(existing) = existing.as_ref().filter(|existing| existing.has_damaged_sparse) {
-            warnings.push(format!(
-                "{}: its sparse pixels are damaged, and left out; run ai-integrate --sparse and gather again",
-                existing.path.display()
-            ));
+        if let Some(existing) = &existing {
+            let what = match existing.has_damaged_sparse {
+                true => Some("the index of its sparse pixels".to_owned()),
+                false if existing.damaged_sparse.is_empty() => None,
+                false => {
+                    let frames = format_frames(&existing.damaged_sparse, MAX_RANGES_IN_WARNING);
+                    Some(format!("its sparse pixels of {frames}"))
+                }
+            };
+            warnings.extend(what.map(|what| {
+                let path = existing.path.display();
+                format!("{path}: damaged: {what}; run ai-integrate --sparse and gather again")
+            }));
+            // The pixels may be read by other means.
+            is_damaged |= existing.has_damaged_sparse;
         }
         target.add_known(&parts, existing.as_ref())?;
         let recipe = parts.first().map(|part| &part.metadata.recipe);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recipe::Recipe;
-use records::{Record, Task};
+use records::{Record, Spans, Task};
 use system::ownership;
 
 use super::schema::{PROGRAM, entry_name, name};
@@ -65,8 +65,11 @@ pub struct OutputFile {
     row_digest: Vec<u64>,
     /// Index of the sparse pixels, if the file has any and they are not damaged.
     pub(crate) sparse: Option<SparseIndex>,
-    /// True if the file has sparse pixels that are damaged.
+    /// True if the file has sparse pixels whose index is damaged.
     pub(super) has_damaged_sparse: bool,
+    /// Frames whose sparse pixels are damaged, once [`verify_sparse`](Self::verify_sparse) has found
+    /// them.
+    pub(super) damaged_sparse: Spans,
     pub(super) integrated: Group,
     pub(super) process: Group,
 }
@@ -171,19 +174,17 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Reads the sparse pixels, and leaves them out if they are damaged.
+    /// Reads the sparse pixels, and leaves out those of frames in which they are damaged.
     ///
     /// # Errors
     /// Fails if the file can't be read.
     pub(crate) fn verify_sparse(&mut self) -> Result<(), OutputError> {
-        let Some(index) = &self.sparse else { return Ok(()) };
-        match SparseReader::open(&self.process, index).and_then(|reader| reader.verify()) {
-            Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
-                return Err(OutputError::io(&self.path)(why));
-            }
-            Err(_) => (self.sparse, self.has_damaged_sparse) = (None, true),
-            Ok(()) => (),
-        }
+        let Some(index) = &mut self.sparse else { return Ok(()) };
+        let damaged = SparseReader::find_damaged_rows(&self.process, index)
+            .map_err(OutputError::hdf5(&self.path))?;
+        index.leave_out(&damaged);
+        let damaged: Spans = damaged.into_iter().map(|row| row as u64).collect();
+        self.damaged_sparse = self.damaged_sparse.union(&damaged);
         Ok(())
     }
 
@@ -349,6 +350,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
         has_damaged_sparse: sparse.is_none(),
+        damaged_sparse: Spans::default(),
         sparse: sparse.unwrap_or_default(),
         raw_file_denied: coverage.has_attribute(name::RAW_FILE_DENIED)?,
         bytes,

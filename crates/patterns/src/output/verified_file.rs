@@ -43,7 +43,8 @@ pub(super) fn write_verified(
     written.verify(0..content.row_sources.status.len())?;
     written.verify_sparse()?;
     let intact = content.layout == OutputLayout::Virtual || written.is_intact();
-    let has_sparse = written.sparse.is_some() == content.row_sources.has_sparse_pixels();
+    let has_sparse = written.sparse.is_some() == content.row_sources.has_sparse_pixels()
+        && written.damaged_sparse.is_empty();
     if !intact || !has_sparse || written.data_digest != digest {
         return Err(OutputError::ReadBackMismatch {
             path: temporary.temporary_path().to_path_buf(),
@@ -72,9 +73,7 @@ pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<OutputFile,
         there.verify_sums(0..there.status.len())?;
     }
     there.verify_bytes()?;
-    if there.damaged_bytes.is_some() {
-        there.verify_sparse()?;
-    }
+    there.verify_sparse()?;
     Ok(there)
 }
 

@@ -1,5 +1,6 @@
 //! Reads the group of sparse pixels: what each frame has, then frame by frame.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 
 use records::Acquisition;
@@ -57,6 +58,15 @@ impl SparseIndex {
         Ok(Some(index))
     }
 
+    /// Leaves out the pixels of these rows, as if they had been integrated without.
+    pub(crate) fn leave_out(&mut self, rows: &[usize]) {
+        for &row in rows {
+            if let Some(status) = self.status.get_mut(row) {
+                *status = SparseStatus::None;
+            }
+        }
+    }
+
     /// Returns whether integrating a row's frame again would add no sparse pixels.
     pub(crate) fn is_settled(&self, row: usize) -> bool {
         self.status.get(row).is_some_and(|status| status.is_settled())
@@ -110,6 +120,32 @@ impl SparseReader {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Reads all pixels of the group below `parent`, and returns the rows whose pixels are damaged.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn find_damaged_rows(parent: &Group, index: &SparseIndex) -> Result<Vec<usize>> {
+        let is_damaged = |read: Result<()>| match read {
+            Err(Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
+                Err(Hdf5Error::Io(why))
+            }
+            read => Ok(read.is_err()),
+        };
+        if !is_damaged(Self::open(parent, index).and_then(|reader| reader.verify()))? {
+            return Ok(Vec::new());
+        }
+        let mut damaged = Vec::new();
+        for row in 0..index.status.len() {
+            // The library would take damaged values of further rows from its caches, and not read
+            // them again.
+            let read = Self::open(parent, index).and_then(|reader| reader.frame(row).map(drop));
+            if is_damaged(read)? {
+                damaged.push(row);
+            }
+        }
+        Ok(damaged)
     }
 
     /// Reads all pixels, and so verifies their checksums.
