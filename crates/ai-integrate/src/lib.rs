@@ -31,6 +31,7 @@
 //! Behaviour of the program is tested in `tests/integration/ai_integrate`.
 
 mod args;
+mod attempt;
 mod batch_output;
 mod batch_runner;
 mod batches;

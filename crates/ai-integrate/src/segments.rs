@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use filter::Filter;
 use integrator::Integrator;
+use memory_model::MAX_CACHED_POSITIONS;
 use patterns::{BinWeights, FrameGeometry, Status};
 
 use crate::batches::{Batches, RecipeIndex};
@@ -14,11 +15,6 @@ use crate::bins::bin_weights;
 use crate::error::TaskError;
 use crate::matrix_cache::MatrixCache;
 use crate::recipe_task::RecipeTask;
-
-/// The most positions of a recipe whose matrices are kept in the cache directory. If an encoder's noise
-/// makes each frame a position of its own, no matrix is used again, and each would be synced and
-/// evict others.
-const MAX_CACHED_POSITIONS: usize = 64;
 
 /// Consecutive batches whose frames have one geometry by each recipe.
 #[derive(Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use patterns::sparse_pixels::SparseFrame;
 use records::{Fail, Seconds, Spans, Task, format_count};
 
 use crate::args::Args;
+use crate::attempt::{Attempt, TaskOutcome};
 use crate::batch_runner::BatchRunner;
 use crate::batches::{Batches, RecipeIndex};
 use crate::busy_times::{BusyTimes, Stage};
@@ -23,7 +24,7 @@ use crate::device::worker::SharedDevice;
 use crate::error::TaskError;
 use crate::memory;
 use crate::monitor_cache::MonitorCache;
-use crate::pixel_statistics::{self, StatisticsTask, TaskStatistics};
+use crate::pixel_statistics::{self, StatisticsTask};
 use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
@@ -53,29 +54,6 @@ pub struct TaskRunner<'a> {
     times: &'a BusyTimes,
     /// Warnings about frames that were given.
     warned: Mutex<HashSet<String>>,
-}
-
-/// The outcome of an attempt to integrate a task.
-enum TaskOutcome {
-    /// The statistics of the task, the part of each recipe with all its rows, and the statistics of
-    /// the pixels.
-    Done(Box<TaskStats>, Vec<Option<PartWriter>>, Vec<Option<TaskStatistics>>),
-    /// The device returned wrong sums; no row is kept.
-    WrongDevice,
-    /// These sources changed while they were read, or could not be checked; no row is kept.
-    SourcesChanged(BTreeMap<usize, FrameLoss>),
-    /// This recipe can't be applied to the frames of a position of the detector; no row is kept.
-    Refused(RecipeIndex, TaskError),
-}
-
-/// A task whose recipes are to integrate, without those that were refused.
-struct Attempt {
-    /// The time at which the task was begun.
-    began: Instant,
-    recipe_tasks: Vec<RecipeTask>,
-    statistics: Vec<StatisticsTask>,
-    /// The frames that the progress counts as found done.
-    found: u64,
 }
 
 impl<'a> TaskRunner<'a> {

@@ -26,6 +26,11 @@ const MAX_WAITING_BYTES: usize = 512 << 20;
 /// use.
 pub const MAX_POSITION_BYTES: u64 = 256 << 20;
 
+/// The most positions of a recipe whose matrices are kept in the cache directory. If an encoder's noise
+/// makes each frame a position of its own, no matrix is used again, and each would be synced and
+/// evict others.
+pub const MAX_CACHED_POSITIONS: usize = 64;
+
 /// Bytes per pixel of the statistics of pixels over frames.
 pub const STATISTICS_BYTES_PER_PIXEL: u64 = 36;
 

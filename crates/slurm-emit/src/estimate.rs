@@ -1,15 +1,14 @@
 //! Estimates the memory and the walltime of a job from the plan.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use memory_model::{DEFAULT_BATCH_FRAMES, EngineSizes};
-use recipe::Recipe;
 use records::RawPath;
 
-use crate::error::EmitError;
 use crate::frame_maxima::FrameMaxima;
 use crate::job_size::JobSize;
 use crate::memory::MemorySize;
+use crate::recipe_sizes::{RecipeSize, RecipeSizes};
 use crate::task_plan::TaskPlan;
 use crate::walltime::Walltime;
 
@@ -28,6 +27,9 @@ const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
 /// Entries of a matrix per pixel, with pixel splitting.
 const ENTRIES_PER_PIXEL: u64 = 2;
 
+/// Seconds of a CPU in which a matrix is built, per pixel: 1.5 s for a detector of 4 million pixels.
+const BUILD_SECONDS_PER_PIXEL: f64 = 1.5 / 4.5e6;
+
 /// Bytes of what else runs in a job: gather, the process in which HDF5 reads metadata, and the
 /// driver of a GPU.
 const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
@@ -38,44 +40,31 @@ const GATHER_BYTES_PER_PIXEL: u64 = 90;
 /// Estimates the memory of each job of a plan: half as much again as ai-integrate is expected to
 /// use, in whole GiB.
 ///
-/// A process holds the matrix and the corrections of each recipe once; the memory of its engines is
-/// what ai-integrate itself expects, with the statistics of `--pixel-stats` if
-/// `has_pixel_statistics`, and the pixels of `--sparse` if `has_sparse_pixels`.
-///
-/// # Errors
-/// Fails if a recipe can't be read.
+/// A process holds the matrix and the corrections of each recipe of one geometry once, and those of a
+/// detector that moves for each engine; the memory of its engines is what ai-integrate itself
+/// expects, with the statistics of `--pixel-stats` if `has_pixel_statistics`, and the pixels
+/// of `--sparse` if `has_sparse_pixels`.
 pub fn estimate_memory(
     plan: &TaskPlan,
+    sizes: &RecipeSizes,
     size: &JobSize,
     has_pixel_statistics: bool,
     has_sparse_pixels: bool,
-) -> Result<MemorySize, EmitError> {
-    let (mut recipe_bins, mut recipe_dummies) = (HashMap::new(), HashMap::new());
-    let mut moving_recipes = 0;
-    let mut clipping = HashSet::new();
-    for (path, digest) in plan.recipes() {
-        let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
-        recipe_bins.insert(path, recipe.npt * recipe.npt_azim);
-        recipe_dummies.insert(path, recipe.dummy.to_string());
-        moving_recipes += u64::from(recipe.has_moving_geometry());
-        if recipe.sigma_clip.is_some() {
-            clipping.insert(path);
-        }
-    }
-    let total_bins =
-        |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
-    let bins = plan.recipe_sets().map(total_bins).max().unwrap_or(0);
+) -> MemorySize {
+    let of_sets = |value: &dyn Fn(&[RawPath]) -> u64| plan.recipe_sets().map(value).max();
+    let bins = of_sets(&|set| sizes.sizes_of(set).map(|size| size.bins).sum()).unwrap_or(0);
     // ai-integrate adds up the pixels once for each rule about which values mean "no measurement".
-    let rules = |recipes: &[RawPath]| {
-        let dummies = recipes.iter().map(|path| &recipe_dummies[path.as_path()]);
-        dummies.collect::<HashSet<_>>().len().max(1) as u64
+    let rules = |set: &[RawPath]| {
+        let rules = sizes.sizes_of(set).map(|size| &size.dummy).collect::<HashSet<_>>().len();
+        rules.max(1) as u64
     };
-    let rules = plan.recipe_sets().map(rules).max().unwrap_or(1);
-    let clips = |recipes: &[RawPath]| {
-        recipes.iter().filter(|path| clipping.contains(path.as_path())).count() as u64
-    };
-    let clips = plan.recipe_sets().map(clips).max().unwrap_or(0);
-    let other_recipes = (recipe_bins.len() as u64).saturating_sub(1);
+    let rules = of_sets(&rules).unwrap_or(1);
+    let clips = |set: &[RawPath]| sizes.sizes_of(set).filter(|size| size.clips).count() as u64;
+    let clips = of_sets(&clips).unwrap_or(0);
+    let is_moving = |size: &&RecipeSize| size.positions > 0;
+    let fixed = sizes.all().filter(|size| !is_moving(size)).count() as u64;
+    // The recipes of a detector that moves are those of one scan, and are dropped with its tasks.
+    let moving = of_sets(&|set| sizes.sizes_of(set).filter(is_moving).count() as u64).unwrap_or(0);
     let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
     let engine = EngineSizes {
         threads: usize::try_from(size.threads).unwrap_or(usize::MAX),
@@ -95,24 +84,35 @@ pub fn estimate_memory(
         },
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
-    let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
-    // Each engine builds the matrix of a position while another is in use, and some are kept.
-    let positions = moving_recipes
-        * (size.engines * pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + BYTES_PER_PIXEL)
-            + memory_model::MAX_POSITION_BYTES);
+    let recipes =
+        pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + fixed.saturating_sub(1) * BYTES_PER_PIXEL);
+    // Each engine has a matrix of each recipe in use and builds another; some more are kept.
+    let positions = match moving {
+        0 => 0,
+        moving => {
+            let engine = BYTES_PER_PIXEL_WHILE_BUILDING + moving * BYTES_PER_PIXEL;
+            size.engines * pixels * engine + memory_model::MAX_POSITION_BYTES
+        }
+    };
     let expected = memory_model::BASE_BYTES
         + positions
         + BYTES_BESIDE_AI_INTEGRATE
         + gather
         + recipes
         + size.engines * engine.bytes();
-    Ok(MemorySize::from_bytes((expected * 3 / 2).next_multiple_of(1 << 30)))
+    MemorySize::from_bytes((expected * 3 / 2).next_multiple_of(1 << 30))
 }
 
-/// Estimates the walltime of a job that integrates `bytes` stored bytes at `rate` bytes per second:
-/// twice the expected time and five minutes, in steps of five minutes.
-pub fn estimate_walltime(bytes: u64, rate: f64) -> Walltime {
-    let seconds = 2.0 * bytes as f64 / rate + 300.0;
+/// Estimates the seconds in which a job of this size builds the matrices of so many positions of a
+/// detector with `pixels` pixels.
+pub fn estimate_build_seconds(builds: u64, pixels: u64, size: &JobSize) -> f64 {
+    builds as f64 * pixels as f64 * BUILD_SECONDS_PER_PIXEL / size.cpus().max(1) as f64
+}
+
+/// Estimates the walltime of a job that integrates for `seconds`: twice the expected time and five
+/// minutes, in steps of five minutes.
+pub fn estimate_walltime(seconds: f64) -> Walltime {
+    let seconds = 2.0 * seconds + 300.0;
     Walltime::from_seconds((seconds as u64).next_multiple_of(300))
 }
 
@@ -121,6 +121,7 @@ mod tests {
     use records::{Acquisition, Span, Task};
 
     use super::*;
+    use crate::recipe_sizes::tests::moving_plan;
 
     /// Creates a task of 100 frames of an Eiger 4M, compressed sevenfold.
     fn eiger() -> Task {
@@ -146,8 +147,8 @@ mod tests {
         let size = |threads| JobSize { workers: 4, engines: 8, threads, gpus: 0 };
         // These tasks name no recipe, so that none is read.
         let estimate_with = |tasks, threads, has_pixel_statistics| {
-            let memory = estimate_memory(&plan(tasks), &size(threads), has_pixel_statistics, false);
-            memory.map(|memory| memory.to_string()).unwrap()
+            let (plan, none) = (plan(tasks), RecipeSizes::default());
+            estimate_memory(&plan, &none, &size(threads), has_pixel_statistics, false).to_string()
         };
         let estimate = |tasks, threads| estimate_with(tasks, threads, false);
         assert_eq!(estimate(1, 4), "12G");
@@ -161,8 +162,28 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_that_of_the_positions_of_one_scan() {
+        let size = JobSize { workers: 4, engines: 8, threads: 4, gpus: 0 };
+        let estimate = |scans, positions| {
+            let (plan, sizes) = moving_plan(&eiger(), scans, 100, positions);
+            estimate_memory(&plan, &sizes, &size, false, false).bytes() >> 30
+        };
+        let [fixed, one, three_hundred] = [estimate(1, 0), estimate(1, 3), estimate(300, 3)];
+        assert_eq!(one, three_hundred);
+        // 8 engines, 340 bytes for each of 4.5 M pixels and 256 MiB, and half as much again.
+        assert!((17..=19).contains(&(one - fixed)), "{fixed} {one}");
+    }
+
+    #[test]
     fn a_walltime_is_twice_the_work_and_five_minutes() {
-        assert_eq!(estimate_walltime(60_000_000_000, 100e6).to_string(), "00:25:00");
-        assert_eq!(estimate_walltime(0, 100e6).to_string(), "00:05:00");
+        assert_eq!(estimate_walltime(600.0).to_string(), "00:25:00");
+        assert_eq!(estimate_walltime(0.0).to_string(), "00:05:00");
+    }
+
+    #[test]
+    fn matrices_take_their_time_on_the_cpus_of_the_job() {
+        let size = JobSize { workers: 4, engines: 2, threads: 5, gpus: 0 };
+        assert!((estimate_build_seconds(1000, 4_500_000, &size) - 150.0).abs() < 1e-9);
+        assert_eq!(estimate_build_seconds(0, 4_500_000, &size), 0.0);
     }
 }

@@ -60,6 +60,7 @@ mod message_tests;
 mod partitions;
 mod passed_arguments;
 mod python_literals;
+mod recipe_sizes;
 mod required_tool;
 mod resolve_settings;
 mod scripts;

@@ -1,19 +1,22 @@
 //! Fills in the settings that no flag gave: from the plan, from results of an earlier run, and by
 //! default.
 
+use std::cell::OnceCell;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::args::Args;
 use crate::batches::BatchSizing;
 use crate::error::EmitError;
-use crate::estimate::{estimate_memory, estimate_walltime};
+use crate::estimate::{estimate_build_seconds, estimate_memory, estimate_walltime};
 use crate::flags::{AutoOr, JobSizeFlags, MemoryRequest, ProgramDirectory, SlurmFlags};
 use crate::gpus::GpuRequest;
 use crate::job_settings::JobSettings;
-use crate::job_size::SizeRequest;
+use crate::job_size::{JobSize, SizeRequest};
 use crate::measured_rate::measure_rate;
 use crate::memory::MemorySize;
 use crate::passed_arguments::check_passed_arguments;
+use crate::recipe_sizes::RecipeSizes;
 use crate::task_plan::TaskPlan;
 
 /// Seconds before the walltime at which a job is signalled, by default: enough to finish the frames
@@ -26,8 +29,8 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// Returns the settings that a command line gives for a plan.
 ///
 /// # Errors
-/// Fails without a working directory, if results tell no rate, if the memory must be estimated and
-/// a recipe can't be read, and if jobs would be signalled before they begin.
+/// Fails without a working directory, if results tell no rate, if the memory or the
+/// walltime must be estimated and a recipe can't be read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
     check_passed_arguments(&args.size)?;
     let slurm = &args.slurm;
@@ -43,8 +46,16 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
     let mut size = size_request.on_cluster(gpus.count() * slurm_tasks);
     let has_flag = |flag| args.size.ai_integrate_arg.iter().any(|arg| arg == flag);
     let (has_pixel_statistics, has_sparse) = (has_flag("--pixel-stats"), has_flag("--sparse"));
-    let estimate = || estimate_memory(plan, &size, has_pixel_statistics, has_sparse);
-    let memory = request_memory(slurm, estimate)?;
+    let recipes = OnceCell::new();
+    let recipes = || match recipes.get() {
+        Some(known) => Ok(known),
+        None => RecipeSizes::read(plan).map(|read| recipes.get_or_init(|| read)),
+    };
+    let estimate = |size: &JobSize| {
+        recipes()
+            .map(|recipes| estimate_memory(plan, recipes, size, has_pixel_statistics, has_sparse))
+    };
+    let memory = request_memory(slurm, || estimate(&size))?;
     if let Some(scale) = args.size.scale {
         let workers = scale.count_jobs(&size, memory.map(|(_, memory)| memory));
         size.workers = workers.ok_or(EmitError::ScaleWithoutMemory)?;
@@ -58,7 +69,14 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
     let walltime = match slurm.time {
         AutoOr::Value(walltime) => walltime,
         AutoOr::Auto => {
-            estimate_walltime(largest_element_bytes(&sizing, plan, args.size.max_array_size), rate)
+            let recipes = recipes()?;
+            let seconds = |tasks: Range<usize>| {
+                let bytes: u64 = plan.stored_bytes()[tasks.clone()].iter().sum();
+                let builds = recipes.position_builds(plan, tasks);
+                let pixels = plan.frame_maxima().pixels;
+                bytes as f64 / rate + estimate_build_seconds(builds, pixels, &size)
+            };
+            estimate_walltime(largest_element(&sizing, plan, args.size.max_array_size, seconds))
         }
     };
     let drain_seconds = slurm.drain_seconds.unwrap_or(DRAIN_SECONDS.min(walltime.seconds() / 4));
@@ -72,10 +90,7 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
             None => own_directory()?,
         },
         partition_bins: partition_bins(&args.bin)?,
-        estimated_memory: memory.map_or_else(
-            || estimate_memory(plan, &size, has_pixel_statistics, has_sparse),
-            |(_, memory)| Ok(memory),
-        )?,
+        estimated_memory: memory.map_or_else(|| estimate(&size), |(_, memory)| Ok(memory))?,
         memory,
         size,
         fewest_workers: args.size.adapt.map_or(size.workers, |adapt| adapt.fewest),
@@ -134,16 +149,18 @@ fn request_memory(
     })
 }
 
-/// Returns the stored bytes of the largest element, if SLURM allows as many elements as by default.
-fn largest_element_bytes(
+/// Returns the seconds of the largest element, of which `seconds` returns those of some tasks, if
+/// SLURM allows as many elements as by default.
+fn largest_element(
     sizing: &BatchSizing,
     plan: &TaskPlan,
     max_array_size: Option<u64>,
-) -> u64 {
+    seconds: impl Fn(Range<usize>) -> f64,
+) -> f64 {
     let batches = sizing.divide(plan);
-    let bytes = batches.iter().map(|batch| plan.stored_bytes()[batch.clone()].iter().sum());
-    let limit = max_array_size.unwrap_or(DEFAULT_MAX_ARRAY_SIZE);
-    bytes.max().unwrap_or(0_u64) * (batches.len() as u64).div_ceil(limit)
+    let elements =
+        (batches.len() as u64).div_ceil(max_array_size.unwrap_or(DEFAULT_MAX_ARRAY_SIZE));
+    batches.into_iter().map(seconds).fold(0.0, f64::max) * elements as f64
 }
 
 /// Returns the directories of programs that `--bin PARTITION=DIR` gives.

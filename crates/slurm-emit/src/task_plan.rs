@@ -1,6 +1,6 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use records::format_count;
 pub struct TaskPlan {
     lines: CompressedLines,
     stored_bytes: Vec<u64>,
+    /// The frames of each task, and the index of its recipes in `recipe_sets`.
+    frames: Vec<(u64, usize)>,
     /// The id of each task, and the index of its scan in `scans`.
     ids: Vec<(Box<str>, usize)>,
     scans: Vec<String>,
@@ -25,7 +27,8 @@ pub struct TaskPlan {
     /// The digest of each recipe file.
     recipes: BTreeMap<RawPath, String>,
     /// The sets of recipe files that some task applies together.
-    recipe_sets: BTreeSet<Vec<RawPath>>,
+    recipe_sets: Vec<Vec<RawPath>>,
+    recipe_set_indices: HashMap<Vec<RawPath>, usize>,
     frame_maxima: FrameMaxima,
     known_ids: HashSet<Box<str>>,
     /// The hash of each record.
@@ -85,6 +88,7 @@ impl TaskPlan {
     /// this version, as when the same records are added again.
     pub fn push(&mut self, task: Task) -> bool {
         let id: Box<str> = task.id.as_str().into();
+        let frames = task.range.count();
         let (bytes, maxima, scan) =
             (task.bytes, self.frame_maxima.with_task(&task), self.scan_index(&task.scan));
         for recipe in task.recipes() {
@@ -105,9 +109,8 @@ impl TaskPlan {
         self.stored_bytes.push(bytes);
         self.frame_maxima = maxima;
         let recipe_set: Vec<RawPath> = recipes.iter().map(|(path, _)| path.clone()).collect();
-        if !self.recipe_sets.contains(&recipe_set) {
-            self.recipe_sets.insert(recipe_set);
-        }
+        let recipe_set = self.recipe_set_index(recipe_set);
+        self.frames.push((frames, recipe_set));
         self.recipes.extend(recipes);
         self.ids.push((id, scan));
         self.lines.push(&line);
@@ -132,6 +135,15 @@ impl TaskPlan {
         self.scans.len() - 1
     }
 
+    fn recipe_set_index(&mut self, recipe_set: Vec<RawPath>) -> usize {
+        if let Some(index) = self.recipe_set_indices.get(&recipe_set) {
+            return *index;
+        }
+        self.recipe_sets.push(recipe_set.clone());
+        self.recipe_set_indices.insert(recipe_set, self.recipe_sets.len() - 1);
+        self.recipe_sets.len() - 1
+    }
+
     /// Returns the records of the tasks, one line each.
     pub fn lines(&self) -> &CompressedLines {
         &self.lines
@@ -140,6 +152,16 @@ impl TaskPlan {
     /// Returns the bytes that each task reads, as they are stored.
     pub fn stored_bytes(&self) -> &[u64] {
         &self.stored_bytes
+    }
+
+    /// Iterates over some tasks, by their position in the plan: the number of frames, and the recipe
+    /// files that are applied in one pass.
+    pub fn frames_and_recipes(
+        &self,
+        tasks: Range<usize>,
+    ) -> impl Iterator<Item = (u64, &[RawPath])> {
+        let of_task = |&(frames, set): &(u64, usize)| (frames, self.recipe_sets[set].as_slice());
+        self.frames[tasks].iter().map(of_task)
     }
 
     /// Iterates over the tasks: the id of each task, and the id of its scan.

@@ -1,0 +1,150 @@
+//! The sizes of the recipes of a plan, from which memory and walltime follow.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use memory_model::MAX_CACHED_POSITIONS;
+use recipe::Recipe;
+use records::RawPath;
+
+use crate::error::EmitError;
+use crate::task_plan::TaskPlan;
+
+/// The sizes of a recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeSize {
+    /// Bins of a pattern.
+    pub bins: u64,
+    /// Values that mean "no measurement", as the recipe has them.
+    pub dummy: String,
+    /// Positions of a detector that moves; 0 if all frames have one geometry.
+    pub positions: u64,
+    /// True if it rejects pixels, which `ai-integrate --sparse` keeps.
+    pub clips: bool,
+}
+
+impl RecipeSize {
+    fn new(recipe: &Recipe) -> Self {
+        let ponis: HashSet<&str> =
+            recipe.poni_table.iter().map(|range| range.poni.as_str()).collect();
+        Self {
+            bins: recipe.npt.saturating_mul(recipe.npt_azim),
+            dummy: recipe.dummy.to_string(),
+            positions: ponis.len() as u64,
+            clips: recipe.sigma_clip.is_some(),
+        }
+    }
+}
+
+/// The sizes of the recipes of a plan, by their files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecipeSizes(HashMap<RawPath, RecipeSize>);
+
+impl RecipeSizes {
+    /// Reads all recipes of a plan, one after the other: each scan may have one of its own, with a
+    /// geometry for each frame.
+    ///
+    /// # Errors
+    /// Fails if a recipe can't be read.
+    pub fn read(plan: &TaskPlan) -> Result<Self, EmitError> {
+        let read = |(path, digest): (&std::path::Path, &str)| {
+            let recipe = Recipe::load(path, digest).map_err(|why| EmitError::Recipe { why })?;
+            Ok((path.into(), RecipeSize::new(&recipe)))
+        };
+        plan.recipes().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Iterates over the sizes of all recipes.
+    pub fn all(&self) -> impl Iterator<Item = &RecipeSize> {
+        self.0.values()
+    }
+
+    /// Iterates over the sizes of some recipes.
+    pub fn sizes_of<'a>(&'a self, recipes: &'a [RawPath]) -> impl Iterator<Item = &'a RecipeSize> {
+        recipes.iter().filter_map(|path| self.0.get(path))
+    }
+
+    /// Returns how many matrices a process may build for positions of detectors that move while it
+    /// integrates these tasks. Matrices that are not kept on disk are built again by each task.
+    pub fn position_builds(&self, plan: &TaskPlan, tasks: Range<usize>) -> u64 {
+        let mut by_recipe: HashMap<&RawPath, (u64, u64)> = HashMap::new();
+        for (frames, recipes) in plan.frames_and_recipes(tasks) {
+            for path in recipes {
+                let (sum, tasks) = by_recipe.entry(path).or_default();
+                (*sum, *tasks) = (sum.saturating_add(frames), *tasks + 1);
+            }
+        }
+        let builds = |(path, (frames, tasks)): (&RawPath, (u64, u64))| {
+            let positions = self.0.get(path).map_or(0, |size| size.positions);
+            let is_kept = positions <= MAX_CACHED_POSITIONS as u64;
+            positions.saturating_mul(if is_kept { 1 } else { tasks }).min(frames)
+        };
+        by_recipe.into_iter().map(builds).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use recipe::{PoniRange, Settings};
+    use records::{Span, Task};
+
+    use super::*;
+
+    /// Creates a plan of tasks with `frames` frames, two for each of `scans` scans, whose recipes each
+    /// have as many `positions`, and the sizes of the recipes.
+    pub(crate) fn moving_plan(
+        task: &Task,
+        scans: u64,
+        frames: u64,
+        positions: u64,
+    ) -> (TaskPlan, RecipeSizes) {
+        let directory = tempfile::tempdir().unwrap();
+        let geometry = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
+        let settings = Settings {
+            geometry: Some(geometry.to_owned()),
+            radial_range: Some([1.0, 20.0]),
+            ..Settings::default()
+        };
+        let fixed = Recipe::resolve(&settings).unwrap();
+        let mut plan = TaskPlan::default();
+        for scan in 0..scans {
+            let range = |first: u64| PoniRange {
+                first,
+                last: first,
+                poni: format!("{geometry}Rot1: {}\n", (first % positions.max(1)) as f64 / 1e3),
+                poni_file: RawPath::default(),
+            };
+            // The same positions, of other frames.
+            let table = (0..2 * positions + scan).filter(|_| positions > 0).map(range).collect();
+            let recipe = fixed.with_geometries(table);
+            let path = directory.path().join(recipe.digest());
+            std::fs::write(&path, recipe.to_toml()).unwrap();
+            for first in [0, frames] {
+                assert!(plan.push(Task {
+                    id: format!("{scan}:{first}"),
+                    scan: scan.to_string(),
+                    range: Span::new(first, first + frames).into(),
+                    recipe: path.clone().into(),
+                    recipe_digest: recipe.digest(),
+                    ..task.clone()
+                }));
+            }
+        }
+        let sizes = RecipeSizes::read(&plan).unwrap();
+        (plan, sizes)
+    }
+
+    #[test]
+    fn matrices_are_built_for_positions_and_at_most_one_for_a_frame() {
+        let builds = |scans, frames, positions, tasks| {
+            let (plan, sizes) = moving_plan(&Task::default(), scans, frames, positions);
+            sizes.position_builds(&plan, tasks)
+        };
+        assert_eq!(builds(1, 100, 0, 0..2), 0, "one geometry");
+        assert_eq!(builds(1, 100, 3, 0..1), 3);
+        assert_eq!(builds(1, 100, 3, 0..2), 3, "kept on disk");
+        assert_eq!(builds(2, 100, 3, 0..4), 6, "of two scans");
+        assert_eq!(builds(1, 1000, 70, 0..2), 140, "too many to be kept");
+        assert_eq!(builds(1, 10, 70, 0..2), 20, "one for each frame");
+    }
+}
