@@ -28,6 +28,8 @@ pub struct PlannedRecipe {
     pub name: Option<String>,
     /// The resolved recipe.
     pub recipe: Recipe,
+    /// Path of the table of PONI files that the recipe was made from.
+    table: Option<RawPath>,
     monitors: RequiredMonitors,
     /// The goniometer, if the geometry follows from motors.
     goniometer: Option<Goniometer>,
@@ -37,12 +39,14 @@ pub struct PlannedRecipe {
 }
 
 impl PlannedRecipe {
-    /// Reads what the recipe needs of scans, and writes it below `out` if there is one.
+    /// Reads what the recipe needs of scans, and writes it below `out` if there is one. `table` is the
+    /// path of the table of PONI files, if it was made from one.
     ///
     /// # Errors
     /// A monitor or the goniometer can't be read, or the recipe can't be written.
     pub fn new(
         recipe: Recipe,
+        table: Option<RawPath>,
         name: Option<String>,
         out: Option<&Path>,
     ) -> Result<Self, PlanError> {
@@ -50,6 +54,7 @@ impl PlannedRecipe {
             file: out.unwrap_or(Path::new("")).join(recipe.file_name()).into(),
             digest: recipe.digest(),
             name,
+            table,
             monitors: RequiredMonitors::read(&recipe)?,
             goniometer: recipe.goniometer.as_ref().map(Goniometer::load).transpose()?,
             recipe,
@@ -63,6 +68,11 @@ impl PlannedRecipe {
             planned.write()?;
         }
         Ok(planned)
+    }
+
+    /// Returns the paths of all files that the recipe was made from.
+    pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
+        self.recipe.file_paths().chain(self.table.as_deref())
     }
 
     /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
@@ -161,6 +171,7 @@ impl PlannedRecipe {
             digest,
             name: self.name.clone(),
             recipe,
+            table: None,
             monitors: self.monitors.clone(),
             goniometer: None,
             checked_layouts: RefCell::default(),

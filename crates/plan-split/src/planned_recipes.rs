@@ -48,13 +48,14 @@ impl PlannedRecipes {
         for (file, name) in read_recipe_files(files, &warn)?.into_iter().zip(names) {
             let mut sections = Vec::new();
             for (section, settings) in file.sections() {
+                let table = flags.poni_table.as_ref().or(settings.poni_table.as_ref()).cloned();
                 let recipe = resolve_section(&file, settings, flags)?;
                 for remark in remarks_on_poni(&recipe) {
                     if warned.insert(remark.clone()) {
                         warn(&remark);
                     }
                 }
-                let recipe = PlannedRecipe::new(recipe, name.clone(), out)?;
+                let recipe = PlannedRecipe::new(recipe, table, name.clone(), out)?;
                 sections.push((section.map(str::to_owned), recipe));
             }
             recipes.push(RecipeSections { file, sections });
@@ -72,7 +73,7 @@ impl PlannedRecipes {
     /// Returns the paths of all files that the recipes were made from.
     pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
         let sections = self.0.iter().flat_map(|file| &file.sections);
-        sections.flat_map(|(_, planned)| planned.recipe.file_paths())
+        sections.flat_map(|(_, planned)| planned.file_paths())
     }
 
     /// Returns whether any recipe divides by a monitor.

@@ -101,6 +101,10 @@ impl Records {
         let poni = self.workspace.data.poni.to_str().unwrap().to_owned();
         let (required, input): (Vec<(&str, String)>, &str) = match filter {
             "scan-find" => (vec![], ""),
+            "plan-split" if ["--poni-table", "--goniometer"].contains(&flag) => {
+                let range = ("--radial-range", "5,20".to_owned());
+                (vec![("--out", out), range], &self.workspace.scans)
+            }
             "plan-split" => {
                 let npt = ("--npt", "50".to_owned());
                 (vec![("--poni", poni), ("--out", out), npt], &self.workspace.scans)

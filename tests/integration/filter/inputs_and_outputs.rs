@@ -27,6 +27,8 @@ const PATHS: [(&str, &[&str], &[&str]); 5] = [
             "calibrant",
             "poni",
             "poni-detector",
+            "poni-table",
+            "goniometer",
             "mask",
             "mask-inverted",
             "dark",
@@ -214,6 +216,50 @@ fn plan_split_writes_over_none_of_its_inputs() {
             let operand = if *input == stdin { Path::new("-") } else { operand.as_path() };
             arguments.push(operand.into());
             assert_refused(input, &link, || run_with_stdin("plan-split", &arguments, &stdin));
+        }
+    }
+}
+
+#[test]
+fn plan_split_writes_over_no_geometry_of_a_detector_that_moves() {
+    let mut inputs = Inputs::new();
+    let poni = inputs.files[0].clone();
+    let table = inputs.write("table", &format!("0 {}\n", poni.display()));
+    let goniometer = inputs.write(
+        "goniometer.json",
+        r#"{"content": "Goniometer calibration v2", "detector": "Pilatus100k", "wavelength": 1e-10, "param": [],
+            "trans_function": {"param_names": [], "pos_names": ["rot"], "dist_expr": "0.1", "rot1_expr": "rot"}}"#,
+    );
+    let fixed =
+        inputs.write("fixed.toml", &format!("poni = {:?}\nnpt = 50\n", poni.display().to_string()));
+    let link = inputs.workspace.path("link.png");
+    for (key, file, all) in [
+        ("poni-table", &table, &[&table, &poni][..]),
+        ("goniometer", &goniometer, &[&goniometer][..]),
+    ] {
+        let moving = format!("{key} = {:?}\nradial-range = [5, 20]\n", file.display().to_string());
+        let moving = inputs.write("moving.toml", &moving);
+        let by_flag =
+            vec![format!("--{key}").into(), file.clone().into(), "--radial-range=5,20".into()];
+        // The first recipe is drawn; what the second one names is an input, too.
+        let by_recipe: Vec<OsString> = [&fixed, &moving]
+            .into_iter()
+            .flat_map(|file| ["--recipe".into(), file.clone().into()])
+            .collect();
+        for flags in [by_flag, by_recipe] {
+            for input in all {
+                for out in [None, Some(inputs.workspace.path("out"))] {
+                    let mut arguments: Vec<OsString> = flags.clone();
+                    arguments.extend([
+                        "--overwrite".into(),
+                        "--preview".into(),
+                        link.clone().into(),
+                    ]);
+                    arguments.extend(out.into_iter().flat_map(|out| ["--out".into(), out.into()]));
+                    let scans = &inputs.workspace.scans;
+                    assert_refused(input, &link, || run("plan-split", &arguments, scans));
+                }
+            }
         }
     }
 }
