@@ -194,7 +194,7 @@ mod tests {
              d-spacings are in angstrom: check them, and distance and wavelength in the PONI file",
             "entry 1.1, detector p3: no preview: no frame has data",
             "--preview-frames: the scan has 12 frames, 0 to 11",
-            "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw",
+            "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw, without table and goniometer",
             "--calibrant: the rings need a wavelength, and lab6.poni gives none; add `Wavelength: METRES` to it",
             "--calibrant x.D: No such file or directory",
             "expected file, scan, bytes=N (such as bytes=2G), frames=N or workers=N, with N at least 1",
