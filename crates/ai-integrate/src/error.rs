@@ -14,6 +14,13 @@ pub struct TaskError {
     pub retryable: bool,
 }
 
+impl TaskError {
+    /// Returns the error for a geometry of the recipe that is invalid.
+    pub fn geometry(why: impl std::fmt::Display) -> Self {
+        Self { why: format!("geometry: {why}"), retryable: false }
+    }
+}
+
 impl From<MonitorError> for TaskError {
     fn from(MonitorError { why, retryable }: MonitorError) -> Self {
         Self { why, retryable }

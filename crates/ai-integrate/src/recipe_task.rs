@@ -131,7 +131,8 @@ impl RecipeTask {
             false => {
                 let monitor = monitor?;
                 task.monitor_readings = monitor.readings();
-                let geometries = FrameGeometries::new(&loaded_recipe.recipe);
+                let geometries =
+                    FrameGeometries::new(&loaded_recipe.recipe).map_err(TaskError::geometry)?;
                 let (integrator, bins) = match geometries {
                     Some(_) => (None, loaded_recipe.bins_without_weights()?),
                     None => {

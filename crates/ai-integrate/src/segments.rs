@@ -123,7 +123,9 @@ impl Segment {
             let Some(integrator) = integrator else {
                 return Ok(SegmentRecipe::NoGeometry(Status::OutOfRange));
             };
-            let factor = geometries.relative_solid_angle(geometry);
+            let factor = geometries
+                .relative_solid_angle(geometry)
+                .map_err(|why| (RecipeIndex(index), TaskError::geometry(why)))?;
             let weights = scale_weights(bin_weights(&integrator), factor);
             Ok(SegmentRecipe::Ready(integrator, Some(OwnWeights { weights, factor })))
         };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use geometry::Poni;
+use geometry::{Poni, PoniError};
 use recipe::Recipe;
 use records::RawPath;
 
@@ -22,16 +22,19 @@ pub struct FrameGeometries {
     ranges: Vec<(u64, u64, FrameGeometry)>,
     /// Number of different geometries.
     positions: usize,
-    /// Factor of the solid angle: the square of the distance to which all frames refer; `None`
-    /// without the correction of the solid angle.
+    /// Distance in metres to which the solid angle of all frames refers; `None` without the
+    /// correction of the solid angle.
     reference: Option<f64>,
 }
 
 impl FrameGeometries {
     /// Returns the geometries of a recipe; `None` if all frames have one.
-    pub fn new(recipe: &Recipe) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The PONI text to which the solid angle refers is invalid.
+    pub fn new(recipe: &Recipe) -> Result<Option<Self>, PoniError> {
         if !recipe.has_moving_geometry() {
-            return None;
+            return Ok(None);
         }
         let mut ranges: Vec<(u64, u64, FrameGeometry)> =
             Vec::with_capacity(recipe.poni_table.len());
@@ -48,8 +51,11 @@ impl FrameGeometries {
             let geometry = FrameGeometry { poni, poni_file: range.poni_file.clone() };
             ranges.push((range.first, range.last, geometry));
         }
-        let reference = distance(&recipe.poni).filter(|_| recipe.solid_angle);
-        Some(Self { ranges, positions: texts.len(), reference })
+        let reference = match recipe.solid_angle {
+            true => Some(Poni::parse(&recipe.poni)?.dist),
+            false => None,
+        };
+        Ok(Some(Self { ranges, positions: texts.len(), reference }))
     }
 
     /// Returns the geometry of a frame; `None` if it has none.
@@ -67,24 +73,19 @@ impl FrameGeometries {
     /// Returns the factor of the weights of frames with this geometry: the solid angle of a pixel
     /// at normal incidence relative to that at the distance of the reference, so that frames at
     /// several distances have one scale. It is 1 without the correction of the solid angle.
-    pub fn relative_solid_angle(&self, geometry: &FrameGeometry) -> f64 {
-        match (self.reference, distance(&geometry.poni)) {
-            (Some(reference), Some(distance)) if distance != reference => {
-                (reference / distance).powi(2)
-            }
-            _ => 1.0,
-        }
+    ///
+    /// # Errors
+    /// The PONI text of the geometry is invalid.
+    pub fn relative_solid_angle(&self, geometry: &FrameGeometry) -> Result<f64, PoniError> {
+        let Some(reference) = self.reference else { return Ok(1.0) };
+        Ok((reference / Poni::parse(&geometry.poni)?.dist).powi(2))
     }
-}
-
-fn distance(poni: &str) -> Option<f64> {
-    Poni::parse(poni).ok().map(|poni| poni.dist)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recipe::Settings;
+    use recipe::{PoniRange, Settings};
 
     #[test]
     fn each_range_has_its_geometry_and_gaps_have_none() {
@@ -101,18 +102,40 @@ mod tests {
             ..Settings::default()
         };
         let recipe = Recipe::resolve(&settings).unwrap();
-        let geometries = FrameGeometries::new(&recipe).unwrap();
-        let solid_angle =
-            |frame| geometries.geometry(frame).map(|found| geometries.relative_solid_angle(found));
+        let geometries = FrameGeometries::new(&recipe).unwrap().unwrap();
+        let solid_angle = |frame| {
+            let found = geometries.geometry(frame)?;
+            Some(geometries.relative_solid_angle(found).unwrap())
+        };
         let found = [0, 1, 2, 4, 5, 6, 7, 8, 9, 10].map(solid_angle);
         let (near, far) = (Some(1.0), Some(0.25));
         assert_eq!(found, [None, None, near, near, far, None, None, near, near, None]);
         assert_eq!(geometries.geometry(2), geometries.geometry(9));
         assert_eq!(geometries.positions(), 2);
         let uncorrected = Settings { solid_angle: Some(false), ..settings };
-        let geometries = FrameGeometries::new(&Recipe::resolve(&uncorrected).unwrap()).unwrap();
-        assert_eq!(geometries.relative_solid_angle(geometries.geometry(5).unwrap()), 1.0);
+        let uncorrected = Recipe::resolve(&uncorrected).unwrap();
+        let geometries = FrameGeometries::new(&uncorrected).unwrap().unwrap();
+        assert_eq!(geometries.relative_solid_angle(geometries.geometry(5).unwrap()).unwrap(), 1.0);
         let fixed = Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
-        assert!(FrameGeometries::new(&Recipe::resolve(&fixed).unwrap()).is_none());
+        assert!(FrameGeometries::new(&Recipe::resolve(&fixed).unwrap()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_geometry_that_is_none_has_no_solid_angle() {
+        let settings = Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
+        let range = |poni: &str| PoniRange {
+            first: 0,
+            last: 0,
+            poni: poni.to_owned(),
+            poni_file: RawPath::default(),
+        };
+        let fixed = Recipe::resolve(&settings).unwrap();
+        let recipe = fixed.with_geometries(vec![range("nothing")]);
+        let geometries = FrameGeometries::new(&recipe).unwrap().unwrap();
+        let of_frame = geometries.relative_solid_angle(geometries.geometry(0).unwrap());
+        assert!(matches!(of_frame, Err(PoniError::NotPoni)), "{of_frame:?}");
+        let recipe = Recipe { poni: "nothing".to_owned(), ..recipe };
+        let found = FrameGeometries::new(&recipe);
+        assert!(matches!(found, Err(PoniError::NotPoni)), "{found:?}");
     }
 }

@@ -100,13 +100,16 @@ pub(crate) fn find_unstored_source(
         if !checked.insert((file.clone(), dataset.clone())) {
             continue;
         }
-        let source = find_linked_file(&holder, &file)
-            .map_err(describe_search)
-            .and_then(|found| Ok((open_source(&found, &dataset)?, found == holder)));
+        let source = find_linked_file(&holder, &file).map_err(describe_search).and_then(|found| {
+            let layout = open_source(&found, &dataset)?.storage_layout();
+            let layout = layout.map_err(|err| match err.errno {
+                Some(_) => source_unreadable(&found, err),
+                None => VirtualSourceError::Unusable(err.why),
+            })?;
+            Ok((layout, found == holder))
+        });
         match source {
-            Ok((source, is_here))
-                if matches!(source.storage_layout()?, StorageLayout::Virtual(_)) =>
-            {
+            Ok((StorageLayout::Virtual(_), is_here)) => {
                 let there =
                     if is_here { "the same file".into() } else { file.display().to_string() };
                 return Ok(Some(format!("a virtual dataset of {there}")));
