@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_geometry_that_is_none_has_no_solid_angle() {
-        let settings = Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
+        let geometry = Some("Distance: 1\nPoni1: 0\nPoni2: 0\n".to_owned());
+        let settings = Settings { geometry, ..Settings::default() };
         let range = |poni: &str| PoniRange {
             first: 0,
             last: 0,
