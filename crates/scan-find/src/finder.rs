@@ -163,6 +163,11 @@ impl<'a> Finder<'a> {
     /// Fails if the record can't be written, and at the first failure under `--fail-fast`.
     pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
         let about = found.display_path();
+        if self.args.follow.is_some() && self.may_become_readable(&found) {
+            (self.has_unstable, self.is_complete) = (true, false);
+            self.filter.note(2, || format!("{about}: not readable yet: being written"));
+            return Ok(());
+        }
         // The file itself is not claimed, because a later look may find more in it.
         found
             .files
@@ -209,6 +214,15 @@ impl<'a> Finder<'a> {
                 self.fail(about, why, retryable)
             }
         }
+    }
+
+    /// Returns whether something can't be read, and one of its files is being written.
+    fn may_become_readable(&mut self, found: &Discovery) -> bool {
+        let DiscoveryKind::Failed { other_file, .. } = &found.kind else { return false };
+        [Some(&found.file), other_file.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|file| self.stability.is_being_written(file, &mut self.claims, &self.watcher))
     }
 
     fn report_scan(

@@ -5,10 +5,11 @@
 //! has been unchanged for a moment, and while the kernel reports that its writer still has it open.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use records::{Absent, AbsentKind, Acquisition, Source, Spans};
+use system::untrusted_file::FileVersion;
 
 use crate::claimed_files::ClaimedFiles;
 use crate::watcher::DirectoryWatcher;
@@ -37,9 +38,11 @@ impl StabilityTracker {
         claims: &mut ClaimedFiles,
         watch: &DirectoryWatcher,
     ) -> bool {
-        let (held, quiet): (Vec<Source>, Vec<Source>) = std::mem::take(&mut scan.sources)
-            .into_iter()
-            .partition(|source| !self.is_stable(source, claims, watch));
+        let (held, quiet): (Vec<Source>, Vec<Source>) =
+            std::mem::take(&mut scan.sources).into_iter().partition(|source| {
+                let stamp = (source.size, source.mtime);
+                !self.is_stable(&source.file, stamp, claims, watch)
+            });
         scan.sources = quiet;
         if held.is_empty() {
             return false;
@@ -57,23 +60,36 @@ impl StabilityTracker {
         true
     }
 
-    fn is_stable(
+    /// Returns whether a file that can't be read has just changed, or a program has it open: HDF5
+    /// writes much of a file's metadata when the file is closed.
+    pub fn is_being_written(
         &mut self,
-        source: &Source,
+        file: &Path,
         claims: &mut ClaimedFiles,
         watch: &DirectoryWatcher,
     ) -> bool {
-        if !is_recent(source.mtime) {
-            self.0.remove(source.file.as_path());
+        let Some(stamp) = size_and_mtime(file) else { return false };
+        watch.is_open_for_writing(&claims.real_path(file))
+            || !self.is_stable(file, stamp, claims, watch)
+    }
+
+    fn is_stable(
+        &mut self,
+        file: &Path,
+        stamp: (u64, i64),
+        claims: &mut ClaimedFiles,
+        watch: &DirectoryWatcher,
+    ) -> bool {
+        if !is_recent(stamp.1) {
+            self.0.remove(file);
             return true;
         }
-        let (stamp, now) = ((source.size, source.mtime), Instant::now());
-        let seen = self.0.entry(source.file.to_path_buf()).or_insert((stamp, now));
+        let now = Instant::now();
+        let seen = self.0.entry(file.to_path_buf()).or_insert((stamp, now));
         if seen.0 != stamp {
             *seen = (stamp, now);
         }
-        seen.1.elapsed() >= STABILITY_PERIOD
-            && !watch.is_open_for_writing(&claims.real_path(&source.file))
+        seen.1.elapsed() >= STABILITY_PERIOD && !watch.is_open_for_writing(&claims.real_path(file))
     }
 }
 
@@ -82,6 +98,11 @@ pub fn is_recent(mtime: i64) -> bool {
     let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since < changed + RECENT_CHANGE
+}
+
+/// Returns the size and the modification time of a file, if it is there.
+pub fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
+    file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
 }
 
 #[cfg(test)]
