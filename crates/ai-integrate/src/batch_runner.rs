@@ -15,6 +15,7 @@ use crate::prefetch::Prefetcher;
 use crate::recipe_group::RecipeGroup;
 use crate::sources::SourcePool;
 use crate::worker::IntegrationWorker;
+use crate::worker_memory::{TaskKind, WorkerMemoryPool};
 
 /// The state that the worker threads of a task share.
 pub struct BatchRunner<'a> {
@@ -24,6 +25,8 @@ pub struct BatchRunner<'a> {
     pub threads: usize,
     /// The number of frames that a thread integrates at once.
     pub batch_frames: usize,
+    /// The working memory of the threads, and the kind of the task.
+    pub memory: (&'a WorkerMemoryPool, &'a TaskKind),
     /// The recipes that integrate the same frames together, one group for each recipe set of the
     /// batches.
     pub recipe_groups: &'a [RecipeGroup<'a>],
@@ -56,12 +59,13 @@ impl BatchRunner<'_> {
         };
         let prefetcher = &Prefetcher::new(self.filter, self.sources);
         let worker = || {
+            let (memory, kind) = self.memory;
             let mut worker = IntegrationWorker::new(
                 self.recipe_groups,
                 self.encoders,
                 self.sources,
                 prefetcher,
-                self.batch_frames,
+                memory.borrow(kind, self.batch_frames),
                 self.shared_device,
                 self.statistics,
             );

@@ -2,5 +2,6 @@
 
 pub mod pool;
 pub mod probe;
+pub mod queue_pool;
 pub mod select;
 pub mod worker;

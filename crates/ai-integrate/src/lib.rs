@@ -61,6 +61,7 @@ mod task_device;
 mod task_names;
 mod task_runner;
 mod worker;
+mod worker_memory;
 
 use std::panic::resume_unwind;
 use std::process::ExitCode;

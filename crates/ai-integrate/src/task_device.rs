@@ -38,18 +38,13 @@ impl TaskDevice<'_> {
             return None;
         }
         let cache = self.args.kernel_cache_dir(&recipe_tasks.first()?.task.out);
-        let (device, label) =
-            self.pool.device(engine_number, cache, self.filter).filter(|_| batches.len() > 0)?;
+        let (queues, label) = self
+            .pool
+            .device(engine_number, self.threads, cache, self.filter)
+            .filter(|_| batches.len() > 0)?;
         let frames = batches.locations().iter().map(|location| location.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
-        // A single thread overlaps two launches; with more threads, the launches of different
-        // threads overlap.
-        Some(SharedDevice {
-            device,
-            label,
-            queues_per_thread: if self.threads == 1 { 2 } else { 1 },
-            verified_frames: verified,
-        })
+        Some(SharedDevice { queues, label, verified_frames: verified })
     }
 }
 
@@ -61,7 +56,7 @@ pub fn warn_of_missing_kernels(
     filter: &Filter,
 ) {
     let Some(shared_device) = shared_device else { return };
-    let device = &shared_device.device;
+    let device = shared_device.device();
     for (_, why) in groups.iter().flat_map(|group| group.integrators.unsupported_on_device(device))
     {
         pool.warn_once(filter, "OpenCL", format_args!("no kernels for {why}"));

@@ -34,6 +34,7 @@ use crate::sparse;
 use crate::stats::TaskStats;
 use crate::task_device::{self, TaskDevice};
 use crate::task_names::{describe_scan, describe_task};
+use crate::worker_memory::{TaskKind, WorkerMemoryPool};
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a
 /// process is 1024.
@@ -52,6 +53,7 @@ pub struct TaskRunner<'a> {
     /// States of the files that statistics of the pixels were made from.
     source_states: SourceStates,
     times: &'a BusyTimes,
+    worker_memory: WorkerMemoryPool,
     /// Warnings about frames that were given.
     warned: Mutex<HashSet<String>>,
 }
@@ -78,6 +80,7 @@ impl<'a> TaskRunner<'a> {
             index,
             source_states,
             times,
+            worker_memory: WorkerMemoryPool::default(),
             warned,
         }
     }
@@ -115,7 +118,9 @@ impl<'a> TaskRunner<'a> {
         self.filter.progress().set_scan(describe_scan(&task.acquisition));
         let (is_of_several, frames) = (!task.more.is_empty(), task.range.count());
         let mut recipe_tasks = Vec::new();
-        for task in task.split_by_recipe() {
+        let tasks = task.split_by_recipe();
+        self.worker_memory.begin(&TaskKind::from_tasks(&tasks));
+        for task in tasks {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
                 Err(OwnerError::Unreadable(why)) => return Err(Stop::fatal("output", why)),
@@ -321,6 +326,11 @@ impl<'a> TaskRunner<'a> {
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
         let sources = SourcePool::new(scan, batches, most_open, changed_sources);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
+        // Matrices of other positions are built between segments, when no thread has memory.
+        let kind = match recipe_tasks.iter().any(RecipeTask::has_moving_geometry) {
+            true => TaskKind::default(),
+            false => TaskKind::from_tasks(recipe_tasks.iter().map(|recipe_task| &recipe_task.task)),
+        };
         let encoders: Vec<Option<RowEncoder>> =
             parts.iter().map(|part| part.as_ref().map(PartWriter::row_encoder)).collect();
         for source in &scan.sources {
@@ -357,6 +367,7 @@ impl<'a> TaskRunner<'a> {
                 filter: self.filter,
                 threads,
                 batch_frames: batch,
+                memory: (&self.worker_memory, &kind),
                 recipe_groups: &groups,
                 encoders: &encoders,
                 shared_device,

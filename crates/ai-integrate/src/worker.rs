@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use frames::source::{Chunk, FrameChunks as Where};
 use integrator::{
-    AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, PixelStatistics, Scratch,
-    StatisticsScratch, Sums,
+    AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, PixelStatistics, Sums,
 };
 use memory_model::frames_assembled_at_once;
 use patterns::FrameRow;
@@ -22,6 +21,7 @@ use crate::error::MAX_RANGES_IN_MESSAGE;
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
+use crate::worker_memory::BorrowedMemory;
 
 /// A worker thread's state, whose buffers are reused from batch to batch.
 pub struct IntegrationWorker<'a> {
@@ -29,12 +29,10 @@ pub struct IntegrationWorker<'a> {
     sources: &'a SourcePool<'a>,
     prefetcher: &'a Prefetcher<'a>,
     batch_frames: usize,
-    buffers: Vec<Vec<u8>>,
-    scratch: Scratch,
+    memory: BorrowedMemory<'a>,
     device: DeviceWorker<'a>,
     encoders: Vec<Option<RowEncoder>>,
     statistics: &'a [Option<&'a PixelStatistics>],
-    statistics_scratch: StatisticsScratch,
     assembler: Assembler,
     /// The source whose chunks `assembler` keeps.
     assembled: Option<usize>,
@@ -49,14 +47,14 @@ struct FrameRead {
 }
 
 impl<'a> IntegrationWorker<'a> {
-    /// Creates a worker that integrates `batch` frames at once, on the device if there is one, and
-    /// adds the pixels of frames to `statistics`.
+    /// Creates a worker that integrates as many frames at once as it has buffers, on the device if
+    /// there is one, and adds the pixels of frames to `statistics`.
     pub fn new(
         recipe_groups: &'a [RecipeGroup<'a>],
         encoders: &[Option<RowEncoder>],
         sources: &'a SourcePool<'a>,
         prefetcher: &'a Prefetcher<'a>,
-        batch: usize,
+        memory: BorrowedMemory<'a>,
         shared_device: Option<&'a SharedDevice>,
         statistics: &'a [Option<&'a PixelStatistics>],
     ) -> Self {
@@ -64,13 +62,11 @@ impl<'a> IntegrationWorker<'a> {
             recipe_groups,
             sources,
             prefetcher,
-            batch_frames: batch,
-            buffers: vec![Vec::new(); batch],
-            scratch: Scratch::default(),
+            batch_frames: memory.buffers.len(),
+            memory,
             device: DeviceWorker::new(shared_device),
             encoders: encoders.to_vec(),
             statistics,
-            statistics_scratch: StatisticsScratch::default(),
             assembler: Assembler::default(),
             assembled: None,
         }
@@ -102,7 +98,7 @@ impl<'a> IntegrationWorker<'a> {
             }
             self.sources.release(index, run.len() as u64);
         }
-        out.decode_paths = self.scratch.take_decode_paths();
+        out.decode_paths = self.memory.scratch.take_decode_paths();
         out.encode_rows(&mut self.encoders);
         out
     }
@@ -120,7 +116,7 @@ impl<'a> IntegrationWorker<'a> {
         for &location in locations {
             match open.store.frame_chunks(location.row) {
                 Where::Whole(chunk) => {
-                    let stored = &mut self.buffers[batch.len()];
+                    let stored = &mut self.memory.buffers[batch.len()];
                     match read_chunk(
                         self.prefetcher,
                         prefetched,
@@ -148,8 +144,10 @@ impl<'a> IntegrationWorker<'a> {
                 Where::Damaged(why) => self.record_loss(location, &FrameLoss::corrupt(&why), out),
             }
         }
-        out.read_bytes +=
-            self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        out.read_bytes += self.memory.buffers[..batch.len()]
+            .iter()
+            .map(|buffer| buffer.len() as u64)
+            .sum::<u64>();
         let have_read = Instant::now();
         let group = &self.recipe_groups[locations[0].recipe_set];
         self.integrate(group, &open.decoder, &batch, out);
@@ -170,7 +168,7 @@ impl<'a> IntegrationWorker<'a> {
         batch: &[FrameRead],
         out: &mut BatchOutput,
     ) {
-        let buffers = std::mem::take(&mut self.buffers);
+        let buffers = std::mem::take(&mut self.memory.buffers);
         let pairs = buffers.iter().zip(batch);
         let stored: Vec<EncodedFrame<'_>> = pairs
             .map(|(bytes, frame)| EncodedFrame { bytes, filter_mask: frame.filter_mask })
@@ -184,7 +182,7 @@ impl<'a> IntegrationWorker<'a> {
             let sound = sums.iter().zip(stored.iter().zip(batch)).filter(|(sums, _)| sums.is_ok());
             let (frames, numbers): (Vec<EncodedFrame<'_>>, Vec<u64>) =
                 sound.map(|(_, (stored, frame))| (*stored, frame.location.frame)).unzip();
-            match statistics.add_frames(decoder, &frames, &mut self.statistics_scratch) {
+            match statistics.add_frames(decoder, &frames, &mut self.memory.statistics) {
                 Ok(()) => out.in_statistics.push((index, numbers)),
                 Err(why) => {
                     let frames = numbers.into_iter().collect();
@@ -205,7 +203,7 @@ impl<'a> IntegrationWorker<'a> {
                 Err(why) => self.record_loss(frame.location, &FrameLoss::corrupt(&why), out),
             }
         }
-        self.buffers = buffers;
+        self.memory.buffers = buffers;
     }
 
     /// Returns the sums of each frame by each recipe, or why it can't be decoded.
@@ -231,7 +229,7 @@ impl<'a> IntegrationWorker<'a> {
             decoder,
             stored,
             &numbers,
-            &mut self.scratch,
+            &mut self.memory.scratch,
         ) {
             DeviceOutcome::Done(DeviceBatch { sums, sent_bytes }) => {
                 let frames = sums.iter().filter(|sums| sums.is_ok()).count();
@@ -242,11 +240,11 @@ impl<'a> IntegrationWorker<'a> {
                 sums
             }
             DeviceOutcome::UseCpu => {
-                group.integrators.integrate(decoder, stored, &mut self.scratch)
+                group.integrators.integrate(decoder, stored, &mut self.memory.scratch)
             }
             DeviceOutcome::Failed(why) => {
                 out.device_error = Some(why);
-                group.integrators.integrate(decoder, stored, &mut self.scratch)
+                group.integrators.integrate(decoder, stored, &mut self.memory.scratch)
             }
         }
     }
@@ -270,7 +268,7 @@ impl<'a> IntegrationWorker<'a> {
                 *read_bytes += chunk.len;
                 read_chunk(prefetcher, prefetched, open, location.source, chunk, stored)
             };
-            let pixels = &mut self.buffers[batch.len()];
+            let pixels = &mut self.memory.buffers[batch.len()];
             match group.integrators.assemble(
                 &open.decoder,
                 &mut self.assembler,

@@ -51,7 +51,8 @@ fn run_recipe_with_fault(
     let variables =
         [("FAULT", fault), more, ("AZPIPE_OPENCL_LIBRARY", library.to_str().expect("UTF-8"))];
     let tasks = workspace.plan("out", &[recipe, &["--by", "frames=6"]].concat());
-    let arguments = [&["--engine", "opencl", "--device", "0", "--threads", "1"], flags].concat();
+    let threads: &[&str] = if flags.contains(&"--threads") { &[] } else { &["--threads", "1"] };
+    let arguments = [&["--engine", "opencl", "--device", "0"], threads, flags].concat();
     let ran = driver::integrate(&arguments, &tasks, &variables).assert_success();
     let digest = |results: &str| {
         let gathered = run("gather", NO_ARGUMENTS, results).assert_success();
@@ -187,6 +188,15 @@ fn a_device_that_is_lost_leaves_its_work_to_the_processor() {
             list_engines(&ran)
         );
     }
+}
+
+#[test]
+fn threads_that_wait_for_a_device_go_on_when_it_is_lost() {
+    // More threads than a device has queues.
+    let flags = ["--threads", "12", "--batch-frames", "1"];
+    let Some((ran, ..)) = run_with_fault("lost", ("CODE", "-36"), &flags) else { return };
+    assert_eq!(ran.stderr.matches("the CPU integrates instead").count(), 1, "{}", ran.stderr);
+    assert_eq!(list_engines(&ran).last().map(String::as_str), Some("cpu"));
 }
 
 #[test]

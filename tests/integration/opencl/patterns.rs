@@ -124,9 +124,11 @@ fn any_cut_batch_engine_and_run_gives_the_same_bytes() {
         return;
     }
     let workspace = Workspace::new(&small_options());
-    let ways: [(&str, &[&str]); 5] = [
+    let ways: [(&str, &[&str]); 6] = [
         ("scan", &["--threads", "1"]),
         ("scan", &["--threads", "1"]),
+        // More threads than a device has queues.
+        ("scan", &["--threads", "12", "--batch-frames", "1"]),
         ("frames=1", &["--threads", "1", "--engines", "2"]),
         ("frames=5", &["--threads", "3", "--batch-frames", "2", "--device", "1"]),
         ("file", &["--threads", "2", "--batch-frames", "64", "--device", "0"]),

@@ -8,6 +8,7 @@ use filter::{Filter, Stop};
 use integrator::opencl::{Device, DeviceDescription, DeviceSettings};
 
 use super::probe::{self, ProbeAnswer};
+use super::queue_pool::QueuePool;
 use super::select;
 use crate::args::{Args, EngineKind};
 
@@ -23,7 +24,7 @@ struct DeviceSlot {
     description: DeviceDescription,
     /// The device's name in results and warnings.
     label: String,
-    device: OnceLock<Option<Arc<Device>>>,
+    queues: OnceLock<Option<Arc<QueuePool>>>,
 }
 
 impl DevicePool {
@@ -63,25 +64,31 @@ impl DevicePool {
         self.slots.len()
     }
 
-    /// Returns the device of an engine and its name; engines are assigned to devices in turn.
-    /// Compiled kernels are kept in `cache`. Returns `None` without devices, and for a device that
-    /// can't be used any more, with a single warning.
+    /// Returns the queues of an engine's device, which has `threads` threads, and the device's name;
+    /// engines are assigned to devices in turn. Compiled kernels are kept in `cache`. Returns `None`
+    /// without devices, and for a device that can't be used any more, with a single warning.
     pub fn device(
         &self,
         engine_number: usize,
+        threads: usize,
         cache: Option<PathBuf>,
         filter: &Filter,
-    ) -> Option<(Arc<Device>, String)> {
+    ) -> Option<(Arc<QueuePool>, String)> {
         let slot = self.slots.get(engine_number % self.slots.len().max(1))?;
         let open = || {
             let settings = DeviceSettings { cache, ..DeviceSettings::default() };
             let opened = Device::open(&slot.description, settings);
             filter.reinstall_signal_handlers();
-            opened.map(Arc::new).inspect_err(|why| self.warn_once(filter, &slot.label, why)).ok()
+            let opened = opened.inspect_err(|why| self.warn_once(filter, &slot.label, why)).ok()?;
+            // A single thread overlaps two launches; with more threads, the launches of different
+            // threads overlap.
+            let queues_each = if threads == 1 { 2 } else { 1 };
+            Some(Arc::new(QueuePool::new(Arc::new(opened), queues_each)))
         };
-        let device = slot.device.get_or_init(open).clone()?;
-        device.failure().inspect(|why| self.warn_once(filter, &slot.label, why));
-        device.failure().is_none().then(|| (device, slot.label.clone()))
+        let queues = slot.queues.get_or_init(open).clone()?;
+        let failure = queues.device().failure();
+        failure.inspect(|why| self.warn_once(filter, &slot.label, why));
+        failure.is_none().then(|| (queues, slot.label.clone()))
     }
 
     /// Warns that the processor takes over a device's work, once per reason.
@@ -124,7 +131,7 @@ fn make_slots(devices: Vec<select::NumberedDevice>) -> Vec<DeviceSlot> {
     let of_name = |label: &String| labels.iter().filter(|other| *other == label).count();
     let slot = |((number, description), label): (select::NumberedDevice, &String)| {
         let label = if of_name(label) > 1 { format!("{label} ({number})") } else { label.clone() };
-        DeviceSlot { description, label, device: OnceLock::new() }
+        DeviceSlot { description, label, queues: OnceLock::new() }
     };
     devices.into_iter().zip(&labels).map(slot).collect()
 }

@@ -3,26 +3,31 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use integrator::opencl::{Device, DeviceError, DeviceQueues};
+use integrator::opencl::{Device, DeviceError};
 use integrator::{DecodeError, Decoder, EncodedFrame, MultiIntegrator, Scratch, Sums};
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::queue_pool::QueuePool;
 
 /// The largest relative difference between a device's sums and the processor's.
 const VERIFY_TOLERANCE: f64 = 1e-6;
 
 /// The OpenCL device that a task's worker threads share, and how each of them uses it.
 pub struct SharedDevice {
-    /// The OpenCL device that all worker threads of a task share.
-    pub device: Arc<Device>,
+    /// The command queues of the device.
+    pub queues: Arc<QueuePool>,
     /// The device's name in results and warnings.
     pub label: String,
-    /// The number of command queues that each thread opens.
-    pub queues_per_thread: usize,
     /// The frames that the processor integrates as well, to verify the device's sums.
     pub verified_frames: BTreeSet<u64>,
 }
 
 impl SharedDevice {
+    /// Returns the OpenCL device that all worker threads of a task share.
+    pub fn device(&self) -> &Device {
+        self.queues.device()
+    }
+
     /// Selects `count` of the `frames` by their hashes: spread over the scan, and the same on every
     /// run.
     pub fn sample_frames(frames: impl Iterator<Item = u64>, count: usize) -> BTreeSet<u64> {
@@ -33,10 +38,10 @@ impl SharedDevice {
     }
 }
 
-/// A worker thread's command queues on a device.
+/// A worker thread's use of a device.
 pub struct DeviceWorker<'a> {
+    /// `None` without a device, and after it has failed.
     shared_device: Option<&'a SharedDevice>,
-    queues: Option<DeviceQueues>,
 }
 
 /// The outcome of an attempt to integrate a batch on a device.
@@ -73,9 +78,9 @@ pub struct DeviceBatch {
 }
 
 impl<'a> DeviceWorker<'a> {
-    /// Creates a worker without queues; they are opened on first use.
+    /// Creates a worker.
     pub fn new(shared_device: Option<&'a SharedDevice>) -> Self {
-        Self { shared_device, queues: None }
+        Self { shared_device }
     }
 
     /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor
@@ -93,7 +98,7 @@ impl<'a> DeviceWorker<'a> {
             return DeviceOutcome::UseCpu;
         };
         let left_out: Vec<usize> = integrators
-            .unsupported_on_device(&shared_device.device)
+            .unsupported_on_device(shared_device.device())
             .map(|(recipe, _)| recipe)
             .collect();
         let recipes: Vec<usize> =
@@ -102,48 +107,13 @@ impl<'a> DeviceWorker<'a> {
             return DeviceOutcome::UseCpu;
         }
         let batch = EncodedBatch { integrators, decoder, frames, numbers };
-        match self.integrate_and_verify(shared_device, &batch, scratch) {
+        match shared_device.integrate_and_verify(&batch, scratch) {
             Ok((sums, sent)) => {
                 DeviceOutcome::Done(DeviceBatch { sums, sent_bytes: share_evenly(sent, &recipes) })
             }
             Err(why) => {
-                (self.shared_device, self.queues) = (None, None);
+                self.shared_device = None;
                 DeviceOutcome::Failed(why)
-            }
-        }
-    }
-
-    /// Integrates a batch on the device. Returns its sums, and how many bytes were sent.
-    ///
-    /// # Errors
-    /// The device fails, or its sums differ from the processor's, for which it is disabled.
-    fn integrate_and_verify(
-        &mut self,
-        shared_device: &SharedDevice,
-        batch: &EncodedBatch<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<(Vec<SumsByRecipe>, u64), DeviceError> {
-        let queues = match &mut self.queues {
-            Some(queues) => queues,
-            none => none.insert(DeviceQueues::new(
-                shared_device.device.clone(),
-                shared_device.queues_per_thread,
-            )?),
-        };
-        let before = queues.sent_bytes();
-        let sums =
-            batch.integrators.integrate_on_device(queues, batch.decoder, batch.frames, scratch)?;
-        let sent = queues.sent_bytes() - before;
-        // Frames that are integrated once more do not count twice.
-        let decode_paths = scratch.take_decode_paths();
-        let mismatch = shared_device.first_mismatch(batch, &sums, scratch);
-        scratch.take_decode_paths();
-        scratch.add_decode_paths(decode_paths);
-        match mismatch {
-            None => Ok((sums, sent)),
-            Some(frame) => {
-                shared_device.device.disable(DeviceError::WrongSums(frame));
-                Err(DeviceError::WrongSums(frame))
             }
         }
     }
@@ -157,6 +127,37 @@ fn share_evenly(bytes: u64, recipes: &[usize]) -> Vec<(usize, u64)> {
 }
 
 impl SharedDevice {
+    /// Integrates a batch on the device. Returns its sums, and how many bytes were sent.
+    ///
+    /// # Errors
+    /// The device fails, or its sums differ from the processor's, for which it is disabled.
+    fn integrate_and_verify(
+        &self,
+        batch: &EncodedBatch<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(Vec<SumsByRecipe>, u64), DeviceError> {
+        let (sums, sent) = {
+            let mut borrowed = self.queues.borrow()?;
+            let queues = borrowed.get();
+            let before = queues.sent_bytes();
+            let EncodedBatch { integrators, decoder, frames, .. } = *batch;
+            let sums = integrators.integrate_on_device(queues, decoder, frames, scratch)?;
+            (sums, queues.sent_bytes() - before)
+        };
+        // Frames that are integrated once more do not count twice.
+        let decode_paths = scratch.take_decode_paths();
+        let mismatch = self.first_mismatch(batch, &sums, scratch);
+        scratch.take_decode_paths();
+        scratch.add_decode_paths(decode_paths);
+        match mismatch {
+            None => Ok((sums, sent)),
+            Some(frame) => {
+                self.device().disable(DeviceError::WrongSums(frame));
+                Err(DeviceError::WrongSums(frame))
+            }
+        }
+    }
+
     /// Returns the first frame to be verified whose sums differ from the processor's.
     fn first_mismatch(
         &self,
