@@ -6,8 +6,8 @@
 
 use super::BinSums;
 use super::bin_entries::BinEntries;
-use super::interleaved_pixels::INTERLEAVED_FRAMES;
 use super::quantile::{PixelTerms, QuantileRange, QuantileScratch, sum_selected};
+use super::tile_lanes::INTERLEAVED_FRAMES;
 
 /// A place in the order of a bin's entries, at the lower quantile or before it.
 #[derive(Clone, Copy, Default)]

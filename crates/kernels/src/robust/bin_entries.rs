@@ -43,6 +43,12 @@ pub(crate) enum PixelVariance<'a> {
 }
 
 impl BinEntries<'_> {
+    /// Returns the entry of a pixel.
+    #[inline(always)]
+    pub(super) fn entry_of(&self, pixel: u32) -> Option<usize> {
+        self.pixels.binary_search(&pixel).ok()
+    }
+
     /// Returns w of an entry.
     #[inline(always)]
     pub(super) fn weight(&self, entry: usize) -> f64 {

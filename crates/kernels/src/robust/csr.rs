@@ -2,8 +2,8 @@
 
 use super::bin_entries::{BinEntries, PixelVariance, ZeroOrder};
 use super::frame_bin_sums::FrameBinSums;
-use super::interleaved_pixels::InterleavedPixels;
 use super::rejected;
+use super::unsplit_bins::UnsplitBins;
 use super::{BinSums, Reduction, Statistic};
 use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
@@ -13,7 +13,8 @@ use crate::variance_model::PixelVarianceModel;
 /// compute with it.
 ///
 /// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and
-/// variance; for quantiles 4 more for each bin that a pixel is in.
+/// variance; for quantiles 4 more for each bin that a pixel is in, and 8 more where frames can be
+/// clipped tile by tile.
 pub struct CsrMatrix {
     pub(crate) reduction: Reduction,
     /// Index of the first entry of each bin, then the number of entries.
@@ -31,6 +32,8 @@ pub struct CsrMatrix {
     /// The order of each bin's pixels without a photon; empty unless the statistic needs it. A dark
     /// frame tells such pixels apart.
     zero_orders: Vec<ZeroOrder>,
+    /// The matrix by pixel, if frames can be clipped tile by tile.
+    pub(super) unsplit: Option<UnsplitBins>,
 }
 
 impl CsrMatrix {
@@ -57,6 +60,7 @@ impl CsrMatrix {
             dark: vec![0.; if plan.dark().is_some() { entries } else { 0 }],
             variance: vec![0.; if given.is_some() { entries } else { 0 }],
             zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
+            unsplit: None,
             starts,
         };
         let mut next = matrix.starts.clone();
@@ -78,6 +82,10 @@ impl CsrMatrix {
         if matrix.weights.iter().all(|&weight| weight == 1.) {
             matrix.weights = Vec::new();
         }
+        if matrix.weights.is_empty() && matrix.dark.is_empty() {
+            let CsrMatrix { reduction, starts, pixels, norms, .. } = &matrix;
+            matrix.unsplit = UnsplitBins::new(*reduction, starts, pixels, norms, plan);
+        }
         matrix
     }
 
@@ -96,12 +104,8 @@ impl CsrMatrix {
             + size_of_val(&*self.weights)
             + size_of_val(&*self.pixels)
             + size_of_val(&*self.starts)
+            + self.unsplit.as_ref().map_or(0, UnsplitBins::memory_bytes)
             + if self.zero_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
-    }
-
-    /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
-    pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
-        InterleavedPixels::memory_bytes(plan)
     }
 
     /// Returns how many shares (a pixel in a bin) that clipping rejects above the mean a frame may

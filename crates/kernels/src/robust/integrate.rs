@@ -5,9 +5,11 @@ use super::bin_buffer::BinBuffer;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved::{InterleavedReduction, InterleavedScratch};
-use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels};
+use super::interleaved_pixels::InterleavedPixels;
 use super::per_frame::PerFrameReduction;
 use super::rejected::RejectedShares;
+use super::tile_clip::{RejectedCounts, TileClipScratch, TileClipping};
+use super::tile_lanes::INTERLEAVED_FRAMES;
 use crate::codec::{DecodeError, Pipeline};
 use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource};
@@ -29,6 +31,7 @@ pub(crate) struct CsrScratch {
     frames: Vec<Vec<u8>>,
     interleaved_pixels: Option<Box<InterleavedPixels>>,
     interleaved: InterleavedScratch,
+    tile_clip: TileClipScratch,
     buffer: BinBuffer,
 }
 
@@ -45,6 +48,14 @@ pub(crate) struct CsrIntegration<'a> {
     pub(crate) collects_rejected: bool,
     pub(crate) isa: Isa,
     pub(crate) scratch: &'a mut CsrScratch,
+}
+
+impl CsrMatrix {
+    /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
+    pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
+        let by_tiles = self.unsplit.as_ref().map(|_| TileClipScratch::memory_bytes(plan));
+        InterleavedPixels::memory_bytes(plan) + by_tiles.unwrap_or(0)
+    }
 }
 
 impl CsrIntegration<'_> {
@@ -90,14 +101,49 @@ impl<T: Pixel> Kernel for CsrBatch<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
-        match self.integrate_interleaved(simd) {
-            Some(sums) => sums,
-            None => self.integrate_per_frame(simd),
-        }
+        let by_tiles = self.clip_by_tiles(simd);
+        by_tiles
+            .or_else(|| self.integrate_interleaved(simd))
+            .unwrap_or_else(|| self.integrate_per_frame(simd))
     }
 }
 
 impl<T: Pixel> CsrBatch<'_, T> {
+    /// Returns true if several frames can be decoded side by side, tile by tile.
+    fn has_tiles(&self) -> bool {
+        T::INTEGER
+            && self.frames.len() >= 2
+            && self.frames.iter().all(|stored| PixelSource::can_open(self.pipeline, stored))
+    }
+
+    /// Clips the frames tile by tile. Returns `None` if that is not possible: see [`UnsplitBins`]
+    /// and [`TileClipping`].
+    fn clip_by_tiles<S: Simd>(&mut self, simd: S) -> Option<Vec<Result<Sums, DecodeError>>> {
+        let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, .. } = *self;
+        let unsplit = matrix.unsplit.as_ref().filter(|_| self.has_tiles())?;
+        let mut totals: Vec<FrameBinSums> =
+            frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+        let wanted = if collects_rejected { frames.len() } else { 0 };
+        let mut rejected: Vec<_> = (0..wanted).map(|_| RejectedCounts::new(matrix)).collect();
+        let outcomes = simd.run(TileClipping {
+            matrix,
+            unsplit,
+            plan,
+            pipeline,
+            rules,
+            frames,
+            scratch: &mut self.scratch.tile_clip,
+            totals: &mut totals,
+            rejected: &mut rejected,
+        })?;
+        let mut rejected = rejected.into_iter().map(|counts| counts.into_pixels(plan));
+        let sums = totals.into_iter().zip(outcomes).map(|(totals, outcome)| {
+            let sums = totals.into_sums(matrix.reduction.variance_model, plan, rejected.next());
+            outcome.map(|()| sums)
+        });
+        Some(sums.collect())
+    }
+
     /// Integrates the frames interleaved. Returns `None` if that is not possible: for
     /// floating-point pixels, a single frame, frames that must be decoded whole, or too many pixels
     /// that overflow 16 bits.
@@ -105,14 +151,11 @@ impl<T: Pixel> CsrBatch<'_, T> {
         &mut self,
         simd: S,
     ) -> Option<Vec<Result<Sums, DecodeError>>> {
-        let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
-            *self;
-        if !T::INTEGER
-            || frames.len() < 2
-            || !frames.iter().all(|stored| PixelSource::can_open(pipeline, stored))
-        {
+        if !self.has_tiles() {
             return None;
         }
+        let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
+            *self;
         let open = |stored| PixelSource::open(pipeline, stored, plan.pixels() * T::SIZE);
         let mut sources: Vec<_> = frames.iter().map(open).collect();
         let CsrScratch { interleaved_pixels, interleaved: scratch, buffer, .. } = &mut **scratch;

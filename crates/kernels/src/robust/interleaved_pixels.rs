@@ -1,17 +1,13 @@
 //! Pixels of 8 frames interleaved as 16-bit counts, with an overflow list per frame for pixels that
 //! don't fit.
 
-use std::cell::OnceCell;
-
+use super::tile_lanes::{INTERLEAVED_FRAMES, TileLanes};
 use crate::codec::DecodeError;
-use crate::fused::{InvalidRules, Lane, PixelSource, SourceBuffers, TileContext};
+use crate::fused::{InvalidRules, Lane, PixelSource, TileContext};
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 use crate::summation_order::TILE;
-
-/// Number of frames that are interleaved: SIMD lanes of 16 bits in 16 bytes.
-pub(crate) const INTERLEAVED_FRAMES: usize = 8;
 
 /// Marks a pixel whose value is in the overflow list: an invalid pixel, or a value that is no
 /// integer from 0 to 65534.
@@ -19,9 +15,10 @@ pub(crate) const OVERFLOW: u16 = u16::MAX;
 
 /// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists
 /// are slower than [`super::PerFrameReduction`].
-const MAX_OVERFLOW_DIVISOR: usize = 256;
+pub(super) const MAX_OVERFLOW_DIVISOR: usize = 256;
 
 /// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.
+#[derive(Default)]
 pub(crate) struct InterleavedPixels {
     /// One row per pixel, one element per frame. Rows of pixels without matrix entries may hold any
     /// value.
@@ -29,30 +26,7 @@ pub(crate) struct InterleavedPixels {
     /// For each lane, the index and the value of all pixels with matrix entries that are
     /// [`OVERFLOW`], by ascending index. The value of an invalid pixel is NaN.
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
-    lanes: Vec<Lane>,
-    buffers: Vec<SourceBuffers>,
-    low: TileBytes,
-    high: TileBytes,
-}
-
-/// The low or the high bytes of a tile's pixels: one row per pixel, one element per frame.
-type TileBytes = Box<[[u8; INTERLEAVED_FRAMES]; TILE]>;
-
-impl Default for InterleavedPixels {
-    fn default() -> InterleavedPixels {
-        let bytes = || -> TileBytes {
-            let zeros = vec![[0; INTERLEAVED_FRAMES]; TILE].into_boxed_slice();
-            zeros.try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
-        };
-        InterleavedPixels {
-            pixels: Vec::new(),
-            overflow: Default::default(),
-            lanes: (0..INTERLEAVED_FRAMES).map(|_| Lane::default()).collect(),
-            buffers: (0..INTERLEAVED_FRAMES).map(|_| SourceBuffers::default()).collect(),
-            low: bytes(),
-            high: bytes(),
-        }
-    }
+    tile_lanes: TileLanes,
 }
 
 impl InterleavedPixels {
@@ -76,61 +50,21 @@ impl InterleavedPixels {
         let max_overflow = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
         self.pixels.resize(plan.unused.len() * TILE, [0; INTERLEAVED_FRAMES]);
         self.overflow.iter_mut().for_each(Vec::clear);
-        for lane in &mut self.lanes {
-            (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
-        }
-        for (tile_index, unused) in plan.unused.iter().enumerate() {
-            // `is_dense`: all pixels are stored, so nothing depends on which of them are bright.
-            let tile = TileContext {
-                tile_index,
-                pixels: plan.pixels(),
-                unused,
-                is_dense: true,
-                used_mask: &OnceCell::new(),
-            };
-            let lanes = self.lanes.iter_mut().zip(&mut self.buffers).zip(&mut self.overflow);
-            for (source, ((lane, buffers), overflow)) in sources.iter_mut().zip(lanes) {
-                let Ok(opened) = source else { continue };
-                match opened.read(simd, tile, rules, buffers, lane) {
-                    Ok(()) => fit_to_u16(lane, tile, overflow),
-                    Err(error) => {
-                        lane.width = PixelWidth::Zero;
-                        *source = Err(error);
-                    }
-                }
-            }
+        self.tile_lanes.start();
+        for tile_index in 0..plan.unused.len() {
+            let overflow = &mut self.overflow;
+            self.tile_lanes.read(simd, plan, tile_index, rules, sources, |index, lane, tile| {
+                fit_to_u16(lane, tile, &mut overflow[index]);
+            });
             if self.overflow.iter().map(Vec::len).sum::<usize>() > max_overflow {
                 return false;
             }
-            self.store_tile(simd, tile_index);
+            let pixels = &mut self.pixels.as_chunks_mut().0[tile_index];
+            if !self.tile_lanes.interleave(simd, pixels) {
+                pixels.fill([0; INTERLEAVED_FRAMES]);
+            }
         }
         true
-    }
-
-    /// Interleaves the tile that the lanes hold, and stores it.
-    fn store_tile<S: Simd>(&mut self, simd: S, tile_index: usize) {
-        let InterleavedPixels { pixels, lanes, low, high, .. } = self;
-        let pixels = &mut pixels[tile_index * TILE..][..TILE];
-        let width = lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
-        for lane in lanes.iter_mut() {
-            lane.widen_to(width);
-        }
-        let lanes: [&Lane; INTERLEAVED_FRAMES] = std::array::from_fn(|lane| &lanes[lane]);
-        if width == PixelWidth::Zero {
-            pixels.fill([0; INTERLEAVED_FRAMES]);
-            return;
-        }
-        simd.interleave(lanes.map(|lane| &lane.low_bytes), low);
-        if width == PixelWidth::U8 {
-            for (pixel, low) in pixels.iter_mut().zip(low.iter()) {
-                *pixel = low.map(u16::from);
-            }
-            return;
-        }
-        simd.interleave(lanes.map(|lane| &lane.high_bytes), high);
-        for (pixel, (low, high)) in pixels.iter_mut().zip(low.iter().zip(high.iter())) {
-            *pixel = std::array::from_fn(|lane| u16::from_le_bytes([low[lane], high[lane]]));
-        }
     }
 
     /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of

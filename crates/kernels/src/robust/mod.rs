@@ -2,14 +2,16 @@
 //! variance.
 //!
 //! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the
-//! other. Frames are reduced in one of two ways:
+//! other. Frames are reduced in one of three ways:
 //!
 //! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It
 //!   needs frames that are decoded block by block.
+//! - `tile_clip` clips 8 frames at once, tile by tile, and stores no pixels. It is for Poisson errors
+//!   without pixel splitting and dark.
 //! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and
-//!   pixel type. It is the reference: `interleaved` gives the same bytes.
+//!   pixel type. It is the reference: the others give the same bytes.
 //!
-//! Both return [`crate::Sums`] with the weights of the pixels that were selected, so these sums
+//! All return [`crate::Sums`] with the weights of the pixels that were selected, so these sums
 //! merge like all others.
 //!
 //! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m
@@ -36,6 +38,9 @@ mod quantile;
 mod quantile_candidates;
 mod rejected;
 mod sigma_clip;
+mod tile_clip;
+mod tile_lanes;
+mod unsplit_bins;
 mod without_masked;
 
 use crate::invalid_values::InvalidRanges;

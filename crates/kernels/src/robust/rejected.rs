@@ -30,7 +30,7 @@ impl ClipStep {
 
     /// Returns whether s / n of a pixel is above the mean.
     #[inline(always)]
-    fn is_above(self, signal: f64, norm: f64) -> bool {
+    pub(super) fn is_above(self, signal: f64, norm: f64) -> bool {
         let distance = signal - self.mean * norm;
         if norm < 0. { distance < 0. } else { distance > 0. }
     }
@@ -72,13 +72,18 @@ impl RejectedShares {
             let signal = bin.signal(entry, raw.to_f64());
             let norm = bin.weight(entry) * bin.norms[entry];
             let Some(step) = steps.iter().find(|step| !step.keeps(signal, norm)) else { continue };
-            if rule.contains(raw) {
-                continue;
+            if !rule.contains(raw) {
+                self.add(pixel, step.is_above(signal, norm));
             }
-            self.count += 1;
-            if step.is_above(signal, norm) && self.above.len() <= self.limit {
-                self.above.push(pixel);
-            }
+        }
+    }
+
+    /// Adds a share that was rejected.
+    #[inline(always)]
+    pub(super) fn add(&mut self, pixel: u32, is_above: bool) {
+        self.count += 1;
+        if is_above && self.above.len() <= self.limit {
+            self.above.push(pixel);
         }
     }
 

@@ -3,8 +3,9 @@
 
 use super::BinSums;
 use super::bin_entries::{BinEntries, PixelVariance};
-use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
+use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::partial_sums::{sum, sum_by};
+use super::tile_lanes::INTERLEAVED_FRAMES;
 
 /// Working memory of a thread: the remaining entries of a bin, in lists like those of
 /// [`BinEntries`].

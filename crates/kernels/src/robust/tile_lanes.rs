@@ -1,0 +1,113 @@
+//! [`TileLanes`], which reads a tile of several frames and interleaves it.
+
+use std::cell::OnceCell;
+
+use crate::codec::DecodeError;
+use crate::fused::{InvalidRules, Lane, PixelSource, SourceBuffers, TileContext};
+use crate::pixel::{Pixel, PixelWidth};
+use crate::plan::IntegrationPlan;
+use crate::simd::Simd;
+use crate::summation_order::TILE;
+
+/// Number of frames that are interleaved: SIMD lanes of 16 bits in 16 bytes.
+pub(crate) const INTERLEAVED_FRAMES: usize = 8;
+
+/// The current tile of up to [`INTERLEAVED_FRAMES`] frames.
+pub(super) struct TileLanes {
+    pub(super) lanes: Vec<Lane>,
+    buffers: Vec<SourceBuffers>,
+    low: TileBytes,
+    high: TileBytes,
+}
+
+/// The low or the high bytes of a tile's pixels: one row per pixel, one element per frame.
+type TileBytes = Box<[[u8; INTERLEAVED_FRAMES]; TILE]>;
+
+/// A tile's counts of up to 16 bits: one row per pixel, one element per frame.
+pub(super) type TileCounts = [[u16; INTERLEAVED_FRAMES]; TILE];
+
+impl Default for TileLanes {
+    fn default() -> Self {
+        let bytes = || -> TileBytes {
+            let zeros = vec![[0; INTERLEAVED_FRAMES]; TILE].into_boxed_slice();
+            zeros.try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
+        };
+        Self {
+            lanes: (0..INTERLEAVED_FRAMES).map(|_| Lane::default()).collect(),
+            buffers: (0..INTERLEAVED_FRAMES).map(|_| SourceBuffers::default()).collect(),
+            low: bytes(),
+            high: bytes(),
+        }
+    }
+}
+
+impl TileLanes {
+    /// Makes the lanes ready for the first tile of other frames.
+    pub(super) fn start(&mut self) {
+        for lane in &mut self.lanes {
+            (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
+        }
+    }
+
+    /// Reads the next tile of all frames, and calls `visit` with the index of each lane, the lane
+    /// and the tile.
+    ///
+    /// A source that fails is replaced by its error; its lane then holds arbitrary counts.
+    #[inline(always)]
+    pub(super) fn read<T: Pixel, S: Simd>(
+        &mut self,
+        simd: S,
+        plan: &IntegrationPlan,
+        tile_index: usize,
+        rules: &InvalidRules<T>,
+        sources: &mut [Result<PixelSource<'_>, DecodeError>],
+        mut visit: impl FnMut(usize, &mut Lane, TileContext<'_>),
+    ) {
+        // `is_dense`: all pixels are stored, so nothing depends on which of them are bright.
+        let tile = TileContext {
+            tile_index,
+            pixels: plan.pixels(),
+            unused: &plan.unused[tile_index],
+            is_dense: true,
+            used_mask: &OnceCell::new(),
+        };
+        let lanes = self.lanes.iter_mut().zip(&mut self.buffers).enumerate();
+        for (source, (index, (lane, buffers))) in sources.iter_mut().zip(lanes) {
+            let Ok(opened) = source else { continue };
+            match opened.read(simd, tile, rules, buffers, lane) {
+                Ok(()) => visit(index, lane, tile),
+                Err(error) => {
+                    lane.width = PixelWidth::Zero;
+                    *source = Err(error);
+                }
+            }
+        }
+    }
+
+    /// Interleaves the tile, whose pixels have at most 16 bits. Returns false, and leaves `counts`
+    /// as they are, if all pixels are 0.
+    #[inline(always)]
+    pub(super) fn interleave<S: Simd>(&mut self, simd: S, counts: &mut TileCounts) -> bool {
+        let Self { lanes, low, high, .. } = self;
+        let width = lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
+        for lane in lanes.iter_mut() {
+            lane.widen_to(width);
+        }
+        let lanes: [&Lane; INTERLEAVED_FRAMES] = std::array::from_fn(|lane| &lanes[lane]);
+        if width == PixelWidth::Zero {
+            return false;
+        }
+        simd.interleave(lanes.map(|lane| &lane.low_bytes), low);
+        if width == PixelWidth::U8 {
+            for (counts, low) in counts.iter_mut().zip(low.iter()) {
+                *counts = low.map(u16::from);
+            }
+        } else {
+            simd.interleave(lanes.map(|lane| &lane.high_bytes), high);
+            for (counts, (low, high)) in counts.iter_mut().zip(low.iter().zip(high.iter())) {
+                *counts = std::array::from_fn(|lane| u16::from_le_bytes([low[lane], high[lane]]));
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,167 @@
+//! Clips series of frames tile by tile, where what is found in one batch speeds up the next, and
+//! compares each frame with the same frame alone, which is clipped without tiles.
+
+mod support;
+
+use kernels::{
+    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Isa, Pipeline,
+    PixelType, Scratch, Statistic, Sums, VarianceModel, integrate_frames,
+};
+use support::{Csc, Random};
+
+const BSLZ4: (u32, &[u32]) = (32008, &[0, 4, 0, 0, 2]);
+
+/// A series of frames and how to clip them.
+struct Series {
+    dtype: PixelType,
+    plan: IntegrationPlan,
+    statistic: Statistic,
+    /// The frames' bytes, by batch.
+    batches: Vec<Vec<Vec<u8>>>,
+}
+
+/// How the mean changes from frame to frame.
+const LEVELS: [fn(u64, &mut Random) -> u64; 5] = [
+    |_, _| 6,
+    |_, _| 0,
+    |frame, _| 200 + 3 * frame,
+    |frame, _| [2, 3000][frame as usize % 2],
+    |_, random| 1 << random.below(12),
+];
+
+impl Series {
+    fn random(seed: u64) -> Series {
+        let random = &mut Random::new(seed);
+        let dtype = [PixelType::U16, PixelType::U32, PixelType::I32, PixelType::U64, PixelType::U8]
+            [random.below(5) as usize];
+        let (pixels, nbins) = (5000 + random.below(3000), 1 + random.below(30));
+        // Neighbours are in one bin or not; some pixels have none, and some bins have few pixels.
+        let run = 1 + random.below(3) * 20;
+        let mut csc = Csc { starts: vec![0], nbins: nbins as usize + 2, ..Csc::default() };
+        for pixel in 0..pixels {
+            let bin = match random.below(400) {
+                0 => Some(nbins),
+                1..20 => None,
+                _ => Some((pixel / run * 7 + random.below(2)) % nbins),
+            };
+            csc.bins.extend(bin.map(|bin| bin as u32));
+            csc.weights.extend(bin.map(|_| 1.));
+            csc.starts.push(csc.bins.len() as u64);
+        }
+        let spread = random.below(2);
+        let n: Vec<f64> =
+            (0..pixels).map(|_| 0.5 + (spread * random.below(1000)) as f64 / 1000.).collect();
+        let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, None);
+        let level = LEVELS[random.below(5) as usize];
+        let spots = [0, 3000, 500, 30][random.below(4) as usize];
+        let invalid = [0, 0, 2000, 300, 100][random.below(5) as usize];
+        let mut number = 0;
+        let mut frame = |random: &mut Random| {
+            number += 1;
+            let level = level(number, random);
+            let mut bytes = Vec::new();
+            for n in &n {
+                // A sum of uniform numbers, about as wide as Poisson's distribution.
+                let width = 1 + ((12. * level as f64 / 4.).sqrt() as u64);
+                let noise: u64 = (0..4).map(|_| random.below(width)).sum();
+                let mut value = (((level + noise) as f64 - 2. * width as f64).max(0.) * n) as u64;
+                if spots > 0 && random.below(spots) == 0 {
+                    value += 1 << random.below(20);
+                }
+                if invalid > 0 && random.below(invalid) == 0 {
+                    value = u64::MAX;
+                }
+                bytes.extend_from_slice(&value.to_ne_bytes()[..dtype.size()]);
+            }
+            bytes
+        };
+        let batches = (0..4).map(|_| (0..2 + random.below(10)).map(|_| frame(random)).collect());
+        let batches = batches.collect();
+        let threshold = [0., 2., 3., 5.][random.below(4) as usize];
+        let max_iter = 1 + random.below(5) as u32;
+        let statistic = Statistic::SigmaClip { threshold, max_iter };
+        Series { dtype, plan: plan.expect("a plan"), statistic, batches }
+    }
+
+    /// Integrates the frames of the series together, and each alone.
+    fn check(&self, isa: Isa, is_compressed: bool, seed: u64) {
+        let Series { dtype, plan, statistic, batches } = self;
+        let open = |filters| Pipeline::from_hdf5(filters, *dtype, false).expect("known filters");
+        let plain = open(&[]);
+        let pipeline = &open(if is_compressed { &[BSLZ4] } else { &[] });
+        let csr = CsrMatrix::new(plan, *statistic);
+        let invalid = InvalidValues::from_integers(support::gaps(*dtype));
+        let spec =
+            IntegrationSpec { plan, invalid: &invalid, csr: Some(&csr), collects_rejected: true };
+        let scratch = &mut Scratch::new(isa);
+        for (number, batch) in batches.iter().enumerate() {
+            let encode = |bytes: &Vec<u8>| match is_compressed {
+                true => support::bslz4(bytes, dtype.size(), 8192 / dtype.size()),
+                false => bytes.clone(),
+            };
+            let stored: Vec<Vec<u8>> = batch.iter().map(encode).collect();
+            let mut frames: Vec<EncodedFrame<'_>> =
+                stored.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
+            let damaged = number == 1;
+            if damaged {
+                frames[1].bytes = &stored[1][..stored[1].len() / 2];
+            }
+            let together = integrate_frames(pipeline, &[spec], &frames, scratch);
+            for (index, (sums, bytes)) in together.into_iter().zip(batch).enumerate() {
+                if damaged && index == 1 {
+                    sums.expect_err("half a frame");
+                    continue;
+                }
+                let alone = [EncodedFrame { bytes, filter_mask: 0 }];
+                let alone = integrate_frames(&plain, &[spec], &alone, &mut Scratch::new(isa));
+                let alone = alone.into_iter().next().expect("a frame").expect("sound");
+                let place = format!("seed {seed}, {isa:?}, batch {number}, frame {index}");
+                assert_eq!(bits(&sums.expect("sound")[0]), bits(&alone[0]), "{place}");
+            }
+        }
+    }
+}
+
+/// Returns all that sums hold, with the bits of numbers.
+fn bits(sums: &Sums) -> String {
+    format!("{sums:?}")
+}
+
+#[test]
+fn frames_clipped_by_tiles_have_the_bytes_of_frames_alone() {
+    for seed in 0..150 {
+        let series = Series::random(seed);
+        for (index, isa) in Isa::available().into_iter().enumerate() {
+            series.check(isa, (seed + index as u64).is_multiple_of(3), seed);
+        }
+    }
+}
+
+/// Sums beyond the integers that are f64 numbers depend on the order of the pixels.
+#[test]
+fn frames_with_sums_beyond_2_to_53_have_the_bytes_of_frames_alone() {
+    let pixels = 9_000_000u32;
+    let csc = Csc {
+        starts: (0..=u64::from(pixels)).collect(),
+        bins: vec![0; pixels as usize],
+        weights: vec![1.; pixels as usize],
+        nbins: 1,
+    };
+    let n = vec![1.; pixels as usize];
+    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, None);
+    // For these last pixels the sum of rounded sums isn't the rounded sum.
+    let frame = |phase: u32, last: u32| {
+        let values = (0..pixels).map(|pixel| {
+            let less = if pixel == pixels - 1 { last } else { 0 };
+            u32::MAX - 100 - (pixel % 7 + phase) % 3 - less
+        });
+        values.flat_map(u32::to_ne_bytes).collect::<Vec<u8>>()
+    };
+    let series = Series {
+        dtype: PixelType::U32,
+        plan: plan.expect("a plan"),
+        statistic: Statistic::SigmaClip { threshold: 5., max_iter: 3 },
+        batches: vec![vec![frame(0, 13), frame(2, 7)]],
+    };
+    series.check(Isa::available()[0], false, 0);
+}
