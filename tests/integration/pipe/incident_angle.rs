@@ -75,10 +75,8 @@ impl Grazing {
 
     pub(super) fn plan(&self, out: &str, flags: &[&str]) -> Outcome {
         let (out, poni) = (self.path_of(out), self.workspace.data.poni.to_str().unwrap());
-        let poni = match flags.contains(&"--poni-table") {
-            true => vec![],
-            false => vec!["--poni", poni],
-        };
+        let moves = ["--poni-table", "--goniometer"].iter().any(|flag| flags.contains(flag));
+        let poni = if moves { vec![] } else { vec!["--poni", poni] };
         run("plan-split", &[&["--out", &out], &poni[..], flags].concat(), &self.workspace.scans)
     }
 
@@ -271,7 +269,9 @@ fn detector_and_sample_move_together() {
     let grazing = Grazing::new(&ANGLES);
     let near = fs::read_to_string(&grazing.workspace.data.poni).unwrap();
     fs::write(grazing.workspace.path("near.poni"), &near).unwrap();
-    fs::write(grazing.workspace.path("up.poni"), near.replace("Rot2: 0", "Rot2: 0.05")).unwrap();
+    let up = near.replace("Rot2: -", "Rot2: 0.03\n# ");
+    assert!(up != near, "{near}");
+    fs::write(grazing.workspace.path("up.poni"), up).unwrap();
     let table = grazing.path_of("table");
     fs::write(&table, "0,2 near.poni\n3,6 up.poni\n").unwrap();
     let ponis =
@@ -301,4 +301,42 @@ fn detector_and_sample_move_together() {
             [0, 0, 0, 0, 0, 0, 0, 1].map(|lacks| (lacks == 0).then_some(0.25)),
         );
     }
+}
+
+#[test]
+fn a_goniometer_and_the_sample_have_motors_of_their_own() {
+    let grazing = Grazing::new(&ANGLES);
+    let poni = fs::read_to_string(&grazing.workspace.data.poni).unwrap();
+    let number = |key: &str| {
+        let value = poni.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        value.unwrap_or_else(|| panic!("{key}: {poni}")).to_owned()
+    };
+    // An arm that stays where the PONI file has the detector, and one that turns with `rot`.
+    let write = |name: &str, rot2: &str| {
+        let wavelength: f64 = number("Wavelength").parse().unwrap();
+        let goniometer = json!({
+            "content": "Goniometer calibration v2", "detector": number("Detector"), "param": [],
+            "wavelength": wavelength, "detector_config": {"orientation": 3},
+            "trans_function": {
+                "param_names": [], "pos_names": ["rot"], "dist_expr": number("Distance"),
+                "poni1_expr": number("Poni1"), "poni2_expr": number("Poni2"), "rot1_expr": number("Rot1"),
+                "rot2_expr": format!("{} + {rot2}", number("Rot2")),
+            },
+        });
+        fs::write(grazing.workspace.path(name), goniometer.to_string()).unwrap();
+        grazing.path_of(name)
+    };
+    let process = |out: &str, flags: &[&str]| {
+        let summary = grazing.process(out, &[&QOOP[..], &["rot"], flags].concat());
+        let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+        let read = |name: &str| file.dataset(name).unwrap().read_raw::<f64>().unwrap();
+        assert_eq!(read("/1.1/sample/incident_angle"), ANGLES);
+        let rows = read("/1.1/pilatus_integrate/integrated/intensity");
+        rows.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+    };
+    let fixed = process("fixed", &[]);
+    let still = write("still.json", "0 * rot");
+    assert!(process("still", &["--goniometer", &still]) == fixed);
+    let turns = write("turns.json", "rot * 1e-3");
+    assert!(process("turns", &["--goniometer", &turns]) != fixed);
 }
