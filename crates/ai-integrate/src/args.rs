@@ -157,8 +157,8 @@ pub struct Args {
     ///
     /// They take three to six times the space of the cakes. Averages and merges of cakes are made
     /// from their patterns, and differ by the rounding of these to seven digits. Sums are kept
-    /// without this flag where that is not enough: with --monitor-reference mean, --empty 0, and
-    /// --error-floor bin or none. Patterns of one dimension always have their sums.
+    /// without this flag where that is not enough: with --monitor-reference mean, --empty 0,
+    /// --error-floor bin or none, and a motor as --incident-angle. Patterns of one dimension always have their sums.
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub keep_sums: bool,
 

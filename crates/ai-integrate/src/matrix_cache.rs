@@ -394,7 +394,7 @@ mod tests {
         let recipe = Recipe::resolve(&settings).unwrap();
         let moved = |distance: &str| {
             let poni = geometry.replace("0.2", distance);
-            recipe.at_geometry(&poni, &records::RawPath::default())
+            recipe.at_geometry(&poni, &records::RawPath::default(), None)
         };
         let kept = directory.path().join("cache");
         let build = |recipe: &Recipe| {

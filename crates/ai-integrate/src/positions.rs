@@ -92,14 +92,15 @@ mod tests {
             last: first,
             poni: GEOMETRY.replace("0.2", distance),
             poni_file: no_file.clone(),
+            incident_angle: None,
         };
         let scans = [
             recipe.with_geometries(vec![range(0, "0.2"), range(1, "0.3")]),
             recipe.with_geometries(vec![range(0, "0.3"), range(4, "0.4")]),
         ];
         let at = |scan: &Recipe, number: usize| {
-            let PoniRange { poni, poni_file, .. } = &scan.poni_table[number];
-            scan.at_geometry(poni, poni_file)
+            let PoniRange { poni, poni_file, incident_angle, .. } = &scan.poni_table[number];
+            scan.at_geometry(poni, poni_file, *incident_angle)
         };
         let key = |recipe: &Recipe| PositionKey::new(recipe, &framing, PixelType::U16);
         let keys = [at(&scans[0], 0), at(&scans[0], 1), at(&scans[1], 0), at(&scans[1], 1)];

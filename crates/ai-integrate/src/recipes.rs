@@ -146,7 +146,8 @@ impl LoadedRecipe {
         filter: &Filter,
     ) -> Result<Option<Arc<Integrator>>, TaskError> {
         let base = self.without_geometries.as_ref().unwrap_or(&self.recipe);
-        let recipe = base.at_geometry(&geometry.poni, &geometry.poni_file);
+        let FrameGeometry { poni, poni_file, incident_angle } = geometry;
+        let recipe = base.at_geometry(poni, poni_file, *incident_angle);
         let dtype: PixelType = self.format.dtype.parse().map_err(BuildError::PixelType)?;
         let key = PositionKey::new(&recipe, &recipe.framing(&self.format.framing), dtype);
         if let Some(known) = self.positions.get(&key) {
@@ -216,7 +217,7 @@ mod tests {
         };
         let fixed = Recipe::resolve(&settings).unwrap();
         let (poni, poni_file) = (geometry.to_owned(), RawPath::default());
-        let range = PoniRange { first: 0, last: 0, poni, poni_file };
+        let range = PoniRange { first: 0, last: 0, poni, poni_file, incident_angle: None };
         let moving = |last| fixed.with_geometries(vec![PoniRange { last, ..range.clone() }]);
         let recipes = RecipeCache::default();
         let load = |recipe: &Recipe| {

@@ -32,7 +32,7 @@ impl TaskDevice<'_> {
     ) -> Option<SharedDevice> {
         if recipe_tasks.iter().any(RecipeTask::has_moving_geometry) {
             if self.pool.device_count() > 0 {
-                let why = "a detector that moves has a matrix for each position";
+                let why = "a geometry that differs between frames has a matrix for each position";
                 self.pool.warn_once(self.filter, "OpenCL", why);
             }
             return None;

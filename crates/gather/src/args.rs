@@ -46,7 +46,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -56,8 +56,15 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
+
+    /// With --missing or --count-done: patterns without their sparse pixels are not done
+    ///
+    /// For a plan that `ai-integrate --sparse` integrates. Recipes without `plan-split --sigma-clip`
+    /// have no such pixels, and count as without this flag.
+    #[arg(long, hide_short_help = true, requires = "question")]
+    pub sparse: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
     /// data

@@ -83,10 +83,10 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         .map(|path| RequiredTasks::read(path, root.as_deref(), filter))
         .transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
-        return plan.emit_missing(args.task_bytes, filter);
+        return plan.emit_missing(args.task_bytes, args.sparse, filter);
     }
     if let (Some(plan), true) = (&plan, args.count_done) {
-        let counts = PlanCounts::new(plan, args.common.allow_missing, filter)?;
+        let counts = PlanCounts::new(plan, args.common.allow_missing, args.sparse, filter)?;
         if !counts.is_complete() {
             filter.mark_failed();
         }

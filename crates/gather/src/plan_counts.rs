@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::required_tasks::{
     OutputTasks, RequiredTasks, combine, existing_frames, frames_near, frames_without,
-    report_unusable,
+    rejects_pixels, report_unusable,
 };
 use crate::scan_group::OutputKey;
 
@@ -35,17 +35,24 @@ pub struct PlanCounts {
 }
 
 impl PlanCounts {
-    /// Counts a plan.
+    /// Counts a plan. With `needs_sparse`, patterns of recipes that clip count only with their sparse
+    /// pixels.
     ///
     /// # Errors
     /// Fails as [`Filter::emit`] does, if files can't be read.
-    pub fn new(plan: &RequiredTasks, allows_missing: bool, filter: &Filter) -> Result<Self, Stop> {
+    pub fn new(
+        plan: &RequiredTasks,
+        allows_missing: bool,
+        needs_sparse: bool,
+        filter: &Filter,
+    ) -> Result<Self, Stop> {
         let mut counts = Self::default();
         let mut outputs: HashMap<OutputKey, OutputState> = HashMap::new();
         for OutputTasks { key, tasks, recipe } in plan.tasks_by_output() {
             filter.check_stopped()?;
             let scan_task = combine(&tasks, recipe);
-            let claimed = coverage::find_claimed_frames(&scan_task.out, &scan_task);
+            let needs_sparse = needs_sparse && rejects_pixels(&scan_task, filter)?;
+            let claimed = coverage::find_claimed_frames(&scan_task.out, &scan_task, needs_sparse);
             report_unusable(&claimed.unusable, &scan_task, filter)?;
             let existing: Vec<Spans> = tasks.iter().map(|task| existing_frames(task)).collect();
             let left = Spans::union_all(&existing).difference(&claimed.settled_in_output());

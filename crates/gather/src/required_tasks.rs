@@ -5,8 +5,8 @@ use std::path::Path;
 
 use filter::{Filter, Input, Stop};
 use patterns::MonitorValues;
-use patterns::coverage::{self, UnusableFile};
-use recipe::Recipe;
+use patterns::coverage::{self, CoverageIndex, UnusableFile};
+use recipe::{Recipe, RecipeError};
 use records::{Acquisition, Fail, Record, Span, Spans, Task, TaskRecipe};
 
 use crate::scan_group::OutputKey;
@@ -41,20 +41,26 @@ impl RequiredTasks {
 
     /// Emits each task that is not done, reduced to the frames that exist and have no pattern, and
     /// to the recipes that lack such frames. Tasks larger than `max_bytes` of stored data are
-    /// split.
+    /// split. With `needs_sparse`, patterns of recipes that clip count only with their sparse pixels.
     ///
     /// # Errors
     /// Fails as [`Filter::emit`] does.
-    pub fn emit_missing(&self, max_bytes: Option<u64>, filter: &Filter) -> Result<(), Stop> {
+    pub fn emit_missing(
+        &self,
+        max_bytes: Option<u64>,
+        needs_sparse: bool,
+        filter: &Filter,
+    ) -> Result<(), Stop> {
         let mut done: HashMap<OutputKey, Spans> = HashMap::new();
         for OutputTasks { key, tasks, recipe } in self.tasks_by_output() {
             filter.check_stopped()?;
             let scan_task = combine(&tasks, recipe);
-            let coverage = coverage::find_coverage(
-                &scan_task.out,
-                &scan_task,
-                read_monitor(&scan_task, filter).as_ref(),
-            );
+            let monitor = read_monitor(&scan_task, filter);
+            let index = CoverageIndex::default();
+            let coverage = match needs_sparse && rejects_pixels(&scan_task, filter)? {
+                true => index.find_sparse_coverage(&scan_task.out, &scan_task, monitor.as_ref()),
+                false => index.find_coverage(&scan_task.out, &scan_task, monitor.as_ref()),
+            };
             report_unusable(&coverage.unusable, &scan_task, filter)?;
             done.insert(key, coverage.covered_frames());
         }
@@ -221,6 +227,34 @@ fn restrict_to_range(task: &Task, range: Spans) -> Task {
     };
     let piece = Task { bytes, range: range.clone(), acquisition, ..task.clone() };
     piece.with_recipes(task.recipes().map(with_new_part)).expect("a task has at least one recipe")
+}
+
+/// Returns whether the recipe of a task rejects pixels, which `ai-integrate --sparse` keeps. The files
+/// of the recipe are not read. A recipe that can't be read is a failure, and may do so.
+///
+/// # Errors
+/// Fails as [`Filter::fail`] does.
+pub fn rejects_pixels(task: &Task, filter: &Filter) -> Result<bool, Stop> {
+    let read = || {
+        let path = task.recipe.to_path_buf();
+        match system::untrusted_file::read_text(&path) {
+            Ok(text) => Recipe::parse(&text, &path, &task.recipe_digest),
+            Err(why) => Err(RecipeError::Io { path, why }),
+        }
+    };
+    match read() {
+        Ok(recipe) => Ok(recipe.sigma_clip.is_some()),
+        Err(why) => {
+            filter.fail(Fail {
+                id: task.id.clone(),
+                about: format!("sparse pixels of {}", task.final_file.display()),
+                retryable: matches!(why, RecipeError::Io { .. }),
+                error: why.to_string(),
+                ..Fail::default()
+            })?;
+            Ok(true)
+        }
+    }
 }
 
 /// Reads the monitor of a task's scan, by which frames are recognized whose monitor was corrected

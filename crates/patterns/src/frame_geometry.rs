@@ -1,19 +1,22 @@
-//! [`FrameGeometries`]: the geometry of each frame of a scan whose detector moves.
+//! [`FrameGeometries`]: the geometry of each frame of a scan whose detector or sample moves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use geometry::{Poni, PoniError};
 use recipe::Recipe;
 use records::RawPath;
 
-/// The geometry of some frames: a PONI text, by which it is compared with others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The geometry of some frames: a PONI text, by which it is compared with others, and the incident
+/// angle.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FrameGeometry {
     /// PONI text.
     pub poni: Arc<str>,
     /// Path of the PONI file for messages; empty if the geometry was computed.
     pub poni_file: RawPath,
+    /// Incident angle of the sample in degrees, if it is that of a motor.
+    pub incident_angle: Option<f64>,
 }
 
 /// The geometry of each frame of a scan.
@@ -39,23 +42,24 @@ impl FrameGeometries {
         let mut ranges: Vec<(u64, u64, FrameGeometry)> =
             Vec::with_capacity(recipe.poni_table.len());
         let mut texts: HashMap<&str, Arc<str>> = HashMap::new();
-        for range in &recipe.poni_table {
-            let poni = match texts.get(range.poni.as_str()) {
-                Some(known) => Arc::clone(known),
-                None => {
-                    let poni: Arc<str> = range.poni.as_str().into();
-                    texts.insert(&range.poni, Arc::clone(&poni));
-                    poni
-                }
-            };
-            let geometry = FrameGeometry { poni, poni_file: range.poni_file.clone() };
+        let mut positions = HashSet::new();
+        // A range without the angle of the motor has no geometry.
+        let needs_angle = recipe.incident_angle_motor().is_some();
+        let ranges_with_geometry =
+            recipe.poni_table.iter().filter(|range| range.incident_angle.is_some() || !needs_angle);
+        for range in ranges_with_geometry {
+            let (text, poni_file) = recipe.poni_of(range);
+            let poni = Arc::clone(texts.entry(text).or_insert_with(|| text.into()));
+            let incident_angle = range.incident_angle;
+            positions.insert((text, incident_angle.map(f64::to_bits)));
+            let geometry = FrameGeometry { poni, poni_file: poni_file.clone(), incident_angle };
             ranges.push((range.first, range.last, geometry));
         }
         let reference = match recipe.solid_angle {
             true => Some(Poni::parse(&recipe.poni)?.dist),
             false => None,
         };
-        Ok(Some(Self { ranges, positions: texts.len(), reference }))
+        Ok(Some(Self { ranges, positions: positions.len(), reference }))
     }
 
     /// Returns the geometry of a frame; `None` if it has none.
@@ -85,7 +89,7 @@ impl FrameGeometries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recipe::{PoniRange, Settings};
+    use recipe::{IncidentAngle, PoniRange, Settings};
 
     #[test]
     fn each_range_has_its_geometry_and_gaps_have_none() {
@@ -121,6 +125,39 @@ mod tests {
     }
 
     #[test]
+    fn angles_of_a_motor_are_positions_of_one_detector() {
+        let settings = Settings {
+            geometry: Some("Distance: 1\nPoni1: 0\nPoni2: 0\n".to_owned()),
+            incident_angle: Some(IncidentAngle::Motor("th".to_owned())),
+            unit: "qip_nm^-1".parse().ok(),
+            radial_range: Some([1.0, 2.0]),
+            ..Settings::default()
+        };
+        let range = |first: u64, incident_angle| PoniRange {
+            first,
+            last: first,
+            poni: String::new(),
+            poni_file: RawPath::default(),
+            incident_angle,
+        };
+        let all = [(0, Some(0.1)), (1, Some(0.2)), (3, Some(0.1)), (4, None)];
+        let base = Recipe::resolve(&settings).unwrap();
+        let recipe = base.with_geometries(all.map(|(first, angle)| range(first, angle)).to_vec());
+        let geometries = FrameGeometries::new(&recipe).unwrap().unwrap();
+        let angle = |frame| geometries.geometry(frame).map(|found| found.incident_angle.unwrap());
+        assert_eq!([0, 1, 2, 3, 4].map(angle), [Some(0.1), Some(0.2), None, Some(0.1), None]);
+        assert_eq!(geometries.positions(), 2);
+        assert_eq!(geometries.geometry(0), geometries.geometry(3));
+        assert_ne!(geometries.geometry(0), geometries.geometry(1));
+        let found = geometries.geometry(1).unwrap();
+        assert_eq!(*found.poni, recipe.poni);
+        assert_eq!(geometries.relative_solid_angle(found).unwrap(), 1.0);
+        // Without a scan, the angle of no frame is known.
+        let geometries = FrameGeometries::new(&base).unwrap().unwrap();
+        assert!(geometries.geometry(0).is_none());
+    }
+
+    #[test]
     fn a_geometry_that_is_none_has_no_solid_angle() {
         let geometry = Some("Distance: 1\nPoni1: 0\nPoni2: 0\n".to_owned());
         let settings = Settings { geometry, ..Settings::default() };
@@ -129,6 +166,7 @@ mod tests {
             last: 0,
             poni: poni.to_owned(),
             poni_file: RawPath::default(),
+            incident_angle: None,
         };
         let fixed = Recipe::resolve(&settings).unwrap();
         let recipe = fixed.with_geometries(vec![range("nothing")]);

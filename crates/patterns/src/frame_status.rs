@@ -40,7 +40,7 @@ pub enum Status {
     NeverTaken = 9,
     /// The geometry of the frame is unknown: the recipe has none for it.
     Geometry = 10,
-    /// No pixel is in the range at the position of the detector.
+    /// No pixel is in the range at the position of the detector and the sample.
     OutOfRange = 11,
 }
 
@@ -107,7 +107,9 @@ impl Status {
             Self::Geometry => {
                 "geometry unknown: no line in the table of PONI files, or a motor without a value"
             }
-            Self::OutOfRange => "no pixel in the range at the position of the detector",
+            Self::OutOfRange => {
+                "no pixel in the range at the position of the detector and the sample"
+            }
         }
     }
 

@@ -32,6 +32,7 @@ mod emitted_tasks;
 mod final_path;
 mod frame_range;
 mod messages;
+mod motor;
 mod moving_geometry;
 mod plan_error;
 mod planned_recipe;

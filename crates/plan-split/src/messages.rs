@@ -3,13 +3,24 @@
 
 use std::path::Path;
 
-use records::format_count;
+use records::{Spans, format_count, format_frames};
 
 /// Warns that frames are put back on the whole detector, because Lima recorded an image operation.
 pub fn operation_undone(detector: &str, operation: &str) -> String {
     format!(
         "detector {detector}: Lima saved frames {operation}; they are put back on the whole detector, which the PONI file \
          describes. If the PONI file describes the frames as saved, pass --image-operation off"
+    )
+}
+
+/// The most ranges of frames that a message lists.
+const MAX_RANGES_IN_MESSAGE: usize = 5;
+
+/// Warns of frames at which the motor of the incident angle has no finite position.
+pub fn frames_without_angle(entry: &str, motor: &str, frames: &Spans) -> String {
+    let frames = format_frames(frames, MAX_RANGES_IN_MESSAGE);
+    format!(
+        "entry {entry}: motor {motor} has no finite position at {frames}: no pattern without an incident angle"
     )
 }
 
@@ -162,6 +173,7 @@ mod tests {
     fn warnings_and_values_of_flags() {
         let messages = [
             operation_undone("p3", "binned 2 x 1"),
+            frames_without_angle("1.1", "th", &[2, 5, 6].into_iter().collect()),
             output_among_raw_data(Path::new("/raw/out"), Path::new("/raw")),
             output_among_raw_data(Path::new("/raw"), Path::new("/raw")),
             printed_recipe_unusable("mask none.edf: No such file or directory"),
@@ -183,6 +195,7 @@ mod tests {
         let expected = [
             "detector p3: Lima saved frames binned 2 x 1; they are put back on the whole detector, which the PONI file \
              describes. If the PONI file describes the frames as saved, pass --image-operation off",
+            "entry 1.1: motor th has no finite position at frames 2, 5 to 6: no pattern without an incident angle",
             "--out /raw/out is among the raw data in /raw, so results will be, too; give --out another directory",
             "--out /raw is among the raw data, so results will be, too; give --out another directory",
             "the printed recipe can't be applied here: mask none.edf: No such file or directory",
@@ -194,7 +207,7 @@ mod tests {
              d-spacings are in angstrom: check them, and distance and wavelength in the PONI file",
             "entry 1.1, detector p3: no preview: no frame has data",
             "--preview-frames: the scan has 12 frames, 0 to 11",
-            "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw, without table and goniometer",
+            "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw, and a number of degrees as --incident-angle",
             "--calibrant: the rings need a wavelength, and lab6.poni gives none; add `Wavelength: METRES` to it",
             "--calibrant x.D: No such file or directory",
             "expected file, scan, bytes=N (such as bytes=2G), frames=N or workers=N, with N at least 1",

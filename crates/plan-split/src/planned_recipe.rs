@@ -1,4 +1,5 @@
-//! A recipe of the plan: the checks of scans, and the recipe of a scan whose detector is on motors.
+//! A recipe of the plan: the checks of scans, and the recipe of a scan whose geometry follows from
+//! motors.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,7 @@ use crate::positions;
 use crate::required_monitors::RequiredMonitors;
 use crate::unsuitable_scan::UnsuitableScan;
 
-/// The most positions of a goniometer that are checked before a scan is integrated.
+/// The most positions of motors that are checked before a scan is integrated.
 const MAX_CHECKED_POSITIONS: usize = 16;
 
 /// A recipe of the plan.
@@ -63,8 +64,8 @@ impl PlannedRecipe {
         let text = planned.recipe.to_toml();
         // ai-integrate parses this text: an error must show now, and not when the first job starts.
         Recipe::parse(&text, &planned.file, &planned.digest)?;
-        // The recipes of a goniometer are written scan by scan, with the geometries.
-        if out.is_some() && planned.goniometer.is_none() {
+        // Recipes that follow motors are written scan by scan, with the geometries.
+        if out.is_some() && !planned.follows_motors() {
             planned.write()?;
         }
         Ok(planned)
@@ -73,6 +74,11 @@ impl PlannedRecipe {
     /// Returns the paths of all files that the recipe was made from.
     pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
         self.recipe.file_paths().chain(self.table.as_deref())
+    }
+
+    /// Returns whether the geometry follows from motors of a scan.
+    fn follows_motors(&self) -> bool {
+        self.recipe.goniometer.is_some() || self.recipe.incident_angle_motor().is_some()
     }
 
     /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
@@ -113,7 +119,7 @@ impl PlannedRecipe {
                 UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() }
             })
         };
-        if self.recipe.goniometer.is_some() {
+        if self.follows_motors() {
             return self.check_some_positions(check);
         }
         if self.recipe.poni_table.is_empty() {
@@ -122,11 +128,11 @@ impl PlannedRecipe {
         let (mut checked, mut warnings) = (HashSet::new(), Vec::new());
         for range in &self.recipe.poni_table {
             if checked.insert(&range.poni) {
-                let at_position = self.recipe.at_geometry(&range.poni, &range.poni_file);
-                let found = check(&at_position).map_err(|unsuitable| UnsuitableScan {
-                    why: format!("{}: {}", range.poni_file.display(), unsuitable.why),
-                    ..unsuitable
-                })?;
+                let found =
+                    check(&self.recipe.at_range(range)).map_err(|unsuitable| UnsuitableScan {
+                        why: format!("{}: {}", range.poni_file.display(), unsuitable.why),
+                        ..unsuitable
+                    })?;
                 warnings.extend(found);
             }
         }
@@ -135,7 +141,7 @@ impl PlannedRecipe {
         Ok(warnings)
     }
 
-    /// Checks some positions of a goniometer, which may have thousands. At one of them a pixel must be
+    /// Checks some positions of motors, which may have thousands. At one of them a pixel must be
     /// in the range.
     fn check_some_positions(
         &self,
@@ -145,7 +151,7 @@ impl PlannedRecipe {
         let step = ranges.len().div_ceil(MAX_CHECKED_POSITIONS).max(1);
         let mut refusal = None;
         for range in ranges.iter().step_by(step) {
-            match check(&self.recipe.at_geometry(&range.poni, &range.poni_file)) {
+            match check(&self.recipe.at_range(range)) {
                 Ok(warnings) => return Ok(warnings),
                 Err(why) => refusal = refusal.or(Some(why)),
             }
@@ -154,15 +160,20 @@ impl PlannedRecipe {
     }
 
     /// Returns the recipe of a scan, if the geometry follows from its motors: with the geometry of
-    /// each range of frames.
+    /// each range of frames. `warn` is called if frames have none.
     ///
     /// # Errors
     /// The scan lacks a motor or is being recorded, or a motor can't be read.
-    pub fn at_scan(&self, scan: &Acquisition) -> Result<Option<Self>, UnsuitableScan> {
-        let (Some(goniometer), Some(file)) = (&self.goniometer, &self.recipe.goniometer) else {
+    pub fn at_scan(
+        &self,
+        scan: &Acquisition,
+        warn: impl Fn(&str),
+    ) -> Result<Option<Self>, UnsuitableScan> {
+        if !self.follows_motors() {
             return Ok(None);
-        };
-        let ranges = positions::find_geometries(scan, goniometer, file, &self.recipe.poni)?;
+        }
+        let ranges =
+            positions::find_geometries(scan, &self.recipe, self.goniometer.as_ref(), warn)?;
         let recipe = self.recipe.with_geometries(ranges);
         let digest = recipe.digest();
         let directory = self.file.ancestors().nth(2).unwrap_or(Path::new(""));

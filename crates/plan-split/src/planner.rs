@@ -133,7 +133,8 @@ impl Planner {
                 why: with_name(&why),
                 retryable,
             };
-            let at_scan = recipe.at_scan(&acquisition).map_err(unsuitable)?;
+            let at_scan =
+                recipe.at_scan(&acquisition, |why| warn(&with_name(why))).map_err(unsuitable)?;
             let recipe = at_scan.as_ref().unwrap_or(recipe);
             let checked = recipe.check_scan(&acquisition, |why| warn(&with_name(why)));
             checked.map_err(unsuitable)?;

@@ -60,7 +60,7 @@ pub enum DrawError {
     Pixels(#[from] PreviewError),
     /// The frames have several geometries.
     #[error(
-        "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw, without table and goniometer"
+        "the geometry differs between frames, and a picture has one; pass --poni with the file of the frames to draw, and a number of degrees as --incident-angle"
     )]
     Moving,
     /// The picture can't be written.

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use clap::{ArgAction, ValueHint};
 use geometry::Unit;
 use recipe::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean,
-    MedianError, MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings,
-    SigmaClip, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, IncidentAngle,
+    MaskRegion, Mean, MedianError, MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor,
+    Settings, SigmaClip, Split,
 };
 use records::RawPath;
 
@@ -74,12 +74,17 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_switch)]
     image_operation: Option<bool>,
 
-    /// Angle by which the sample is turned towards the beam, in degrees [default: 0]
+    /// Angle by which the sample is turned towards the beam, in degrees, or its motor [default: 0]
     ///
     /// For units of the sample's frame (grazing incidence and fibers), as in pyFAI's
-    /// FiberIntegrator.
-    #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
-    incident_angle: Option<f64>,
+    /// FiberIntegrator. With the name of a motor or counter, each frame has the angle of its position:
+    /// a counter in `measurement` with a value per frame, or a positioner that stays; in deg, rad or
+    /// mrad by its attribute `units`, without which it is in degrees. The patterns have one axis, so
+    /// --radial-range is needed. The angles of a scan are part of its recipe, so a scan is planned once
+    /// it has ended, and needs --replace after the motor was corrected. Frames of which it has no
+    /// value get no pattern. With --goniometer or --poni-table, detector and sample move.
+    #[arg(long, value_name = "DEGREES|MOTOR", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
+    incident_angle: Option<IncidentAngle>,
 
     /// Angle by which the sample is turned about the beam, in degrees [default: 0]
     #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]

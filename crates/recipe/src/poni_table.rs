@@ -22,10 +22,14 @@ pub struct PoniRange {
     pub first: u64,
     /// Last frame, which is included.
     pub last: u64,
-    /// Text of the PONI file.
+    /// Text of the PONI file; empty if it is the recipe's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub poni: String,
-    /// Path of the PONI file. Not part of the digest.
+    /// Path of the PONI file; empty if it is the recipe's own. Not part of the digest.
     pub poni_file: RawPath,
+    /// Incident angle of the sample in degrees, if it is that of a motor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident_angle: Option<f64>,
 }
 
 impl PoniRange {
@@ -86,7 +90,7 @@ pub(crate) fn read_poni_table(path: &Path) -> Result<Vec<PoniRange>, RecipeError
                 MAX_PONI_BYTES >> 20
             )));
         }
-        ranges.push(PoniRange { first, last, poni, poni_file });
+        ranges.push(PoniRange { first, last, poni, poni_file, incident_angle: None });
     }
     if ranges.is_empty() {
         return Err(syntax_error("no line with frames and a PONI file".to_owned()));

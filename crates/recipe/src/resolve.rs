@@ -11,8 +11,8 @@ use crate::poni_table::read_poni_table;
 use crate::resolved_recipe::RECIPE_VERSION;
 use crate::settings::is_detector_file;
 use crate::{
-    ErrorModel, FileRef, Goniometer, Monitor, PoniRange, Recipe, RecipeError, Settings, Split,
-    poni_text,
+    ErrorModel, FileRef, Goniometer, IncidentAngle, Monitor, PoniRange, Recipe, RecipeError,
+    Settings, Split, poni_text,
 };
 
 /// Pairs of keys of which only one may be set. The error is about the first.
@@ -83,7 +83,10 @@ impl Recipe {
             version: RECIPE_VERSION,
             roi: settings.roi,
             image_operation: settings.image_operation.unwrap_or(true),
-            incident_angle: settings.incident_angle.filter(|angle| *angle != 0.0),
+            incident_angle: settings
+                .incident_angle
+                .clone()
+                .filter(|angle| *angle != IncidentAngle::Degrees(0.0)),
             tilt_angle: settings.tilt_angle.filter(|angle| *angle != 0.0),
             sample_orientation: settings.sample_orientation.filter(|orientation| *orientation != 1),
             npt: bin_count(&settings.radial_edges).or(settings.npt).unwrap_or(1000),

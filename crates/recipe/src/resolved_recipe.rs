@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode,
-    GoniometerFile, MaskRegion, Mean, MedianError, Monitor, MonitorReference, PoniRange, Quantiles,
-    Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
+    GoniometerFile, IncidentAngle, MaskRegion, Mean, MedianError, Monitor, MonitorReference,
+    PoniRange, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
+    describe_toml_error,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -26,9 +27,9 @@ pub struct Recipe {
     /// (binning, flip, rotation, region) is undone; false if it is of the frames as saved.
     #[serde(skip_serializing_if = "is_true", default = "default_true")]
     pub image_operation: bool,
-    /// Angle in degrees by which the sample is turned towards the beam; `None` for 0.
+    /// Angle by which the sample is turned towards the beam; `None` for 0 degrees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub incident_angle: Option<f64>,
+    pub incident_angle: Option<IncidentAngle>,
     /// Angle in degrees by which the sample is turned about the beam; `None` for 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tilt_angle: Option<f64>,
@@ -139,8 +140,8 @@ pub struct Recipe {
     /// scan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub goniometer: Option<GoniometerFile>,
-    /// Geometry of each range of frames, in ascending order; empty if all frames have one. `poni` is
-    /// then that of the first range, or of the goniometer with its motors at 0, to whose distance the
+    /// Geometry of each range of frames, in ascending order; empty if all frames have one. If the
+    /// detector moves, `poni` is that of the first range, or of the goniometer with its motors at 0, to whose distance the
     /// solid angle of all frames refers.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub poni_table: Vec<PoniRange>,
@@ -159,26 +160,66 @@ impl Recipe {
         }
     }
 
-    /// Returns whether the geometry differs between frames.
+    /// Returns whether the geometry differs between frames: that of a detector that moves, or the
+    /// incident angle of a sample.
     pub fn has_moving_geometry(&self) -> bool {
-        !self.poni_table.is_empty() || self.goniometer.is_some()
+        !self.poni_table.is_empty()
+            || self.goniometer.is_some()
+            || self.incident_angle_motor().is_some()
     }
 
-    /// Returns the recipe of a scan for which the goniometer has these geometries.
+    /// Returns whether the detector moves, so that frames have several PONI texts.
+    pub fn has_moving_detector(&self) -> bool {
+        self.goniometer.is_some() || self.poni_table.iter().any(|range| !range.poni.is_empty())
+    }
+
+    /// Returns the motor whose position is the incident angle of each frame.
+    pub fn incident_angle_motor(&self) -> Option<&str> {
+        match &self.incident_angle {
+            Some(IncidentAngle::Motor(motor)) => Some(motor),
+            Some(IncidentAngle::Degrees(_)) | None => None,
+        }
+    }
+
+    /// Returns the recipe of a scan whose motors give these geometries.
     pub fn with_geometries(&self, poni_table: Vec<PoniRange>) -> Self {
         Self { poni_table, ..self.clone() }
     }
 
-    /// Returns the PONI text of all frames; `None` if the geometry differs between frames.
+    /// Returns the PONI text of all frames; `None` if they have several.
     pub fn common_poni(&self) -> Option<&str> {
-        (!self.has_moving_geometry()).then_some(&self.poni)
+        (!self.has_moving_detector()).then_some(&self.poni)
     }
 
-    /// Returns the recipe of the frames that have the geometry of this PONI text.
-    pub fn at_geometry(&self, poni: &str, poni_file: &RawPath) -> Self {
+    /// Returns the PONI text of a range of frames, and the path of its file.
+    pub fn poni_of<'a>(&'a self, range: &'a PoniRange) -> (&'a str, &'a RawPath) {
+        match range.poni.is_empty() {
+            true => (&self.poni, &self.poni_file),
+            false => (&range.poni, &range.poni_file),
+        }
+    }
+
+    /// Returns the recipe of the frames of this range.
+    pub fn at_range(&self, range: &PoniRange) -> Self {
+        let (poni, poni_file) = self.poni_of(range);
+        self.at_geometry(poni, poni_file, range.incident_angle)
+    }
+
+    /// Returns the recipe of the frames that have the geometry of this PONI text, and this incident
+    /// angle in degrees if it is that of a motor.
+    pub fn at_geometry(
+        &self,
+        poni: &str,
+        poni_file: &RawPath,
+        incident_angle: Option<f64>,
+    ) -> Self {
         Self {
             poni: poni.to_owned(),
             poni_file: poni_file.clone(),
+            incident_angle: match incident_angle {
+                Some(degrees) => Some(IncidentAngle::Degrees(degrees)).filter(|_| degrees != 0.0),
+                None => self.incident_angle.clone(),
+            },
             goniometer: None,
             poni_table: Vec::new(),
             ..self.clone()
@@ -195,12 +236,18 @@ impl Recipe {
         }
     }
 
-    /// Returns the orientation of the sample.
+    /// Returns the orientation of the sample. If the incident angle is that of a motor, it is 0 here:
+    /// frames are integrated by the recipes [at their geometries](Self::at_geometry), which have the
+    /// angle.
     ///
     /// # Errors
     /// The orientation of the image is not 1 to 8.
     pub fn sample_frame(&self) -> Result<SampleFrame, UnknownOrientation> {
-        let (incident, tilt) = (self.incident_angle.unwrap_or(0.0), self.tilt_angle.unwrap_or(0.0));
+        let incident = match self.incident_angle {
+            Some(IncidentAngle::Degrees(degrees)) => degrees,
+            Some(IncidentAngle::Motor(_)) | None => 0.0,
+        };
+        let tilt = self.tilt_angle.unwrap_or(0.0);
         SampleFrame::new(incident, tilt, self.sample_orientation.unwrap_or(1))
     }
 
@@ -267,7 +314,8 @@ impl Recipe {
             lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
         let monitors = self.monitor.iter().flat_map(Monitor::file_paths);
         let poni = Some(self.poni_file.as_path()).filter(|path| !path.as_os_str().is_empty());
-        let table = self.poni_table.iter().map(|range| range.poni_file.as_path());
+        let table = self.poni_table.iter().filter(|range| !range.poni.is_empty());
+        let table = table.map(|range| range.poni_file.as_path());
         poni.into_iter().chain(table).chain(files).chain(monitors)
     }
 

@@ -12,9 +12,9 @@ use crate::error::describe_type_error;
 use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
 use crate::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean,
-    MedianError, Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
-    describe_toml_error,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, IncidentAngle,
+    MaskRegion, Mean, MedianError, Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip,
+    Split, describe_toml_error,
 };
 
 /// Name of the TOML table that holds the sections.
@@ -67,8 +67,9 @@ settings! {
     /// Undoing the image operation of Lima (binning, flip, rotation, region).
     image_operation: bool,
 
-    /// Angle in degrees by which the sample is turned towards the beam, for units of its frame.
-    incident_angle: f64,
+    /// Angle by which the sample is turned towards the beam, for units of its frame: degrees, or a
+    /// motor of the scan.
+    incident_angle: IncidentAngle,
     /// Angle in degrees by which the sample is turned about the beam, for units of its frame.
     tilt_angle: f64,
     /// Orientation of the image relative to the sample, 1 to 8 as in EXIF, for units of its frame.

@@ -2,9 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use crate::poni_table::find_overlap;
+use geometry::Unit;
+
 use crate::{
-    ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource,
+    ErrorFloor, ErrorMeasure, ErrorModel, IncidentAngle, Mean, Recipe, RecipeError, SpreadUse,
+    VarianceSource,
 };
 
 /// Largest number of bins, about that of pixels of a large detector: more bins take memory and show
@@ -36,50 +38,6 @@ impl Recipe {
             ),
             _ => self.validate_error_model(),
         }
-    }
-
-    /// Checks that the settings can be applied to frames of several geometries: their patterns have
-    /// one axis, and are sums over pixels.
-    fn validate_moving_geometry(&self) -> Result<(), RecipeError> {
-        if !self.has_moving_geometry() {
-            return Ok(());
-        }
-        let refuse = |key, why: &str| Err(RecipeError::Setting { key, why: why.to_owned() });
-        let key = if self.goniometer.is_some() { "goniometer" } else { "poni-table" };
-        if find_overlap(&self.poni_table).is_some() {
-            return refuse("poni-table", "two ranges overlap; expected each frame at most once");
-        }
-        if self.radial_range.is_none() && self.radial_edges.is_none() {
-            let why = "set without radial-range; expected the range of all positions (--radial-range LOW,HIGH), \
-                       because their patterns have one axis";
-            return refuse(key, why);
-        }
-        if self.npt_azim > 1 {
-            return refuse(key, "set together with npt-azim; expected patterns of one dimension");
-        }
-        for (other, is_set) in [
-            ("sigma-clip", self.sigma_clip.is_some()),
-            ("median", self.median.is_some()),
-            ("mean unweighted", self.mean == Mean::Unweighted),
-            (
-                "an error-model from the spread of pixels",
-                self.error_model.spread_use() == SpreadUse::ClippingAndResult,
-            ),
-        ] {
-            if is_set {
-                let why =
-                    format!("set together with {other}; expected sums over all pixels of a bin");
-                return refuse(key, &why);
-            }
-        }
-        if self.unit.depends_on_sample() {
-            let why = format!(
-                "set with unit {}, which depends on the sample; expected another unit",
-                self.unit
-            );
-            return refuse(key, &why);
-        }
-        Ok(())
     }
 
     fn validate_bins(&self) -> Result<(), RecipeError> {
@@ -126,7 +84,11 @@ impl Recipe {
     /// not depend on.
     fn validate_sample(&self) -> Result<(), RecipeError> {
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
-        let angles = [("incident-angle", self.incident_angle), ("tilt-angle", self.tilt_angle)];
+        let incident_angle = match self.incident_angle {
+            Some(IncidentAngle::Degrees(degrees)) => Some(degrees),
+            Some(IncidentAngle::Motor(_)) | None => None,
+        };
+        let angles = [("incident-angle", incident_angle), ("tilt-angle", self.tilt_angle)];
         if let Some((key, Some(angle))) =
             angles.into_iter().find(|(_, angle)| !angle.is_none_or(f64::is_finite))
         {
@@ -135,18 +97,20 @@ impl Recipe {
         if let Err(why) = self.sample_frame() {
             return refuse("sample-orientation", why.to_string());
         }
-        let is_set = angles.map(|(key, angle)| (key, angle.is_some()));
-        let is_set =
-            is_set.into_iter().chain([("sample-orientation", self.sample_orientation.is_some())]);
+        let is_set = [
+            ("incident-angle", self.incident_angle.is_some()),
+            ("tilt-angle", self.tilt_angle.is_some()),
+            ("sample-orientation", self.sample_orientation.is_some()),
+        ];
         match is_set.into_iter().find(|(_, is_set)| *is_set && !self.unit.depends_on_sample()) {
             Some((key, _)) => {
-                let unit = self.unit;
-                refuse(
-                    key,
-                    format!(
-                        "set with unit {unit}, which does not depend on the sample; expected another unit"
-                    ),
-                )
+                let units = Unit::all().filter(|unit| unit.depends_on_sample()).map(Unit::name);
+                let units = units.collect::<Vec<_>>().join(", ");
+                let why = format!(
+                    "set with unit {}, which does not depend on the sample; expected one of {units}",
+                    self.unit
+                );
+                refuse(key, why)
             }
             None => Ok(()),
         }

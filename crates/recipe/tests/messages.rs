@@ -118,7 +118,8 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
         ("sample-orientation = 9", "sample-orientation: 9: expected 1 to 8, as in EXIF"),
         (
             "tilt-angle = 2",
-            "tilt-angle: set with unit q_nm^-1, which does not depend on the sample; expected another unit",
+            "tilt-angle: set with unit q_nm^-1, which does not depend on the sample; expected one of qip_nm^-1, qip_A^-1, qoop_nm^-1, \
+             qoop_A^-1",
         ),
         ("flat-mode = 'divide'", "flat-mode: set without flat; expected both, or neither"),
         ("median-error = 'pyfai'", "median-error: set without median; expected both, or neither"),

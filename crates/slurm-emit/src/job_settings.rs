@@ -147,6 +147,13 @@ impl JobSettings {
         self.allow_missing.then_some("--allow-missing")
     }
 
+    /// Returns the arguments by which `gather --missing` and `gather --count-done` know what
+    /// ai-integrate is to write.
+    pub fn missing_arguments(&self) -> Vec<String> {
+        let arguments = &self.ai_integrate_arguments;
+        arguments.iter().filter(|argument| *argument == "--sparse").take(1).cloned().collect()
+    }
+
     /// Returns whether `--device` has the word `slot`: a process takes one GPU by its number on the
     /// machine.
     pub fn uses_device_slot(&self) -> bool {

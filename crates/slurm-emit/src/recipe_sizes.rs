@@ -17,7 +17,7 @@ pub struct RecipeSize {
     pub bins: u64,
     /// Values that mean "no measurement", as the recipe has them.
     pub dummy: String,
-    /// Positions of a detector that moves; 0 if all frames have one geometry.
+    /// Positions of a detector or a sample that moves; 0 if all frames have one geometry.
     pub positions: u64,
     /// True if it rejects pixels, which `ai-integrate --sparse` keeps.
     pub clips: bool,
@@ -25,12 +25,15 @@ pub struct RecipeSize {
 
 impl RecipeSize {
     fn new(recipe: &Recipe) -> Self {
-        let ponis: HashSet<&str> =
-            recipe.poni_table.iter().map(|range| range.poni.as_str()).collect();
+        let positions: HashSet<(&str, Option<u64>)> = recipe
+            .poni_table
+            .iter()
+            .map(|range| (range.poni.as_str(), range.incident_angle.map(f64::to_bits)))
+            .collect();
         Self {
             bins: recipe.npt.saturating_mul(recipe.npt_azim),
             dummy: recipe.dummy.to_string(),
-            positions: ponis.len() as u64,
+            positions: positions.len() as u64,
             clips: recipe.sigma_clip.is_some(),
         }
     }
@@ -85,7 +88,7 @@ impl RecipeSizes {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use recipe::{PoniRange, Settings};
+    use recipe::{IncidentAngle, PoniRange, Settings};
     use records::{Span, Task};
 
     use super::*;
@@ -113,6 +116,7 @@ pub(crate) mod tests {
                 last: first,
                 poni: format!("{geometry}Rot1: {}\n", (first % positions.max(1)) as f64 / 1e3),
                 poni_file: RawPath::default(),
+                incident_angle: None,
             };
             // The same positions, of other frames.
             let table = (0..2 * positions + scan).filter(|_| positions > 0).map(range).collect();
@@ -146,5 +150,26 @@ pub(crate) mod tests {
         assert_eq!(builds(2, 100, 3, 0..4), 6, "of two scans");
         assert_eq!(builds(1, 1000, 70, 0..2), 140, "too many to be kept");
         assert_eq!(builds(1, 10, 70, 0..2), 20, "one for each frame");
+    }
+
+    #[test]
+    fn angles_of_a_sample_are_positions() {
+        let settings = Settings {
+            geometry: Some("Distance: 0.2\nPoni1: 0\nPoni2: 0\n".to_owned()),
+            incident_angle: Some(IncidentAngle::Motor("th".to_owned())),
+            unit: "qip_nm^-1".parse().ok(),
+            radial_range: Some([1.0, 20.0]),
+            ..Settings::default()
+        };
+        let range = |(first, angle)| PoniRange {
+            first,
+            last: first,
+            poni: String::new(),
+            poni_file: RawPath::default(),
+            incident_angle: Some(angle),
+        };
+        let recipe = Recipe::resolve(&settings).unwrap();
+        let recipe = recipe.with_geometries([(0, 0.1), (1, 0.2), (2, 0.1)].map(range).to_vec());
+        assert_eq!(RecipeSize::new(&recipe).positions, 2);
     }
 }

@@ -123,8 +123,15 @@ pub fn assign_programs(job: &JobSettings, run: GatherRun) -> OsString {
 /// Formats the lines of bash that set the directory of the programs and the arguments of a gather
 /// that counts what is done.
 pub fn assign_count(job: &JobSettings) -> OsString {
-    let arguments = job.allow_missing_argument().map(str::to_owned);
-    concat(&[&assign("bin", &job.bin), &assign_list("count_arguments", &Vec::from_iter(arguments))])
+    let mut arguments: Vec<String> =
+        job.allow_missing_argument().into_iter().map(str::to_owned).collect();
+    arguments.extend(job.missing_arguments());
+    concat(&[&assign("bin", &job.bin), &assign_list("count_arguments", &arguments)])
+}
+
+/// Formats the line of bash that sets the arguments of a gather that tells what is missing.
+pub fn assign_missing(job: &JobSettings) -> OsString {
+    assign_list("missing_arguments", &job.missing_arguments())
 }
 
 /// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for

@@ -112,7 +112,7 @@ fn a_frame_without_a_position_has_no_pattern() {
 fn a_position_without_pixels_in_the_range_is_told() {
     let Some(arm) = Arm::new([0.0, 3000.0, 10.0, 20.0, 30.0, 30.0, 40.0, 40.0]) else { return };
     let (summary, _) = arm.process("out", "simple.json", &[]);
-    let reason = "no pixel in the range at the position of the detector";
+    let reason = "no pixel in the range at the position of the detector and the sample";
     assert_eq!(
         summary["missing"],
         json!([{"range": [[1, 2]], "kind": "no_geometry", "reason": reason}])

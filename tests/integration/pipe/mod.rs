@@ -1,6 +1,8 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
 mod goniometer;
+mod incident_angle;
+mod incident_angle_refusals;
 mod kills;
 mod live;
 mod losses;

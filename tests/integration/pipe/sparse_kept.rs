@@ -159,3 +159,84 @@ fn frames_with_a_pattern_whose_raw_file_is_away_are_not_lost_for_want_of_pixels(
         assert_eq!(with_pixels, 24 - 7, "{what}");
     }
 }
+
+#[test]
+fn tasks_that_lack_only_their_pixels_are_missing_if_they_are_asked_for() {
+    let Some(spots) = Spots::new() else { return };
+    let tasks = spots.plan("u2", "out", &[&CLIP[..], &["--by", "frames=4"]].concat());
+    let plan = spots.path("plan.jsonl");
+    fs::write(&plan, &tasks).unwrap();
+    let ask =
+        |flags: &[&str]| run("gather", &[&["--plan", plan.to_str().unwrap()], flags].concat(), "");
+    // Tasks that are missing, and counts: final files and tasks that are done.
+    let seen = |flags: &[&str]| {
+        let missing = ask(&[&["--missing"], flags].concat()).assert_success().stdout;
+        let counts = ask(&[&["--count-done"], flags].concat());
+        let record = counts.records("progress").remove(0);
+        let count = |name: &str| record[name].as_u64().unwrap();
+        assert_eq!(counts.status == 0, count("finals_complete") == 1, "{record}");
+        (missing.lines().count() as u64, count("finals_done"), count("tasks_done"))
+    };
+    let all = tasks.lines().count() as u64;
+    assert!(all >= 3);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+    run("gather", &["--keep-parts"], &results.stdout).assert_success();
+    assert_eq!(seen(&[]), (0, 1, all));
+    assert_eq!(seen(&["--sparse"]), (all, 0, 0));
+    let one = tasks.lines().nth(1).unwrap().to_owned() + "\n";
+    let results = run("ai-integrate", &["--sparse"], &one).assert_success();
+    assert_eq!(seen(&["--sparse"]), (all - 1, 0, 1), "in a part");
+    run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    assert_eq!(seen(&["--sparse"]), (all - 1, 0, 1), "in the final file");
+    let missing = ask(&["--missing", "--sparse"]).assert_success().stdout;
+    let results = run("ai-integrate", &["--sparse"], &missing).assert_success();
+    assert_eq!(seen(&["--sparse"]), (0, 0, all), "not gathered yet");
+    for layout in ["virtual", "copy"] {
+        run("gather", &["--layout", layout], &results.stdout).assert_success();
+        assert_eq!(seen(&["--sparse"]), (0, 1, all), "{layout}");
+    }
+    // A recipe without clipping has no pixels that could be missing.
+    let plain = spots.plan("u2", "plain", &[]);
+    fs::write(&plan, &plain).unwrap();
+    process(&plain, &["--sparse"], &[]);
+    assert_eq!(seen(&["--sparse"]), (0, 1, 1));
+    let alone = ask(&["--sparse"]);
+    assert!(alone.status == 2 && alone.stderr.contains("--missing"), "{}", alone.stderr);
+    // Without the recipe, it is not known whether pixels are missing.
+    let clipped = spots.plan("u2", "out", &CLIP);
+    fs::write(&plan, &clipped).unwrap();
+    let task: Value = serde_json::from_str(clipped.trim()).unwrap();
+    fs::remove_file(task["recipe"].as_str().unwrap()).unwrap();
+    for question in ["--missing", "--count-done"] {
+        let unknown = ask(&[question, "--sparse"]);
+        assert_eq!(unknown.status, 1, "{}", unknown.stderr);
+        let fail = unknown.records("fail").remove(0);
+        assert!(fail["about"].as_str().unwrap().starts_with("sparse pixels of "), "{fail}");
+        assert_eq!(fail["retryable"], true);
+    }
+}
+
+#[test]
+fn a_plan_with_patterns_is_submitted_again_for_its_pixels() {
+    let Some(spots) = Spots::new() else { return };
+    let whole = process(&spots.plan("u2", "whole", &CLIP), &["--sparse"], &[]);
+    let tasks = spots.plan("u2", "out", &[&CLIP[..], &["--by", "frames=5"]].concat());
+    let path = process(&tasks, &[], &[]);
+    let jobs = spots.path("jobs");
+    let flags = ["--dir", jobs.to_str().unwrap(), "--target", "local"];
+    run("slurm-emit", &[&flags[..], &["--ai-integrate-arg=--sparse"]].concat(), &tasks)
+        .assert_success();
+    let call = |script: &str| {
+        let output = std::process::Command::new(jobs.join(script)).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_ne!(output.status.code(), Some(2), "{said}");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &said
+    };
+    let count = tasks.lines().count();
+    let before = call("status");
+    assert!(before.contains(&format!("tasks  0 of {count} done, {count} to do")), "{before}");
+    call("submit");
+    assert_eq!(digest(&path), digest(&whole));
+    let after = call("status");
+    assert!(after.contains(&format!("tasks  {count} of {count} done, 0 to do")), "{after}");
+}

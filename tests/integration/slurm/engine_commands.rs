@@ -195,6 +195,39 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
 }
 
 #[test]
+fn sparse_is_handed_on_to_the_gather_that_looks_for_what_is_missing() {
+    let top = tempfile::tempdir().unwrap();
+    let bash = "missing_arguments=(--sparse)\n";
+    let python = "MISSING_ARGUMENTS = [\"--sparse\"]\n";
+    for (target, script, text) in [
+        ("slurm", "queue.bash", bash),
+        ("pbs", "queue.bash", bash),
+        ("local", "submit", bash),
+        ("parallel", "submit", bash),
+        ("make", "submit", bash),
+        ("hyperqueue", "submit", bash),
+        ("snakemake", "submit", bash),
+        ("dask", "plan.py", python),
+        ("ray", "plan.py", python),
+    ] {
+        for asked in [true, false] {
+            let dir = top.path().join(format!("{target}{asked}"));
+            let flags = ["--target", target, "--node-cpus", "32", "--ai-integrate-arg=--sparse"];
+            let flags = if asked { &flags[..] } else { &flags[..4] };
+            let said = emit(&dir, flags, &task::line(1));
+            assert!(said.status.success(), "{target}: {}", read_stderr(&said));
+            let content = fs::read_to_string(dir.join(script)).unwrap();
+            assert_eq!(content.contains(text), asked, "{target}: {script}: {text}\n{content}");
+            let files = read_files_below(&dir);
+            let texts = files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes));
+            let texts = texts.collect::<String>();
+            assert_eq!(texts.contains("count_arguments=(--sparse)\n"), asked, "{target}");
+            assert_eq!(texts.contains("--sparse"), asked, "{target}");
+        }
+    }
+}
+
+#[test]
 fn on_a_single_machine_all_engines_together_have_as_many_threads_as_there_are_cpus() {
     let top = tempfile::tempdir().unwrap();
     let bin = top.path().join("bin");

@@ -56,7 +56,7 @@ fn the_scripts_are_those_that_were_read_beside_the_manual() {
     let settings: String = read("queue.bash")
         .lines()
         .filter(|line| line.contains('='))
-        .take(8)
+        .take(9)
         .collect::<Vec<_>>()
         .join("\n");
     let texts = names.map(|name| format!("==> {name}\n{}", read(name)));

@@ -10,7 +10,7 @@ use records::{Span, Spans, Task};
 use super::UnusableFile;
 use crate::Status;
 use crate::output::OutputFile;
-use crate::part::{self, range_in_name};
+use crate::part::{self, Part, range_in_name};
 use crate::source_fingerprint::frames_in_same_files;
 
 /// Frames of a task that files claim to have.
@@ -36,9 +36,12 @@ impl ClaimedFrames {
 /// final file, claim to have. The task has the sources of all frames. Neither patterns nor checksums
 /// are read, and the raw files are not looked at, so that damage is overlooked; frames in a gap of a
 /// part count, too. [`super::find_coverage`] knows all of that, and takes its time.
-pub fn find_claimed_frames(out_root: &Path, task: &Task) -> ClaimedFrames {
+///
+/// With `needs_sparse`, patterns count only with their sparse pixels, and each part is opened to see
+/// whether it has them.
+pub fn find_claimed_frames(out_root: &Path, task: &Task, needs_sparse: bool) -> ClaimedFrames {
     let mut unusable = Vec::new();
-    let in_output = frames_of_output(out_root, task, &mut unusable);
+    let in_output = frames_of_output(out_root, task, needs_sparse, &mut unusable);
     let without_pattern: Vec<Spans> = in_output
         .iter()
         .filter(|(status, _)| **status != Status::Ok)
@@ -46,7 +49,8 @@ pub fn find_claimed_frames(out_root: &Path, task: &Task) -> ClaimedFrames {
         .collect();
     let in_parts = part::parts_dir(out_root, &task.scan, &task.recipe_digest)
         .map(|directory| {
-            frames_of_parts(&directory, &Spans::union_all(&without_pattern), &mut unusable)
+            let doubtful = Spans::union_all(&without_pattern);
+            frames_of_parts(&directory, &doubtful, needs_sparse, &mut unusable)
         })
         .unwrap_or_default();
     let mut claimed = ClaimedFrames { done: Spans::default(), in_output, unusable };
@@ -73,10 +77,11 @@ struct FramesOfParts {
 
 /// Returns the frames that the names of the parts in a directory tell. A part with another kind of
 /// name tells them in its user block. Of parts with frames in `doubtful`, the user block tells
-/// whether each frame has a pattern.
+/// whether each frame has a pattern. With `needs_sparse`, the parts themselves tell.
 fn frames_of_parts(
     directory: &Path,
     doubtful: &Spans,
+    needs_sparse: bool,
     unusable: &mut Vec<UnusableFile>,
 ) -> FramesOfParts {
     let paths = match part::list_files(directory) {
@@ -89,6 +94,18 @@ fn frames_of_parts(
     };
     let (mut all, mut with_patterns) = (Vec::new(), Vec::new());
     for path in paths {
+        if needs_sparse {
+            match part::read_part(&path) {
+                Ok(part) => {
+                    let (done, ok) = frames_with_pixels(&part);
+                    all.extend(done.as_slice());
+                    with_patterns.extend(ok.intersection(doubtful).as_slice());
+                }
+                Err(error) if error.was_removed() => (),
+                Err(error) => unusable.push(error.into()),
+            }
+            continue;
+        }
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let of_name = range_in_name(name).map(|(first, last)| span_of(first, last));
         let is_doubtful =
@@ -119,6 +136,23 @@ fn frames_of_parts(
     FramesOfParts { all: sorted(all), with_patterns: sorted(with_patterns) }
 }
 
+/// Returns the frames of a part that a rerun with `--sparse` would skip, and those among them that
+/// have a pattern.
+fn frames_with_pixels(part: &Part) -> (Spans, Spans) {
+    let rows = part.frames.iter().zip(&part.status).enumerate();
+    let has_pixels = |row| part.sparse.as_ref().is_some_and(|sparse| sparse.is_settled(row));
+    let (mut done, mut with_pattern) = (Spans::default(), Spans::default());
+    for (row, (&frame, &status)) in rows {
+        if status == Status::Ok && has_pixels(row) {
+            with_pattern.push(frame);
+        }
+        if status.is_settled() && (status != Status::Ok || has_pixels(row)) {
+            done.push(frame);
+        }
+    }
+    (done, with_pattern)
+}
+
 /// Returns the spans of an ascending list that have frames from `first` to `end`, without the end, or
 /// frames beside them. The spans of a scan may be as many as its tasks, so that no task should go
 /// through all of them.
@@ -133,10 +167,12 @@ fn span_of(first: u64, last: u64) -> Span {
 }
 
 /// Returns the frames of the final file by their status, if it has the task's scan and recipe.
-/// Frames whose raw file has changed since, according to the task, are left out.
+/// Frames whose raw file has changed since, according to the task, are left out. With `needs_sparse`,
+/// frames that lack their sparse pixels are still to be integrated.
 fn frames_of_output(
     out_root: &Path,
     task: &Task,
+    needs_sparse: bool,
     unusable: &mut Vec<UnusableFile>,
 ) -> BTreeMap<Status, Spans> {
     let mut by_status: BTreeMap<Status, Spans> = BTreeMap::new();
@@ -155,7 +191,13 @@ fn frames_of_output(
         return by_status;
     }
     for (frame, status) in (0..).zip(&output.status) {
-        by_status.entry(*status).or_default().push(frame);
+        let has_pixels =
+            output.sparse.as_ref().is_some_and(|sparse| sparse.is_settled(frame as usize));
+        let status = match status {
+            Status::Ok if needs_sparse && !has_pixels => Status::NotIntegrated,
+            status => *status,
+        };
+        by_status.entry(status).or_default().push(frame);
     }
     let (now, then) = (&task.acquisition, &output.task.acquisition);
     let in_sources: Vec<Spans> = now.sources.iter().map(|source| source.frames.clone()).collect();

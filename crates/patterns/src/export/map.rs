@@ -115,8 +115,8 @@ impl RangeBins {
     fn new(output: &OutputFile, [low, high]: [f64; 2]) -> Result<Self, String> {
         if output.recipe.has_moving_geometry() {
             return Err(format!(
-                "--map-range {low},{high}: the detector moves, so the bins have other pixels in each frame; expected \
-                 frames of one geometry"
+                "--map-range {low},{high}: the geometry differs between frames, so the bins have other pixels in each; \
+                 expected frames of one geometry"
             ));
         }
         let radial = &output.shared.axes.radial;

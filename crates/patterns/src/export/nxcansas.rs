@@ -195,7 +195,7 @@ fn write_instrument(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     let source = create_class(&instrument, "sassource01", "NXsource", "SASsource")?;
     source.write_text("radiation", "x-ray")?;
     let poni = Poni::parse(&output.recipe.poni).map_err(|why| why.to_string())?;
-    if !output.recipe.has_moving_geometry() {
+    if !output.recipe.has_moving_detector() {
         // Distance along the beam; that of the PONI file is along the detector's normal.
         let distance = poni.dist / (poni.rot1.cos() * poni.rot2.cos());
         detector.write_scalar("SDD", distance * 1e3)?.set_text("units", "mm")?;

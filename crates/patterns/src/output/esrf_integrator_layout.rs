@@ -118,7 +118,7 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
         .and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
     number(
         "S-D distance (mm)",
-        poni.as_ref().filter(|_| !recipe.has_moving_geometry()).map(|poni| poni.dist * 1e3),
+        poni.as_ref().filter(|_| !recipe.has_moving_detector()).map(|poni| poni.dist * 1e3),
         "mm",
     )?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;
@@ -194,7 +194,7 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
 
 /// Returns the path of the PONI file; empty if the frames have several.
 fn poni_file(recipe: &Recipe) -> String {
-    match recipe.has_moving_geometry() {
+    match recipe.has_moving_detector() {
         true => String::new(),
         false => recipe.poni_file.display().to_string(),
     }

@@ -2,11 +2,13 @@
 //! without the raw file.
 
 use geometry::{Detector, PixelMapping, Poni};
+use recipe::PoniRange;
 
 use super::content::{EXPERIMENT_NAMES, OutputContent};
 use super::counters::ignore_unusable;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
 use crate::h5::{Group, Result};
+use crate::rounding::NAN64;
 
 /// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
 pub(crate) const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
@@ -71,6 +73,12 @@ pub(super) fn write_instrument_and_sample(
     if let Some(name) = &names.sample {
         sample.write_text("name", name)?;
     }
+    if let Some(motor) = content.recipe.incident_angle_motor().filter(|_| !content.is_merged) {
+        let angles = incident_angles(&content.recipe.poni_table, content.target.frames() as usize);
+        let angles = sample.write_list("incident_angle", &angles)?;
+        angles.set_text("units", "deg")?;
+        angles.set_text("description", &format!("position of {motor} at each frame"))?;
+    }
     let poni = Poni::parse(&content.recipe.poni).ok().filter(|_| !content.is_merged);
     let Some(poni) = poni else { return Ok(vec![instrument, sample]) };
     if let Some(wavelength) = poni.wavelength {
@@ -83,12 +91,23 @@ pub(super) fn write_instrument_and_sample(
     Ok(vec![instrument, detector, sample])
 }
 
+/// Returns the incident angle of each frame in degrees, NaN for those without.
+fn incident_angles(ranges: &[PoniRange], frames: usize) -> Vec<f64> {
+    let mut angles = vec![NAN64; frames];
+    for PoniRange { first, last, incident_angle, .. } in ranges {
+        let first = usize::try_from(*first).unwrap_or(usize::MAX).min(frames);
+        let end = usize::try_from(*last).unwrap_or(usize::MAX).saturating_add(1).min(frames);
+        angles[first..end.max(first)].fill(incident_angle.unwrap_or(NAN64));
+    }
+    angles
+}
+
 fn write_detector(instrument: &Group, content: &OutputContent, poni: &Poni) -> Result<Group> {
     let scan = &content.target.task().acquisition;
     let name = escape_name(&scan.detector);
     let name = if OTHER_MEMBERS.contains(&name.as_str()) { "detector" } else { &name };
     let group = create_nexus_group(instrument, name, "NXdetector")?;
-    let is_moving = content.recipe.has_moving_geometry();
+    let is_moving = content.recipe.has_moving_detector();
     if !is_moving {
         write_number(&group, "distance", poni.dist, "m")?;
     }

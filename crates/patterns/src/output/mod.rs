@@ -5,7 +5,7 @@
 //! /<N>.<M>                     NXentry   title, start_time, end_time; @raw_file, where the raw file was
 //!   instrument                 NXinstrument   name; beam (incident_wavelength, incident_energy)
 //!     <detector>               NXdetector     description, distance, x_pixel_size, y_pixel_size, poni
-//!   sample                     NXsample       name; in all three links to the other members of the raw groups
+//!   sample                     NXsample       name; incident_angle, f64 (points) in deg, if it is that of a motor; in all three links to the other members of the raw groups
 //!   measurement                NXcollection: links to the raw counters, and <detector>_integrated, the patterns
 //!   <detector>_integrate       NXprocess
 //!     configuration            NXnote: recipe and PONI text, digests, versions

@@ -91,6 +91,11 @@ impl PartWriter {
             Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?)
         });
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
+        // Cakes of frames with weights of their own are of no use for averages without the sums.
+        let storage = PartStorage {
+            keep_sums: storage.keep_sums || metadata.recipe.has_moving_geometry(),
+            ..storage
+        };
         let format = RowFormat {
             normalizer: Normalizer::new(&metadata.recipe),
             shared: Arc::new(shared.clone()),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::one_or_many::OneOrMany;
-use crate::{Recipe, RecipeError, Settings};
+use crate::{IncidentAngle, PoniRange, Recipe, RecipeError, Settings};
 
 fn settings(dir: &Path) -> Settings {
     std::fs::write(dir.join("a.poni"), "Distance: 0.1\n").unwrap();
@@ -163,4 +163,49 @@ fn differences_between_recipes_are_named() {
     assert_eq!(one.differences(&recipe(|_| ())), ["mask"]);
     std::fs::write(dir.path().join("a.poni"), "Distance: 0.2\n").unwrap();
     assert_eq!(one.differences(&recipe(|_| ())), ["poni", "mask"]);
+}
+
+#[test]
+fn a_recipe_has_the_angle_of_a_motor_in_each_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let turned = |radial_range| Settings {
+        incident_angle: Some(IncidentAngle::Motor("th".to_owned())),
+        unit: "qip_nm^-1".parse().ok(),
+        radial_range,
+        ..settings(dir.path())
+    };
+    let why = Recipe::resolve(&turned(None)).unwrap_err().to_string();
+    assert!(why.starts_with("incident-angle: set without radial-range; expected"), "{why}");
+    let base = Recipe::resolve(&turned(Some([-1.0, 2.0]))).unwrap();
+    assert!(base.has_moving_geometry() && !base.has_moving_detector());
+    let range = |first: u64, incident_angle| PoniRange {
+        first,
+        last: first,
+        poni: String::new(),
+        poni_file: Default::default(),
+        incident_angle,
+    };
+    let at = |angles: [Option<f64>; 2]| {
+        base.with_geometries(vec![range(0, angles[0]), range(1, angles[1])])
+    };
+    let recipe = at([Some(0.1), Some(0.0)]);
+    let path = dir.path().join("recipe.toml");
+    std::fs::write(&path, recipe.to_toml()).unwrap();
+    assert_eq!(Recipe::load(&path, &recipe.digest()).unwrap(), recipe);
+    assert_ne!(at([Some(0.1), Some(0.2)]).digest(), recipe.digest());
+    assert_eq!(recipe.common_poni(), Some("Distance: 0.1\n"));
+    assert_eq!(recipe.file_paths().count(), 2, "PONI file and mask");
+    let at_ranges = [0, 1].map(|number| recipe.at_range(&recipe.poni_table[number]));
+    let expected = [Some(IncidentAngle::Degrees(0.1)), None];
+    assert_eq!(at_ranges.each_ref().map(|at| at.incident_angle.clone()), expected);
+    assert!(at_ranges.iter().all(|at| !at.has_moving_geometry() && at.poni == recipe.poni));
+    // The matrix of a position is that of the recipe with the number.
+    let number =
+        Settings { incident_angle: Some(IncidentAngle::Degrees(0.1)), ..turned(Some([-1.0, 2.0])) };
+    assert_eq!(at_ranges[0].digest(), Recipe::resolve(&number).unwrap().digest());
+    for wrong in [at([Some(0.1), None]), at([Some(0.1), Some(f64::INFINITY)])] {
+        std::fs::write(&path, wrong.to_toml()).unwrap();
+        let why = Recipe::load(&path, &wrong.digest()).unwrap_err().to_string();
+        assert!(why.contains("incident-angle: expected a finite angle for each range"), "{why}");
+    }
 }

@@ -38,13 +38,14 @@ pub fn plan_scripts(job: &JobSettings, place: WorkerPlace) -> Vec<Script> {
     };
     let settings = format!(
         "\nDIR = {}\nBIN = {}\nBINS = {{{bins}}}  # of partitions with another architecture\nARGUMENTS = {}\n\
-         WITH_SLOT = {}\nEARLY_GATHER_ARGUMENTS = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
+         WITH_SLOT = {}\nEARLY_GATHER_ARGUMENTS = {}\nGATHER_ARGUMENTS = {}\nMISSING_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
         string_literal(&job.dir),
         string_literal(&job.bin),
         arguments(job, place),
         list_literal(slot_command(job)),
         list_literal(job.gather_arguments(GatherRun::Early)),
         list_literal(job.gather_arguments(GatherRun::Closing)),
+        list_literal(job.missing_arguments()),
     );
     let plan = fill_template(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]);
     [Script::new_source("plan.py", plan)].into_iter().chain(slot_script(job)).collect()

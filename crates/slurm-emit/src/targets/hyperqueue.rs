@@ -6,7 +6,8 @@ use crate::job_settings::{GatherRun, JobSettings};
 use crate::python_literals::string_literal;
 use crate::required_tool::RequiredTool;
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_programs, change_directory, concat, fill_template,
+    SETTINGS, Script, assign, assign_missing, assign_programs, change_directory, concat,
+    fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
@@ -47,6 +48,7 @@ impl JobTarget for HyperQueue {
         let submit = concat(&[
             &change_directory(job),
             &assign_programs(job, GatherRun::Closing),
+            &assign_missing(job),
             &assign("python", &job.python),
         ]);
         let submit = fill_template(include_str!("hyperqueue/submit"), &[(SETTINGS, &submit)]);

@@ -9,8 +9,8 @@ use crate::batches::Batch;
 use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_count, assign_list, assign_programs, change_directory, concat,
-    fill_template,
+    SETTINGS, Script, assign, assign_count, assign_list, assign_missing, assign_programs,
+    change_directory, concat, fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
@@ -57,6 +57,7 @@ impl JobTarget for Pbs {
         let jobs = concat(&[
             &change_directory(job),
             &assign_count(job),
+            &assign_missing(job),
             &assign("workers", job.size.workers.to_string()),
             &assign("most", job.max_array_size.unwrap_or(MAX_SUBJOBS).to_string()),
             &assign_list("array_options", &array_options(job)),

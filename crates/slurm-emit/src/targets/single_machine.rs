@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_count, assign_list, assign_programs, assign_size_request,
-    change_directory, concat, fill_template,
+    SETTINGS, Script, assign, assign_count, assign_list, assign_missing, assign_programs,
+    assign_size_request, change_directory, concat, fill_template,
 };
 
 /// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the
@@ -55,6 +55,7 @@ pub fn submit_script(job: &JobSettings, template: &str) -> Script {
     let settings = concat(&[
         &change_directory(job),
         &assign_programs(job, GatherRun::Closing),
+        &assign_missing(job),
         &assign_size_request(job),
     ]);
     Script::new_executable("submit", fill_template(template, &[(SETTINGS, &settings)]))

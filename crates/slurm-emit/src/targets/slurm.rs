@@ -17,8 +17,8 @@ use crate::job_directives::{array_directives, gather_directives};
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::job_size::JobSize;
 use crate::scripts::{
-    DIRECTIVES, SETTINGS, Script, assign, assign_count, assign_list, assign_programs,
-    change_directory, concat, fill_template,
+    DIRECTIVES, SETTINGS, Script, assign, assign_count, assign_list, assign_missing,
+    assign_programs, change_directory, concat, fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::local::Local;
@@ -114,6 +114,7 @@ pub fn queue_script(job: &JobSettings) -> Script {
     let memory_mib = job.memory.map_or(0, |(_, memory)| memory.bytes().div_ceil(1 << 20));
     let settings = concat(&[
         &assign_count(job),
+        &assign_missing(job),
         &assign("workers", job.size.workers.to_string()),
         &assign("memory_option", job.memory.map_or("", |(option, _)| option)),
         &assign("memory_mib", memory_mib.to_string()),

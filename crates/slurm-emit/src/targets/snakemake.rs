@@ -5,8 +5,8 @@ use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
 use crate::required_tool::RequiredTool;
 use crate::scripts::{
-    SETTINGS, Script, assign, assign_programs, assign_size_request, change_directory, concat,
-    fill_template,
+    SETTINGS, Script, assign, assign_missing, assign_programs, assign_size_request,
+    change_directory, concat, fill_template,
 };
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
@@ -37,6 +37,7 @@ impl JobTarget for Snakemake {
         let submit = concat(&[
             &change_directory(job),
             &assign_programs(job, GatherRun::Closing),
+            &assign_missing(job),
             &assign("python", &job.python),
             &assign_size_request(job),
         ]);

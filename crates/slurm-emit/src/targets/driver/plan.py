@@ -21,7 +21,7 @@ def fail(why):
 def missing():
     """Returns the records of the missing tasks, one line each."""
     os.chdir(DIR)
-    command = [BIN + "/gather", "--plan", "plan.jsonl", "--missing"]
+    command = [BIN + "/gather", "--plan", "plan.jsonl", "--missing", *MISSING_ARGUMENTS]
     gathered = subprocess.run(command, stdout=subprocess.PIPE)
     if gathered.returncode != 0:
         fail("gather can't tell which tasks are missing: see its message above")
