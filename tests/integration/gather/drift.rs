@@ -188,7 +188,13 @@ def residuals(by):
     angles = moved.tth(points[:, 0] / ai.pixel1 - 0.5, points[:, 1] / ai.pixel2 - 0.5)
     return (points[:, 2] - angles) / points[:, 3]
 
-fit = least_squares(residuals, numpy.zeros(3), x_scale=1e-5, diff_step=1e-2, xtol=1e-14, ftol=1e-14)
+def solve(loss):
+    return least_squares(residuals, numpy.zeros(3), loss=loss, x_scale=1e-5, xtol=1e-14, ftol=1e-14)
+
+# As azpipe does: outliers are found from a robust fit, and left out of the last one.
+rough = residuals(solve("cauchy").x)
+points = points[abs(rough) <= 5 * max(1, 1.4826 * numpy.median(abs(rough)))]
+fit = solve("linear")
 covariance = numpy.linalg.inv(fit.jac.T @ fit.jac)
 chi2 = 2 * fit.cost / (len(points) - 3)
 print(json.dumps([len(points), fit.x.tolist(), (numpy.sqrt(numpy.diag(covariance) * max(1, chi2))).tolist(), chi2]))
@@ -235,11 +241,11 @@ fn what_can_not_be_measured_is_refused_with_its_reason() {
         "LaB6",
         "its PONI file has no wavelength, by which lines have angles; add `Wavelength: METRES` to it",
     );
-    let scan = DisplacedScan::new(none, &["--error-model", "none"], |text| text);
+    let scan = DisplacedScan::new(none, &["--error-model", "no"], |text| text);
     refuse(
         &scan,
         "LaB6",
-        "has no errors, by which lines are fitted; integrate with another --error-model than none",
+        "has no errors, by which lines are fitted; integrate with another --error-model than no",
     );
     let scan = DisplacedScan::new(none, &["--error", "std"], |text| text);
     refuse(

@@ -183,7 +183,7 @@ impl Ring<'_> {
                     peaks.push(peak);
                     failure
                 }
-                None if is_high(&bins) => LineUse::FitFailed,
+                None if is_high(&bins_within(&bins, self.search_range())) => LineUse::FitFailed,
                 // No pixel is there.
                 None if bins.is_empty() => failure,
                 _ if failure == LineUse::FitFailed => failure,
@@ -216,28 +216,36 @@ impl Ring<'_> {
         if sites.is_empty() { Err(LineUse::FitFailed) } else { Ok((shape, sites)) }
     }
 
-    /// Returns the range in which the line is looked for: as far as it may have moved, and nearer to
-    /// it than to any other.
+    /// Returns the range that is nearer to this line than to any other.
     fn own_range(&self) -> [f64; 2] {
+        [self.two_theta - self.gap / 2.0, self.two_theta + self.gap / 2.0]
+    }
+
+    /// Returns the part of its own range in which the centre of the line is looked for: as far as it
+    /// may have moved.
+    fn search_range(&self) -> [f64; 2] {
         let bins = MAX_SHIFT_BINS * self.sectors.bin_width(self.two_theta);
         let reach = (MAX_SHIFT * self.two_theta).max(bins).min(self.gap / 2.0);
         [self.two_theta - reach, self.two_theta + reach]
     }
 
-    /// Fits the peak of a sector with its shape, from its height and its width at half of it.
+    /// Fits the peak of a sector with its shape, from its height and its width at half of it. `None`
+    /// if there is none: the highest bin is on the flank of another line.
     fn fit_shape(&self, bins: &[ProfileBin]) -> Option<Peak> {
-        let top = highest(bins)?;
+        let top = *highest(&bins_within(bins, self.search_range()))?;
         let base = bins.iter().map(|bin| bin.y).fold(f64::INFINITY, f64::min);
         let half = f64::midpoint(top.y, base);
-        let above = |bin: &&ProfileBin| bin.y > half;
-        let right = bins.iter().filter(|bin| bin.x >= top.x).take_while(above).last()?.x;
-        let left = bins.iter().rev().filter(|bin| bin.x <= top.x).take_while(above).last()?.x;
-        let fwhm = (right - left) + self.sectors.bin_width(top.x);
+        let below = |bin: &&ProfileBin| bin.y <= half;
+        let right = bins.iter().filter(|bin| bin.x > top.x).find(below)?.x;
+        let left = bins.iter().rev().filter(|bin| bin.x < top.x).find(below)?.x;
+        let fwhm = (right - left).max(self.sectors.bin_width(top.x));
         let shape = PeakShape { fwhm, lorentzian: 0.3 };
         let reach = (2.0 * WINDOW_WIDTHS * fwhm).max(5.0 * self.sectors.bin_width(top.x));
         let near = bins_within(bins, [top.x - reach, top.x + reach]);
         let peak = peak::fit(&near, Start { center: top.x, shape, fits_shape: true })?;
-        Some(peak).filter(|peak| peak.shape.fwhm < 2.0 * reach)
+        let [low, high] = self.search_range();
+        let is_there = (low..=high).contains(&peak.center) && peak.shape.fwhm < 2.0 * reach;
+        Some(peak).filter(|_| is_there)
     }
 
     /// Fits the position in a sector, with the shape of all.

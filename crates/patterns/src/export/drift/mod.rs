@@ -149,7 +149,7 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
     };
     if !crate::Normalizer::new(recipe).has_errors() {
         return Err(wrong(
-            "has no errors, by which lines are fitted; integrate with another --error-model than none".into(),
+            "has no errors, by which lines are fitted; integrate with another --error-model than no".into(),
         ));
     }
     if recipe.error != ErrorMeasure::Sem {
