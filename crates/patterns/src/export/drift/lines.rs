@@ -14,6 +14,8 @@ const MIN_GAP_WIDTHS: f64 = 2.5;
 const MAX_SHIFT: f64 = 0.03;
 /// How far a line is looked for in any case, in bins.
 const MAX_SHIFT_BINS: f64 = 12.0;
+/// Largest ratio of the width of a line to the median width of all.
+const MAX_WIDTH_RATIO: f64 = 2.0;
 /// Least width of a line in bins: of fewer, its position depends on where it lies in a bin.
 const MIN_WIDTH_BINS: f64 = 1.5;
 
@@ -31,7 +33,7 @@ pub enum LineUse {
     TooWeak,
     /// It is too narrow for the radial bins.
     TooNarrow,
-    /// No peak could be fitted in the average of the frames.
+    /// No peak of about the width of the other lines could be fitted in the average of the frames.
     FitFailed,
 }
 
@@ -136,7 +138,25 @@ impl Lines {
             });
             sites.extend(found);
         }
-        Self { all, sites }
+        let mut lines = Self { all, sites };
+        lines.leave_out_other_widths();
+        lines
+    }
+
+    /// Leaves out lines that are far wider or narrower than the others, such as a hot pixel's.
+    fn leave_out_other_widths(&mut self) {
+        let is_used = |line: &&mut CalibrantLine| line.line_use == LineUse::Used;
+        let used: Vec<&mut CalibrantLine> = self.all.iter_mut().filter(is_used).collect();
+        let mut widths: Vec<f64> = used.iter().map(|line| line.fwhm).collect();
+        widths.sort_by(f64::total_cmp);
+        let Some(middle) = widths.get(widths.len() / 2).filter(|_| widths.len() > 2) else {
+            return;
+        };
+        let range = middle / MAX_WIDTH_RATIO..=middle * MAX_WIDTH_RATIO;
+        for line in used.into_iter().filter(|line| !range.contains(&line.fwhm)) {
+            (line.line_use, line.sectors) = (LineUse::FitFailed, 0);
+            self.sites.retain(|site| site.arc.two_theta != line.two_theta);
+        }
     }
 
     /// Fits the positions in the pattern of a frame, given by sector.
