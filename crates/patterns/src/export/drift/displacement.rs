@@ -65,8 +65,8 @@ impl Displacement {
     }
 
     /// Finds the displacement with the least sum of squares of (2θ of the line − 2θ at its position)
-    /// over the positions' errors, without outliers ([`Fit::robust_weights`]). [`DetectorPlane::true_two_theta`] has the formula. Its errors are
-    /// those of the positions, √ of the diagonal of (AᵀWA)⁻¹, times √(χ²/ν) where that is above 1:
+    /// over the positions' errors, without outliers. [`DetectorPlane::true_two_theta`] has the
+    /// formula. Its errors are those of the positions, √ of the diagonal of (AᵀWA)⁻¹, times √(χ²/ν) where that is above 1:
     /// Birge's ratio (Phys. Rev. 40 (1932) 207), by which scatter that the errors of the intensities
     /// do not explain, as by grains, is counted.
     pub(super) fn fit(
@@ -82,7 +82,7 @@ impl Displacement {
         if count <= free.len() {
             return Self::unknown(count);
         }
-        let mut fit = Fit { plane, positions, free, value: [0.0; 3] };
+        let mut fit = DisplacementFit { plane, positions, free, value: [0.0; 3] };
         let mut weights = vec![1.0; count];
         for step in 0..STEPS {
             if fit.step(&weights).is_none() {
@@ -113,14 +113,14 @@ impl Displacement {
 }
 
 /// A displacement that is being fitted.
-struct Fit<'a> {
+struct DisplacementFit<'a> {
     plane: &'a DetectorPlane,
     positions: &'a [ArcPosition<'a>],
     free: &'a [usize],
     value: [f64; 3],
 }
 
-impl Fit<'_> {
+impl DisplacementFit<'_> {
     /// Moves the displacement by a step of Gauss and Newton's method, with a factor of the weight of
     /// each position, and returns the covariance matrix. `None` if the positions do not determine it.
     fn step(&mut self, weights: &[f64]) -> Option<[[f64; 3]; 3]> {
