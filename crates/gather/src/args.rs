@@ -8,6 +8,7 @@ use filter::CommonArgs;
 use patterns::Compression;
 use patterns::export::{self, ExportContent, ExportFormat, MapRequest};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
+use recipe::Calibrant;
 
 use crate::messages;
 use crate::number_range::parse_range;
@@ -46,7 +47,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", group = "question", conflicts_with_all = ["inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", conflicts_with_all = ["inputs", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -56,7 +57,7 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", group = "question", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub count_done: bool,
 
     /// With --missing or --count-done: patterns without their sparse pixels are not done
@@ -81,7 +82,7 @@ pub struct Args {
     /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
     /// kept, too. Each file or directory that is removed is printed with its size. If another run
     /// is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
@@ -156,6 +157,21 @@ pub struct OutputArgs {
     /// Bins are weighted by their pixels. Default: the map has whole patterns.
     #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "map", allow_hyphen_values = true, value_parser = parse_range)]
     pub map_range: Vec<[f64; 2]>,
+
+    /// Measure how far beam and detector are from where the PONI file has them, by CALIBRANT's lines
+    ///
+    /// CALIBRANT is in the beam: a name that `plan-split --calibrant` knows, such as LaB6, CeO2 or AgBh, a
+    /// file of d-spacings in angstrom, or d-spacings, such as 4.157,2.939,2.4. NAME.drift.h5 beside the
+    /// final file has, of each frame and of their average, x, y and distance in metres with their
+    /// standard errors: the true Poni2, Poni1 and Distance minus those of the PONI file, whose rotations
+    /// count as true. It opens in silx, and --report shows its plot. Cakes (plan-split --npt-azim) show
+    /// all three. Patterns of one dimension show the distance only, as if the beam had not moved. Lines
+    /// that are out of range, overlapping, too weak, too narrow for the bins or not fitted are left out,
+    /// and counted in the file and with -v. Nothing is corrected: neither the patterns nor the PONI file
+    /// change. The axis is 2th, q, d*2 or d, the wavelength is known, and the detector does not move.
+    /// Merged files, whose patterns have several geometries, get no such file.
+    #[arg(long, value_name = "CALIBRANT", hide_short_help = true)]
+    pub drift: Option<Calibrant>,
 
     /// Write images of each pixel's statistics over the scan
     ///
@@ -235,7 +251,7 @@ pub struct OutputArgs {
     #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
-    /// Let --report, --plot, --plot-scans, --export, --map, --subtract and --thickness replace any file
+    /// Let --report, --plot, --plot-scans, --export, --map, --drift, --subtract and --thickness replace any file
     ///
     /// By default, they replace only files that azpipe wrote and nobody changed since. Raw data,
     /// records, recipes and final files of this run are never replaced.

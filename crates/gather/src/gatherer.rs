@@ -1,6 +1,7 @@
 //! Writes final files, their summaries, and the exports, plots and report that go with them.
 
 mod derived_files;
+mod drift;
 mod pixel_images;
 mod reduced_patterns;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
+use patterns::export::DriftRequest;
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
@@ -40,6 +42,8 @@ pub struct Gatherer<'a> {
     policy: ReplacePolicy,
     /// The background of `--subtract` and the standard of `--calibrate`.
     reduction: &'a OpenedReduction,
+    /// The calibrant of `--drift`.
+    drift: Option<DriftRequest>,
     /// The scan of each detector that a calibration factor was measured from.
     standards: BTreeMap<String, StandardScan>,
     /// True if the background's own results were gathered.
@@ -54,6 +58,7 @@ impl<'a> Gatherer<'a> {
         args: &'a Args,
         policy: ReplacePolicy,
         reduction: &'a OpenedReduction,
+        drift: Option<DriftRequest>,
         filter: &'a Filter,
     ) -> Self {
         let plot_names = PlotNames::new(args.output.plot_scans.clone());
@@ -69,6 +74,7 @@ impl<'a> Gatherer<'a> {
             report: Report::default(),
             policy,
             reduction,
+            drift,
             standards: BTreeMap::new(),
             found_background: false,
             summaries,

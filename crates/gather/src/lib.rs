@@ -43,7 +43,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use filter::{Filter, Input, Polled, RunEnd, Stop};
+use patterns::export::DriftRequest;
 use patterns::output;
+use recipe::Calibrant;
 use records::{Fail, Record};
 use system::ownership::ReplacePolicy;
 
@@ -116,6 +118,7 @@ fn gather(
     let writes_other_files = other_files.iter().any(|path| path.is_some())
         || !args.output.export.is_empty()
         || args.output.map.is_some()
+        || args.output.drift.is_some()
         || args.output.pixel_images
         || args.reduction.writes_patterns();
     let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
@@ -124,7 +127,8 @@ fn gather(
         added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
     let reduction = args.reduction.open()?;
-    let mut gatherer = Gatherer::new(args, policy, &reduction, filter);
+    let drift = args.output.drift.as_ref().map(drift_request).transpose()?;
+    let mut gatherer = Gatherer::new(args, policy, &reduction, drift, filter);
     gatherer.warn_of_background_frames();
     if reads_results(args) {
         gather_results(args, &mut groups, &mut gatherer, filter)?;
@@ -155,6 +159,15 @@ fn gather(
     gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()
+}
+
+/// Reads the lines of the calibrant of `--drift`.
+fn drift_request(calibrant: &Calibrant) -> Result<DriftRequest, Stop> {
+    let spacings = calibrant.spacings().map_err(|why| match calibrant.file() {
+        Some(path) => Stop::fatal("--drift", format_args!("{}: {why}", path.display())),
+        None => Stop::fatal("--drift", why),
+    })?;
+    Ok(DriftRequest { calibrant: calibrant.name(), spacings })
 }
 
 /// Reads result records to the end of the input, and writes final files as they become due. Records

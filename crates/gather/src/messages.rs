@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use patterns::export::{Calibration, MapRequest, MarkedPixels, Standard};
+use patterns::export::{Calibration, Drift, LineUse, MapRequest, MarkedPixels, Standard};
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
@@ -109,6 +109,32 @@ pub fn many_pixels_marked(images: &Path) -> String {
         "{}: the suggested mask marks more than 1 % of the pixels; look at the images before you use it",
         images.display()
     )
+}
+
+/// Notes the displacement in the average of a scan's frames, and the lines that are left out.
+pub fn drift_measured(written: &Path, drift: &Drift) -> String {
+    let values = drift.average_in_micrometres();
+    let values = values.map(|(name, value, error)| format!("{name} {value:+.1} +- {error:.1} um"));
+    let values = values.collect::<Vec<_>>().join(", ");
+    let unseen = if drift.has_beam { "" } else { " (the beam is not seen without azimuth)" };
+    let left_out = match drift.describe_left_out() {
+        none if none.is_empty() => none,
+        left_out => format!(", without {left_out}"),
+    };
+    format!(
+        "{}: by {} from {} of {}{left_out}: {values}{unseen}",
+        written.display(),
+        drift.calibrant,
+        drift.count(LineUse::Used),
+        format_count(drift.lines.len() as u64, "line")
+    )
+}
+
+/// Warns that too few lines were fitted in some frames.
+pub fn frames_without_drift(written: &Path, frames: &Spans) -> String {
+    let (count, ranges) =
+        (format_count(frames.count(), "frame"), format_ranges(frames, MAX_RANGES));
+    format!("{}: {count} ({ranges}) with too few lines to fit: no displacement", written.display())
 }
 
 /// Warns that frames have no factor of the background or no transmission. `counters` are the flags
@@ -225,7 +251,7 @@ pub fn background_changed(path: &Path) -> String {
 pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --subtract, --thickness or --pixel-images, or remove them",
+        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
         final_file.display(),
         names.join(", ")
     )
@@ -262,9 +288,10 @@ pub fn report_name(path: &Path) -> String {
     format!("{}: expected a name that ends in .html", path.display())
 }
 
-/// Describes a file that is to be written, and that is an operand, the plan, the background, stdin or stdout.
+/// Describes a file that is to be written, and that is an operand, the plan, the background, the calibrant, stdin or
+/// stdout.
 pub fn holds_records() -> &'static str {
-    "holds records, the background or the standard of this run, which are never overwritten: choose another name"
+    "holds records, the background, the standard or the calibrant of this run, which are never overwritten: choose another name"
 }
 
 /// Describes a file that two flags are to write.
@@ -301,7 +328,7 @@ fn removed(dry_run: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use patterns::export::CalibrationFactor;
+    use patterns::export::{CalibrantLine, CalibrationFactor, Displacement};
     use records::{AbsentKind, Span, Spans};
 
     #[test]
@@ -328,6 +355,16 @@ mod tests {
             range: [2.0, 5.0],
         };
         let request = MapRequest { fast: "y".to_owned(), slow: "z".to_owned(), ranges: Vec::new() };
+        let line = |line_use| CalibrantLine { line_use, ..CalibrantLine::default() };
+        let uses = [LineUse::Used, LineUse::Used, LineUse::TooWeak, LineUse::OutOfRange];
+        let (value, error) = ([-1e-6, 12.34e-6, 1e-4], [1e-7, 2e-7, 3e-6]);
+        let drift = |has_beam| Drift {
+            calibrant: "LaB6".to_owned(),
+            has_beam,
+            lines: uses.map(line).to_vec(),
+            average: Displacement { value, error, ..Displacement::default() },
+            ..Drift::default()
+        };
         let messages = [
             frames_without_pattern(path, &absent(Span::new(8, 16))),
             frames_without_pattern(path, &absent(Span::new(3, 4))),
@@ -349,6 +386,9 @@ mod tests {
                 &MarkedPixels { dead: 2, hot: 3, saturated: 1, all: 5, of_frame: 100 },
             ),
             many_pixels_marked(Path::new("/out/s.pixels.h5")),
+            drift_measured(Path::new("/out/s.drift.h5"), &drift(true)),
+            drift_measured(Path::new("/out/s.drift.h5"), &drift(false)),
+            frames_without_drift(Path::new("/out/s.drift.h5"), &Spans::first_n(2)),
             frames_without_terms(
                 Path::new("/out/s.subtracted.h5"),
                 &Spans::first_n(2),
@@ -393,7 +433,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
             "/out/s_scan0001_p3.h5: up to date, not written again",
             "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --subtract, --thickness or --pixel-images, or remove them",
+            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
             "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
             "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
@@ -404,6 +444,9 @@ mod tests {
             "/out/s.pixels.h5: statistics of 10 frames only, without 2 frames (0 to 1), which have patterns: run ai-integrate --pixel-stats again with the same tasks, if their raw data is still there, and then gather",
             "/out/s.pixels.h5::/entry/suggested_mask/suggested_mask: a mask of 5 pixels: 2 dead, 3 hot, 1 saturated",
             "/out/s.pixels.h5: the suggested mask marks more than 1 % of the pixels; look at the images before you use it",
+            "/out/s.drift.h5: by LaB6 from 2 of 4 lines, without 1 out of range, 1 too weak: x +12.3 +- 0.2 um, y -1.0 +- 0.1 um, distance +100.0 +- 3.0 um",
+            "/out/s.drift.h5: by LaB6 from 2 of 4 lines, without 1 out of range, 1 too weak: distance +100.0 +- 3.0 um (the beam is not seen without azimuth)",
+            "/out/s.drift.h5: 2 frames (0 to 1) with too few lines to fit: no displacement",
             "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
             "/out/empty.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are not part of the background",
             "/out/s_scan0001_p3.h5: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",
@@ -423,7 +466,7 @@ mod tests {
             "no such directory: expected the directory that plan-split --out named",
             "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",
-            "holds records, the background or the standard of this run, which are never overwritten: choose another name",
+            "holds records, the background, the standard or the calibrant of this run, which are never overwritten: choose another name",
             "is the file of --plot, too: choose another name",
             "expected part of a file name, without `/`, that does not begin with a dot",
             "/out: removed 2 files, 1 byte",

@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use filter::Stop;
 use patterns::plot;
 use patterns::report::Report;
+use recipe::Calibrant;
 use system::ownership::ReplacePolicy;
 
 use crate::args::Args;
 use crate::messages;
 
 /// Checks the files of `--plot`, `--plot-scans` and `--report`, and protects the run's records,
-/// background and standard from being replaced by them and by exports.
+/// background, standard and calibrant from being replaced by them and by exports.
 ///
 /// # Errors
 /// Fails if a name has another extension than expected, if two flags have the same file, if a
 /// directory does not exist or can't be written to, and if a file would be replaced that this run
 /// reads or that azpipe did not write.
 pub fn check(args: &Args, policy: &ReplacePolicy) -> Result<(), Stop> {
-    let operands = args.inputs.iter().chain(&args.plan).chain(args.reduction.files());
+    let calibrant = args.output.drift.as_ref().and_then(Calibrant::file);
+    let files = args.reduction.files().chain(calibrant);
+    let operands = args.inputs.iter().chain(&args.plan).chain(files);
     // The streams may be files, too.
     let streams = ["/dev/stdin", "/dev/stdout"].map(PathBuf::from);
     for path in operands.filter(|path| *path != Path::new("-")).chain(&streams) {

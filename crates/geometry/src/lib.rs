@@ -36,6 +36,7 @@
 mod corrections;
 mod detector;
 mod detector_error;
+mod displaced_rings;
 mod dummy;
 mod gaps;
 mod geometry;
@@ -56,6 +57,7 @@ mod unit;
 
 pub use detector::Detector;
 pub use detector_error::DetectorError;
+pub use displaced_rings::DetectorPlane;
 pub use dummy::DummyRule;
 pub use geometry::{Geometry, GeometryError};
 pub use nexus::NexusDetector;

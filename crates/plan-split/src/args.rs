@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueHint};
 use filter::CommonArgs;
+use recipe::Calibrant;
 
-use crate::calibrant::Calibrant;
 use crate::frame_range::FrameRange;
 use crate::recipe_flags::RecipeFlags;
 use crate::split_scan::SplitBy;

@@ -7,7 +7,7 @@
 //! recipes suit its frames and that the final file belongs to no other result, `split_scan.rs`
 //! divides the frames, and `emitted_tasks.rs` leaves out tasks that were emitted before, as a scan
 //! that is being followed grows. `preview.rs` draws frames of the first scan, with the rings of
-//! `calibrant.rs`.
+//! a calibrant.
 //!
 //! ```sh
 //! scan-find RAW_DATA | plan-split --poni lab6.poni --out PROCESSED > tasks.jsonl
@@ -27,7 +27,6 @@
 
 mod absent_index;
 mod args;
-mod calibrant;
 mod emitted_tasks;
 mod final_path;
 mod frame_range;
@@ -49,12 +48,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use filter::{Filter, Input, Stop};
-use recipe::Settings;
+use recipe::{Calibrant, Settings};
 use records::{Acquisition, Fail, Record, Scan};
 use system::ownership::ReplacePolicy;
 
 use args::{Args, PreviewFlags};
-use calibrant::Calibrant;
 use emitted_tasks::{EmittedTasks, ScanDigests};
 use planned_recipes::{PlannedRecipes, check_printed_recipe, read_recipe_files};
 use planner::Planner;
@@ -108,10 +106,7 @@ fn new_preview(args: &mut Args) -> Result<Option<Preview>, Stop> {
         return Ok(None);
     };
     let policy = ReplacePolicy { overwrite, ..ReplacePolicy::default() };
-    let calibrant_file = match &calibrant {
-        Some(Calibrant::File(file)) => Some(file.as_path()),
-        _ => None,
-    };
+    let calibrant_file = calibrant.as_ref().and_then(Calibrant::file).map(PathBuf::as_path);
     let records = args.inputs.iter().map(PathBuf::as_path).filter(|path| *path != Path::new("-"));
     // The streams may be files, too.
     let inputs = records

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use detector_image::{DetectorImage, PictureError, PixelKind};
 use geometry::Poni;
 use integrator::preview::{MeanFrame, PixelView, PreviewError};
-use recipe::Recipe;
+use recipe::{Calibrant, Recipe, ring_angles};
 use records::{Acquisition, Spans, format_count};
 use system::ownership::ReplacePolicy;
 
-use crate::calibrant::{Calibrant, ring_angles};
 use crate::frame_range::FrameRange;
 use crate::messages;
 

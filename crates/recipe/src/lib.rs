@@ -23,6 +23,7 @@
 //! # Ok::<(), recipe::RecipeError>(())
 //! ```
 
+mod calibrant;
 mod constant_monitors;
 mod error;
 mod error_model;
@@ -48,6 +49,7 @@ mod settings;
 mod template;
 mod validate;
 
+pub use calibrant::{Calibrant, ring_angles};
 pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};

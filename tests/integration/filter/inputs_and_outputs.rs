@@ -40,7 +40,7 @@ const PATHS: [(&str, &[&str], &[&str]); 5] = [
     ("ai-integrate", &["inputs"], &["out", "cache"]),
     (
         "gather",
-        &["inputs", "from", "plan", "subtract", "calibrate"],
+        &["inputs", "from", "plan", "subtract", "calibrate", "drift"],
         &["plot", "plot-scans", "report"],
     ),
     ("slurm-emit", &["files", "profile", "integrator-ini", "rate-from", "bin"], &["dir"]),
@@ -146,6 +146,7 @@ fn gather_writes_over_none_of_its_inputs() {
     fs::copy(&finals[0], &background).unwrap();
     inputs.files.push(background.clone());
     let standard = inputs.write("standard.dat", "0 1\n1000 1\n");
+    let calibrant = inputs.write("lab6.D", "4.156826\n2.93932\n2.399945\n2.078413\n");
     for input in inputs.files.iter().chain(&finals) {
         for (flag, link) in [
             ("--plot", inputs.workspace.path("link.svg")),
@@ -154,15 +155,18 @@ fn gather_writes_over_none_of_its_inputs() {
             ("--export", export.clone()),
             ("--subtract", export.with_extension("subtracted.h5")),
             ("--thickness", export.with_extension("absolute.h5")),
+            ("--drift", export.with_extension("drift.h5")),
         ] {
             if flag == "--subtract" && *input == standard {
                 continue;
             }
+            let drift = ["--drift".into(), calibrant.clone().into_os_string()];
             let mut arguments: Vec<OsString> = ["--keep-sums", "--overwrite", "--plan"]
                 .map(OsString::from)
                 .into_iter()
                 .chain([plan.clone().into_os_string()])
                 .chain(["--subtract".into(), background.clone().into_os_string()])
+                .chain(drift)
                 .collect();
             if flag != "--subtract" {
                 let words = ["--subtract-scale", "0.5", "--thickness", "1mm", "--calibrate"];
@@ -170,7 +174,7 @@ fn gather_writes_over_none_of_its_inputs() {
                 arguments.push(standard.clone().into_os_string());
             }
             match flag {
-                "--subtract" | "--thickness" => (),
+                "--subtract" | "--thickness" | "--drift" => (),
                 "--export" => arguments.extend(["--export", "csv"].map(OsString::from)),
                 _ => arguments.extend([flag.into(), link.clone().into_os_string()]),
             }

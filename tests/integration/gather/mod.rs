@@ -8,6 +8,7 @@ mod changed_monitors;
 mod clean;
 mod compression;
 mod concurrency;
+mod drift;
 mod error_bars;
 mod exports;
 mod file_ownership;

@@ -68,6 +68,7 @@ impl Gatherer<'_> {
             && map.is_none()
             && !self.args.reduction.writes_patterns()
             && !output.pixel_images
+            && self.drift.is_none()
             && output.plot.is_none();
         if wants_none && !replaced_data {
             return Ok(());
@@ -123,6 +124,9 @@ impl Gatherer<'_> {
         written.extend(patterns.clone());
         if output.pixel_images && !group.is_merged {
             written.extend(self.write_pixel_images(group, &final_file, summary)?);
+        }
+        if !group.is_merged {
+            written.extend(self.write_drift(group, &final_file, summary)?);
         }
         if replaced_data || patterns.is_some() {
             match export::existing_exports(&final_file) {

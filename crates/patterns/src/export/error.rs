@@ -85,6 +85,14 @@ pub enum ExportError {
         /// Reason, and what was expected.
         why: String,
     },
+    /// The drift can't be measured.
+    #[error("{}: {why}", path.display())]
+    Drift {
+        /// Path of the final file.
+        path: PathBuf,
+        /// Reason, and what was expected.
+        why: String,
+    },
     /// The HDF5 library failed.
     #[error("{}: {why}", path.display())]
     Hdf5 {

@@ -98,6 +98,18 @@ pub(super) fn write_entry(
     output: &OutputFile,
     default: &str,
 ) -> h5::Result<(Group, Group)> {
+    let (entry, process) = write_undated_entry(root, output, default)?;
+    process.write_text("date", &format_iso8601(SystemTime::now()))?;
+    Ok((entry, process))
+}
+
+/// Writes the entry of an export as [`write_entry`] does, but no date, so that the same content gives
+/// the same bytes.
+pub(super) fn write_undated_entry(
+    root: &Group,
+    output: &OutputFile,
+    default: &str,
+) -> h5::Result<(Group, Group)> {
     let scan = &output.task.acquisition;
     root.set_text("NX_class", "NXroot")?;
     root.set_text("default", "entry")?;
@@ -111,7 +123,6 @@ pub(super) fn write_entry(
     let process = create_nexus_group(&entry, "process", "NXprocess")?;
     process.write_text("program", MARK)?;
     process.write_text("version", env!("CARGO_PKG_VERSION"))?;
-    process.write_text("date", &format_iso8601(SystemTime::now()))?;
     process.write_text("final_file", &output.path.to_string_lossy())?;
     Ok((entry, process))
 }

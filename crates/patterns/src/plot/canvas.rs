@@ -22,8 +22,8 @@ use super::vector_backend::SCALE;
 pub(super) const FONT: &str = "sans-serif";
 const TEXT_COLOR: RGBColor = RGBColor(40, 40, 48);
 const GRID_COLOR: RGBColor = RGBColor(222, 222, 226);
-const CURVE: RGBColor = RGBColor(31, 86, 156);
-const ERROR_BAND: RGBColor = RGBColor(168, 198, 232);
+pub(super) const CURVE: RGBColor = RGBColor(31, 86, 156);
+pub(super) const ERROR_BAND: RGBColor = RGBColor(168, 198, 232);
 /// Left margin for the labels of the axes, in units of the plot.
 const LEFT_MARGIN: i32 = 104;
 const RIGHT_MARGIN: i32 = 110;

@@ -6,6 +6,7 @@
 
 mod canvas;
 mod curve;
+mod drift_curves;
 mod palette_image;
 mod pdf;
 mod pixels;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use system::atomic;
 use system::ownership::{OwnershipRule, ReplacePolicy};
 
+use crate::export::Drift;
 use crate::output::{self, OutputFile};
 use render::Picture;
 
@@ -132,6 +134,17 @@ pub fn illustrate(output: &OutputFile) -> Result<Illustration, PlotError> {
         centers: data.radial.centers,
         mean: data.mean,
         error: data.error,
+    })
+}
+
+/// Draws a drift over the frames for a report: the bytes of a PNG file.
+///
+/// # Errors
+/// Fails if it can't be drawn.
+pub fn illustrate_drift(drift: &Drift) -> Result<Vec<u8>, PlotError> {
+    Picture::Drift(drift).to_png().map_err(|why| PlotError::Write {
+        path: PathBuf::from(&drift.calibrant),
+        why: why.to_string(),
     })
 }
 

@@ -14,6 +14,7 @@ use super::pixels::Pixels;
 use super::plot_data::PlotData;
 use super::scan_curves::ScanCurves;
 use super::vector_backend::{SCALE, VectorBackend};
+use crate::export::Drift;
 
 /// Width and height of a plot in its units, which are pixels of a PNG file.
 const PLOT_SIZE: (u32, u32) = (1200, 900);
@@ -29,6 +30,8 @@ pub(super) enum Picture<'a> {
     Final(&'a PlotData),
     /// The mean patterns of several scans.
     Scans(&'a ScanCurves),
+    /// The drift of beam and detector over the frames of a scan.
+    Drift(&'a Drift),
 }
 
 impl Picture<'_> {
@@ -44,6 +47,7 @@ impl Picture<'_> {
         match self {
             Self::Final(data) => canvas.draw_final(area, data)?,
             Self::Scans(curves) => canvas.draw_scans(area, curves)?,
+            Self::Drift(drift) => canvas.draw_drift(area, drift)?,
         }
         area.present().map_err(Into::into)
     }

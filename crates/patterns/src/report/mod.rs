@@ -5,10 +5,12 @@
 //! mailed, kept in a logbook, or opened in ten years. A script sorts the tables and zooms into mean
 //! patterns; without it, all can be read all the same.
 
+mod drift_section;
 mod hosts;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +19,7 @@ use records::{Absent, ScanState, Summary, TaskResult, format_ranges};
 use system::atomic;
 use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
+use crate::export::Drift;
 use crate::output::{OutputFile, format_iso8601};
 use crate::plot::{self, Illustration, PlotError};
 use hosts::HostThroughput;
@@ -60,6 +63,8 @@ pub struct Report {
     sections: String,
     failures: String,
     hosts: HostThroughput,
+    /// The section about the drift, by final file.
+    drifts: BTreeMap<PathBuf, String>,
     scans: usize,
     frames: u64,
     integrated: u64,
@@ -123,7 +128,14 @@ impl Report {
                 "<script type=\"application/json\" class=\"pattern\">{data}</script>"
             );
         }
+        self.sections.extend(self.drifts.get(summary.final_file.as_path()).map(String::as_str));
         Ok(())
+    }
+
+    /// Sets the drift in a final file, with its plot, a PNG file. It is shown when the final file is
+    /// added.
+    pub fn set_drift(&mut self, final_file: &Path, drift: &Drift, png: &[u8]) {
+        self.drifts.insert(final_file.to_owned(), drift_section::render(drift, png));
     }
 
     /// Adds the times of a task.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Names and d-spacings of pyFAI's calibrants.
 const TABLE: &str = include_str!("calibrants.tsv");
 
-/// A value of `--calibrant`.
+/// A calibrant: a value of `plan-split --calibrant` and `gather --drift`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Calibrant {
     /// A name, and d-spacings in angstrom.
@@ -33,6 +33,14 @@ impl Calibrant {
             Self::File(path) => {
                 path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
             }
+        }
+    }
+
+    /// Returns the file of d-spacings; `None` of a calibrant that needs none.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Known { .. } => None,
+            Self::File(path) => Some(path),
         }
     }
 
