@@ -23,11 +23,7 @@ const TOLERANCE: f64 = 1.05;
 /// Frames integrated: two batches, so that what is set up once shows little.
 const FRAMES: usize = 32;
 
-/// Sigma clipping of pixels that are not split.
-const CLIP: &[&str] = &["--split=no", "--sigma-clip=5,5", "--error-model=poisson"];
-
-/// Names, frames, and flags of plan-split.
-fn cases() -> [(&'static str, Options, &'static [&'static str]); 9] {
+fn cases() -> [(&'static str, Options); 7] {
     let detector = Detector::named("pilatus-300k").expect("a detector of the sample");
     let rings = Options {
         scans: 1,
@@ -43,24 +39,21 @@ fn cases() -> [(&'static str, Options, &'static [&'static str]); 9] {
         mean,
         ..rings.clone()
     };
-    let rings_u32 = Options { dtype: Dtype::U32, ..rings.clone() };
     [
-        ("u32, mean 0.001", flat(0.001), &[]),
-        ("u32, mean 0.1", flat(0.1), &[]),
-        ("u32, mean 2", flat(2.0), &[]),
-        ("u32, mean 50", flat(50.0), &[]),
-        ("u32, rings over gaps", rings_u32.clone(), &[]),
-        ("i32, rings over gaps", rings.clone(), &[]),
-        ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }, &[]),
-        ("u32, mean 0.1, clipped", flat(0.1), CLIP),
-        ("u32, rings over gaps, clipped", rings_u32, CLIP),
+        ("u32, mean 0.001", flat(0.001)),
+        ("u32, mean 0.1", flat(0.1)),
+        ("u32, mean 2", flat(2.0)),
+        ("u32, mean 50", flat(50.0)),
+        ("u32, rings over gaps", Options { dtype: Dtype::U32, ..rings.clone() }),
+        ("i32, rings over gaps", rings.clone()),
+        ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }),
     ]
 }
 
 /// Instructions a pixel.
-fn count(options: &Options, flags: &[&str]) -> f64 {
+fn count(options: &Options) -> f64 {
     let workspace = Workspace::new(options);
-    let tasks = workspace.plan("out", flags);
+    let tasks = workspace.plan("out", &[]);
     let mut valgrind = callgrind();
     valgrind.arg("--toggle-collect=kernels::batch::integrate_batch_by_plans*");
     let flags = ["--quiet", "--threads", "1", "--batch-frames", "16"];
@@ -106,12 +99,11 @@ fn the_kernels_take_no_more_instructions_than_they_did() {
         return;
     }
     let (mut found, mut wrong) = (String::new(), String::new());
-    for (name, options, flags) in cases() {
-        let count = count(&options, flags);
+    for (name, options) in cases() {
+        let count = count(&options);
         writeln!(found, "{name}\t{count:.3}").expect("a string takes all");
-        let expected = EXPECTED
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix('\t')?.parse::<f64>().ok());
+        let expected =
+            EXPECTED.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
         let ratio = count / expected.unwrap_or(f64::NAN);
         if !(1.0 / TOLERANCE..=TOLERANCE).contains(&ratio) {
             writeln!(

@@ -14,7 +14,7 @@ use records::{
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
-use crate::stability::StabilityTracker;
+use crate::stability::{StabilityTracker, may_be_written};
 use crate::watcher::DirectoryWatcher;
 
 /// Reason why a final file is no scan.
@@ -222,7 +222,7 @@ impl<'a> Finder<'a> {
         [Some(&found.file), other_file.as_ref()]
             .into_iter()
             .flatten()
-            .any(|file| self.stability.is_being_written(file, &mut self.claims, &self.watcher))
+            .any(|file| may_be_written(file, &mut self.claims, &self.watcher))
     }
 
     fn report_scan(

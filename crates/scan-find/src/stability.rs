@@ -22,6 +22,15 @@ pub const STABILITY_PERIOD: Duration = Duration::from_millis(200);
 /// some once.
 const RECENT_CHANGE: Duration = Duration::from_secs(2);
 
+/// How long a file that can't be read must stay unchanged before it is damaged. The kernel reports
+/// a writer when it writes next; one that opened the file before its directory was watched is not
+/// known until then.
+const UNREADABLE_PERIOD: Duration = Duration::from_secs(3);
+
+/// The longest pause between two frames of a file that can't be read before it is closed. A file
+/// that a program forgot to close must not keep a search from ending.
+const MAX_PAUSE: Duration = Duration::from_secs(600);
+
 /// The reason given for frames of a file that may still change.
 const BEING_WRITTEN_REASON: &str = "being written";
 
@@ -60,19 +69,6 @@ impl StabilityTracker {
         true
     }
 
-    /// Returns whether a file that can't be read has just changed, or a program has it open: HDF5
-    /// writes much of a file's metadata when the file is closed.
-    pub fn is_being_written(
-        &mut self,
-        file: &Path,
-        claims: &mut ClaimedFiles,
-        watch: &DirectoryWatcher,
-    ) -> bool {
-        let Some(stamp) = size_and_mtime(file) else { return false };
-        watch.is_open_for_writing(&claims.real_path(file))
-            || !self.is_stable(file, stamp, claims, watch)
-    }
-
     fn is_stable(
         &mut self,
         file: &Path,
@@ -93,11 +89,24 @@ impl StabilityTracker {
     }
 }
 
+/// Returns whether a file that can't be read may be one that is being written: HDF5 writes much of a
+/// file's metadata when the file is closed.
+pub fn may_be_written(file: &Path, claims: &mut ClaimedFiles, watch: &DirectoryWatcher) -> bool {
+    let Some((_, mtime)) = size_and_mtime(file) else { return false };
+    is_younger(mtime, UNREADABLE_PERIOD)
+        || (is_younger(mtime, MAX_PAUSE) && watch.is_open_for_writing(&claims.real_path(file)))
+}
+
 /// Returns whether a modification time is recent, or in the future by the clock of the file system.
 pub fn is_recent(mtime: i64) -> bool {
+    is_younger(mtime, RECENT_CHANGE)
+}
+
+/// Returns whether a modification time is less than `age` ago, or in the future.
+fn is_younger(mtime: i64, age: Duration) -> bool {
     let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since < changed + RECENT_CHANGE
+    since < changed + age
 }
 
 /// Returns the size and the modification time of a file, if it is there.
