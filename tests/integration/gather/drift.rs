@@ -261,6 +261,11 @@ fn what_can_not_be_measured_is_refused_with_its_reason() {
         "LaB6",
         "its errors are standard deviations of pixels; expected those of means: integrate with --error sem",
     );
+    let tilted = |text: String| text.replace("Rot1: 0.0121", "Rot1: 0.05");
+    let scan = DisplacedScan::new(none, &["--unit", "2th_deg"], tilted);
+    refuse(&scan, "LaB6", "tilted by 0.051 rad");
+    let scan = DisplacedScan::new(none, &["--npt-azim", "12"], |text| text);
+    refuse(&scan, "LaB6", "its azimuthal bins are 30.0 degrees wide");
     let scan = DisplacedScan::new(none, &["--unit", "r_mm"], |text| text);
     refuse(&scan, "LaB6", "the axis is r (mm); --drift expects 2th, q, d*2 or d");
     let scan = DisplacedScan::new(none, &["--unit", "qip_A^-1"], |text| text);
@@ -309,8 +314,7 @@ fn frames_of_a_detector_that_moves_are_refused() {
     let tasks = run("plan-split", &flags, &workspace.scans).assert_success().stdout;
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
     let refused = run("gather", &["--drift", "LaB6"], &results);
-    let told =
-        "the detector moves; expected frames of one geometry, of which --drift measures the change";
+    let told = "the detector or the sample moves; expected frames of one geometry, of which --drift measures the change";
     assert!(refused.status == 1 && refused.stderr.contains(told), "{}", refused.stderr);
 }
 

@@ -121,9 +121,10 @@ impl Lines {
         angles.dedup();
         let (mut all, mut sites) = (Vec::new(), Vec::new());
         for (index, (spacing, angle)) in angles.iter().enumerate() {
-            let others = angles.iter().enumerate().filter(|(other, _)| *other != index);
-            let gaps = others.map(|(_, (_, other))| (other - angle).abs());
-            let gap = gaps.fold(f64::INFINITY, f64::min);
+            // Spacings are in order. A line without an angle has no neighbour.
+            let before = index.checked_sub(1).and_then(|before| angles.get(before));
+            let gaps = [before, angles.get(index.saturating_add(1))].into_iter().flatten();
+            let gap = gaps.map(|(_, other)| (other - angle).abs()).fold(f64::INFINITY, f64::min);
             let ring = Ring { two_theta: *angle, gap, sectors, average };
             let (line_use, shape, found) = match ring.find() {
                 Ok((shape, found)) => (LineUse::Used, Some(shape), found),

@@ -11,8 +11,7 @@
 //! ```
 //!
 //! **Signs.** Each value is the true one less that of the PONI file: x of `Poni2`, y of `Poni1`, distance
-//! of `Distance`. Added to the PONI file, they correct it. With fixed rotations, a beam that moves to
-//! larger columns has a positive x.
+//! of `Distance`. Added to the PONI file, they correct it.
 //!
 //! **Method.** In each sector of a cake, of 10 degrees or more, the position of each line is fitted
 //! ([`peak`]), with the shape that the line has in the average of the frames ([`lines`]). The
@@ -114,6 +113,15 @@ impl Drift {
     }
 }
 
+/// The largest tilt of a detector in radians for patterns of one dimension. The shift of a ring with the
+/// distance depends on the azimuth by the tilt, and a pattern does not tell which part of the ring the
+/// detector has: up to here, the distance is wrong by 3 % of itself at the most.
+const MAX_TILT: f64 = 0.02;
+
+/// The widest azimuthal bins in degrees. Of a bin that the detector covers in part, the azimuth is not
+/// known better.
+const MAX_AZIMUTHAL_BIN: f64 = 15.0;
+
 /// Measures the drift in a final file, and writes it beside it. Returns the path, too. A file that
 /// exists is replaced if azpipe wrote it and nobody changed it, or if `policy` allows it.
 ///
@@ -137,7 +145,7 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
     let recipe = &output.recipe;
     if recipe.has_moving_geometry() {
         return Err(wrong(
-            "the detector moves; expected frames of one geometry, of which --drift measures the change".into(),
+            "the detector or the sample moves; expected frames of one geometry, of which --drift measures the change".into(),
         ));
     }
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(format!("its PONI file: {why}")))?;
@@ -164,10 +172,24 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
             wanted_by: "--drift".into(),
             expected: "2th, q, d*2 or d",
         })?;
+    let has_beam = output.shared.axes.chi.is_some();
+    if !has_beam && poni.rot1.hypot(poni.rot2) > MAX_TILT {
+        return Err(wrong(format!(
+            "patterns of one dimension of a detector that is tilted by {:.3} rad, whose rings shift by azimuth with the \
+             distance; expected {MAX_TILT} at most: integrate cakes, with --npt-azim 36",
+            poni.rot1.hypot(poni.rot2)
+        )));
+    }
+    let widest = sectors.widest_bin().to_degrees();
+    if has_beam && widest > MAX_AZIMUTHAL_BIN + 1e-6 {
+        return Err(wrong(format!(
+            "its azimuthal bins are {widest:.1} degrees wide, and detectors cover parts of such bins; expected \
+             {MAX_AZIMUTHAL_BIN} at most: integrate with --npt-azim 36"
+        )));
+    }
     let (mean, errors) = average(output)?;
     let average = sectors.bins(&mean, &errors);
     let lines = Lines::find(&request.spacings, wavelength, &sectors, &average);
-    let has_beam = output.shared.axes.chi.is_some();
     let parameters = if has_beam { Parameters::BeamAndDistance } else { Parameters::Distance };
     let plane = DetectorPlane::new(&poni);
     let fit = |pattern: &[Vec<peak::ProfileBin>]| {
@@ -197,7 +219,7 @@ fn describe_too_few(drift: &Drift) -> String {
         false => format!(" ({left_out})"),
     };
     let expected = match drift.has_beam {
-        true => "lines in four sectors or more of the azimuth",
+        true => "lines in three sectors or more of the azimuth",
         false => "two lines or more",
     };
     format!(

@@ -70,6 +70,18 @@ impl Sectors {
         Some(Self { two_theta, order, azimuths, bins_per_sector, weights })
     }
 
+    /// Returns the width of the widest azimuthal bin in radians.
+    pub fn widest_bin(&self) -> f64 {
+        let width = |points: &Vec<f64>| match (points.first(), points.last()) {
+            (Some(first), Some(last)) => {
+                (last - first).abs() * points.len() as f64
+                    / points.len().saturating_sub(1).max(1) as f64
+            }
+            _ => 0.0,
+        };
+        self.azimuths.iter().map(width).fold(0.0, f64::max)
+    }
+
     /// Returns the least and the largest scattering angle.
     pub fn range(&self) -> [f64; 2] {
         let at = |bin: Option<&usize>| {
