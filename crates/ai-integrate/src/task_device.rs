@@ -42,6 +42,7 @@ impl TaskDevice<'_> {
             .pool
             .device(engine_number, self.threads, cache, self.filter)
             .filter(|_| batches.len() > 0)?;
+        queues.begin_task();
         let frames = batches.locations().iter().map(|location| location.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
         Some(SharedDevice { queues, label, verified_frames: verified })

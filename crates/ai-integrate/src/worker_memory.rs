@@ -75,8 +75,10 @@ impl WorkerMemoryPool {
     /// Borrows working memory for a task, for batches of so many frames, which is the same for all
     /// tasks.
     pub fn borrow<'a>(&'a self, kind: &'a TaskKind, batch_frames: usize) -> BorrowedMemory<'a> {
-        let idle = self.lock().memory.pop();
-        let memory = idle.unwrap_or_else(|| WorkerMemory::new(batch_frames));
+        let mut idle = self.lock();
+        let kept = if idle.kind == *kind { idle.memory.pop() } else { None };
+        drop(idle);
+        let memory = kept.unwrap_or_else(|| WorkerMemory::new(batch_frames));
         BorrowedMemory { pool: self, kind, memory: Some(memory) }
     }
 
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(use_memory(&one), 2);
         pool.begin(&other);
         assert_eq!(use_memory(&other), 0);
-        // What an engine gives back that still works on a task of the kind before is freed.
-        assert_eq!([use_memory(&one), use_memory(&one)], [1, 0]);
+        // An engine that still works on a task of the kind before takes and leaves none.
+        assert_eq!([use_memory(&one), use_memory(&one), use_memory(&other)], [0, 0, 1]);
     }
 }

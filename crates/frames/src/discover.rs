@@ -136,8 +136,6 @@ pub enum DiscoveryKind {
         retryable: bool,
         /// True if the system failed, so that nothing is known about the contents.
         unreadable: bool,
-        /// The file that can't be read, if it is another one than that of the result.
-        other_file: Option<PathBuf>,
     },
 }
 
@@ -158,12 +156,7 @@ impl Discovery {
         Self::new(
             file,
             dataset,
-            DiscoveryKind::Failed {
-                why: error.message(file),
-                retryable,
-                unreadable,
-                other_file: error.file().filter(|other| *other != file).map(Path::to_owned),
-            },
+            DiscoveryKind::Failed { why: error.message(file), retryable, unreadable },
         )
     }
 
@@ -205,7 +198,6 @@ pub fn walk<E>(
                 why: why.to_string(),
                 retryable: why.is_retryable(),
                 unreadable: why.is_retryable(),
-                other_file: None,
             };
             each(Discovery::new(&path, "", what))
         }
@@ -232,7 +224,7 @@ fn walk_in_process<E>(
             Err(FileKindError { why, retryable, unreadable }) => each(Discovery::new(
                 &file,
                 "",
-                DiscoveryKind::Failed { why, retryable, unreadable, other_file: None },
+                DiscoveryKind::Failed { why, retryable, unreadable },
             )),
         },
     }

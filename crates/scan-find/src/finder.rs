@@ -14,7 +14,7 @@ use records::{
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
-use crate::stability::{StabilityTracker, may_be_written};
+use crate::stability::StabilityTracker;
 use crate::watcher::DirectoryWatcher;
 
 /// Reason why a final file is no scan.
@@ -163,11 +163,6 @@ impl<'a> Finder<'a> {
     /// Fails if the record can't be written, and at the first failure under `--fail-fast`.
     pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
         let about = found.display_path();
-        if self.args.follow.is_some() && self.may_become_readable(&found) {
-            (self.has_unstable, self.is_complete) = (true, false);
-            self.filter.note(2, || format!("{about}: not readable yet: being written"));
-            return Ok(());
-        }
         // The file itself is not claimed, because a later look may find more in it.
         found
             .files
@@ -214,15 +209,6 @@ impl<'a> Finder<'a> {
                 self.fail(about, why, retryable)
             }
         }
-    }
-
-    /// Returns whether something can't be read, and one of its files is being written.
-    fn may_become_readable(&mut self, found: &Discovery) -> bool {
-        let DiscoveryKind::Failed { other_file, .. } = &found.kind else { return false };
-        [Some(&found.file), other_file.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|file| may_be_written(file, &mut self.claims, &self.watcher))
     }
 
     fn report_scan(

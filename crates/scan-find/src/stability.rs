@@ -5,11 +5,10 @@
 //! has been unchanged for a moment, and while the kernel reports that its writer still has it open.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use records::{Absent, AbsentKind, Acquisition, Source, Spans};
-use system::untrusted_file::FileVersion;
 
 use crate::claimed_files::ClaimedFiles;
 use crate::watcher::DirectoryWatcher;
@@ -21,15 +20,6 @@ pub const STABILITY_PERIOD: Duration = Duration::from_millis(200);
 /// modification time, because the clocks of file systems tick a few hundred times a second, and
 /// some once.
 const RECENT_CHANGE: Duration = Duration::from_secs(2);
-
-/// How long a file that can't be read must stay unchanged before it is damaged. The kernel reports
-/// a writer when it writes next; one that opened the file before its directory was watched is not
-/// known until then.
-const UNREADABLE_PERIOD: Duration = Duration::from_secs(3);
-
-/// The longest pause between two frames of a file that can't be read before it is closed. A file
-/// that a program forgot to close must not keep a search from ending.
-const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 /// The reason given for frames of a file that may still change.
 const BEING_WRITTEN_REASON: &str = "being written";
@@ -47,11 +37,9 @@ impl StabilityTracker {
         claims: &mut ClaimedFiles,
         watch: &DirectoryWatcher,
     ) -> bool {
-        let (held, quiet): (Vec<Source>, Vec<Source>) =
-            std::mem::take(&mut scan.sources).into_iter().partition(|source| {
-                let stamp = (source.size, source.mtime);
-                !self.is_stable(&source.file, stamp, claims, watch)
-            });
+        let (held, quiet): (Vec<Source>, Vec<Source>) = std::mem::take(&mut scan.sources)
+            .into_iter()
+            .partition(|source| !self.is_stable(source, claims, watch));
         scan.sources = quiet;
         if held.is_empty() {
             return false;
@@ -71,47 +59,29 @@ impl StabilityTracker {
 
     fn is_stable(
         &mut self,
-        file: &Path,
-        stamp: (u64, i64),
+        source: &Source,
         claims: &mut ClaimedFiles,
         watch: &DirectoryWatcher,
     ) -> bool {
-        if !is_recent(stamp.1) {
-            self.0.remove(file);
+        if !is_recent(source.mtime) {
+            self.0.remove(source.file.as_path());
             return true;
         }
-        let now = Instant::now();
-        let seen = self.0.entry(file.to_path_buf()).or_insert((stamp, now));
+        let (stamp, now) = ((source.size, source.mtime), Instant::now());
+        let seen = self.0.entry(source.file.to_path_buf()).or_insert((stamp, now));
         if seen.0 != stamp {
             *seen = (stamp, now);
         }
-        seen.1.elapsed() >= STABILITY_PERIOD && !watch.is_open_for_writing(&claims.real_path(file))
+        seen.1.elapsed() >= STABILITY_PERIOD
+            && !watch.is_open_for_writing(&claims.real_path(&source.file))
     }
-}
-
-/// Returns whether a file that can't be read may be one that is being written: HDF5 writes much of a
-/// file's metadata when the file is closed.
-pub fn may_be_written(file: &Path, claims: &mut ClaimedFiles, watch: &DirectoryWatcher) -> bool {
-    let Some((_, mtime)) = size_and_mtime(file) else { return false };
-    is_younger(mtime, UNREADABLE_PERIOD)
-        || (is_younger(mtime, MAX_PAUSE) && watch.is_open_for_writing(&claims.real_path(file)))
 }
 
 /// Returns whether a modification time is recent, or in the future by the clock of the file system.
 pub fn is_recent(mtime: i64) -> bool {
-    is_younger(mtime, RECENT_CHANGE)
-}
-
-/// Returns whether a modification time is less than `age` ago, or in the future.
-fn is_younger(mtime: i64, age: Duration) -> bool {
     let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since < changed + age
-}
-
-/// Returns the size and the modification time of a file, if it is there.
-pub fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
-    file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
+    since < changed + RECENT_CHANGE
 }
 
 #[cfg(test)]

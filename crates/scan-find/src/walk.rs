@@ -9,12 +9,12 @@ use filter::Stop;
 use frames::dataset_path::DatasetPath;
 use frames::discover::{self, Discovery, DiscoveryKind, FileKind, FileKindError, NumberedFileName};
 use records::{AbsentKind, format_count};
+use system::untrusted_file::FileVersion;
 
 use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, searched_suffixes};
 use crate::finder::{FINAL_FILE, Finder};
 use crate::glob::{expand_glob, is_glob};
 use crate::stability::is_recent;
-use crate::stability::size_and_mtime;
 
 /// Searches operands one after the other.
 pub struct OperandWalker<'a> {
@@ -391,6 +391,10 @@ fn has_unreadable(found: &Discovery) -> bool {
 /// Returns whether a system call reports that the file does not exist.
 fn is_not_found(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
+    file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
 }
 
 /// Returns whether a discovery is an entry with a Bliss name, which no data file has.

@@ -125,26 +125,3 @@ fn a_scan_that_is_followed_is_integrated_once_and_as_if_it_had_been_there() {
         read_records(&tasks, "task").len()
     );
 }
-
-/// HDF5 writes much of a file's metadata when the file is closed.
-#[test]
-fn a_file_that_cannot_be_read_before_it_is_closed_is_waited_for() {
-    let Some(python) = python() else { return };
-    let raw = tempfile::tempdir().unwrap();
-    let follow = Command::new(program("scan-find"))
-        .args(["--follow=0.2", "--until-idle", "3s"])
-        .arg(raw.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Each file is open for longer than a file must be unchanged.
-    let arguments = ["slow", "--files", "3", "--frames", "2", "--pause", "1.5", "--unflushed"];
-    assert!(start_writer(&python, raw.path(), &arguments).wait().unwrap().success());
-    let output = follow.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !told.contains("not readable"), "{told}");
-    let scans = read_records(&String::from_utf8(output.stdout).unwrap(), "scan");
-    let last = scans.last().expect("a scan");
-    assert_eq!((&last["frames"], &last["complete"]), (&Value::from(6), &Value::from(true)));
-}

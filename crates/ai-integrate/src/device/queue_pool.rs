@@ -28,7 +28,7 @@ struct PoolState {
 /// Queues that a thread has to itself until this is dropped.
 pub struct BorrowedQueues<'a> {
     pool: &'a QueuePool,
-    /// `None` only in `drop`.
+    /// `None` only in `drop` and `discard`.
     queues: Option<DeviceQueues>,
 }
 
@@ -41,6 +41,11 @@ impl QueuePool {
     /// Returns the device that the queues are of.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Prepares for a task: idle queues give up the matrices of the tasks before.
+    pub fn begin_task(&self) {
+        self.lock().idle.iter_mut().for_each(DeviceQueues::end_task);
     }
 
     /// Borrows queues. Waits while all are borrowed.
@@ -79,17 +84,24 @@ impl BorrowedQueues<'_> {
     pub fn get(&mut self) -> &mut DeviceQueues {
         self.queues.as_mut().expect("they are here until `drop`")
     }
+
+    /// Closes the queues after an error, so that their memory is free.
+    pub fn discard(mut self) {
+        let queues = self.queues.take();
+        // The driver of a failed device may not return.
+        self.pool.forget_one();
+        drop(queues);
+    }
 }
 
 impl Drop for BorrowedQueues<'_> {
     fn drop(&mut self) {
-        let queues = self.queues.take();
-        // Queues of a failed device may hold launches that never end.
+        let Some(queues) = self.queues.take() else { return };
         if self.pool.device.failure().is_some() || std::thread::panicking() {
-            drop(queues);
             self.pool.forget_one();
+            drop(queues);
         } else {
-            self.pool.lock().idle.extend(queues);
+            self.pool.lock().idle.push(queues);
             self.pool.returned.notify_one();
         }
     }

@@ -141,7 +141,13 @@ impl SharedDevice {
             let queues = borrowed.get();
             let before = queues.sent_bytes();
             let EncodedBatch { integrators, decoder, frames, .. } = *batch;
-            let sums = integrators.integrate_on_device(queues, decoder, frames, scratch)?;
+            let sums = match integrators.integrate_on_device(queues, decoder, frames, scratch) {
+                Ok(sums) => sums,
+                Err(why) => {
+                    borrowed.discard();
+                    return Err(why);
+                }
+            };
             (sums, queues.sent_bytes() - before)
         };
         // Frames that are integrated once more do not count twice.

@@ -103,6 +103,15 @@ impl DeviceQueues {
         })
     }
 
+    /// Forgets what was kept for the next call: the matrices, which others may need the memory of,
+    /// and what the plans so far have taught.
+    pub fn end_task(&mut self) {
+        self.matrices.clear();
+        self.last_invalid.clear();
+        self.max_frames = MAX_FRAMES_PER_LAUNCH;
+        self.decode_paths = DecodePathCounts::default();
+    }
+
     /// Returns the device whose command queues these are.
     pub fn device(&self) -> &Arc<Device> {
         &self.device

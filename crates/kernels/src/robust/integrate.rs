@@ -121,6 +121,10 @@ impl<T: Pixel> CsrBatch<'_, T> {
     fn clip_by_tiles<S: Simd>(&mut self, simd: S) -> Option<Vec<Result<Sums, DecodeError>>> {
         let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, .. } = *self;
         let unsplit = matrix.unsplit.as_ref().filter(|_| self.has_tiles())?;
+        let scratch = &mut self.scratch.tile_clip;
+        if !scratch.is_worth_trying(plan) {
+            return None;
+        }
         let mut totals: Vec<FrameBinSums> =
             frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
         let wanted = if collects_rejected { frames.len() } else { 0 };
@@ -132,10 +136,14 @@ impl<T: Pixel> CsrBatch<'_, T> {
             pipeline,
             rules,
             frames,
-            scratch: &mut self.scratch.tile_clip,
+            scratch,
             totals: &mut totals,
             rejected: &mut rejected,
-        })?;
+        });
+        if outcomes.is_none() {
+            self.scratch.tile_clip.remember_failure(plan);
+        }
+        let outcomes = outcomes?;
         let mut rejected = rejected.into_iter().map(|counts| counts.into_pixels(plan));
         let sums = totals.into_iter().zip(outcomes).map(|(totals, outcome)| {
             let sums = totals.into_sums(matrix.reduction.variance_model, plan, rejected.next());

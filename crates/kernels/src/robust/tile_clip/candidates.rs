@@ -26,6 +26,7 @@ impl Candidates {
     /// Removes all candidates and makes space for up to `limit` of them.
     pub(super) fn reset(&mut self, limit: usize) {
         self.list.clear();
+        self.list.reserve_exact(limit);
         (self.limit, self.is_overfull) = (limit, false);
     }
 

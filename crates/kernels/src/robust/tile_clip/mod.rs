@@ -59,7 +59,7 @@ impl<T: Pixel> Kernel for TileClipping<'_, T> {
     fn run<S: Simd>(mut self, simd: S) -> Self::Output {
         let plan = self.plan;
         let ranges = self.scratch.take_ranges(self.matrix, plan);
-        self.scratch.start(plan, &ranges);
+        self.scratch.start(plan, &ranges, self.frames.len());
         let outcomes = self.read(simd, true)?;
         let lanes = (0..outcomes.len()).filter(|&lane| outcomes[lane].is_ok());
         let all = (0..plan.nbins()).flat_map(|bin| lanes.clone().map(move |lane| (bin, lane)));

@@ -20,7 +20,10 @@ use crate::summation_order::TILE;
 /// over.
 const MAX_CANDIDATES_DIVISOR: usize = 32;
 
-/// For how many plans the ranges of candidates are kept.
+/// After a failure, clipping by tiles is tried again after so many calls.
+const CALLS_AFTER_FAILURE: usize = 64;
+
+/// For how many plans the ranges of candidates, and failures, are kept.
 const MAX_PLANS: usize = 8;
 
 /// A tile without photons.
@@ -37,6 +40,9 @@ pub(in super::super) struct TileClipScratch {
     pub(super) clip: ClipScratch,
     /// The ranges for the candidates of the next frames of a plan, one per bin, by the plan's id.
     ranges: Vec<(u64, Vec<CandidateRange>)>,
+    /// The plans for which clipping by tiles failed, by id, and after how many calls it is tried
+    /// again.
+    failures: Vec<(u64, usize)>,
 }
 
 /// Returns how many candidates the frames may have together.
@@ -83,12 +89,37 @@ impl TileClipScratch {
         self.ranges.push((plan.id(), ranges));
     }
 
-    /// Sets all sums to 0, and the ranges of the bins in all lanes.
-    pub(super) fn start(&mut self, plan: &IntegrationPlan, ranges: &[CandidateRange]) {
+    /// Sets all sums to 0, and the ranges of the bins in the lanes of so many frames. Other lanes have
+    /// no candidates.
+    pub(super) fn start(
+        &mut self,
+        plan: &IntegrationPlan,
+        ranges: &[CandidateRange],
+        frames: usize,
+    ) {
         self.rows.reset(plan.nbins());
         for (bin, range) in ranges.iter().enumerate() {
-            (0..INTERLEAVED_FRAMES).for_each(|lane| self.rows.set_range(bin, lane, *range));
+            (0..frames).for_each(|lane| self.rows.set_range(bin, lane, *range));
         }
+    }
+
+    /// Returns whether frames of a plan are to be clipped by tiles: unless that has failed lately.
+    pub(in super::super) fn is_worth_trying(&mut self, plan: &IntegrationPlan) -> bool {
+        let failed = self.failures.iter_mut().find(|(id, _)| *id == plan.id());
+        failed.is_none_or(|(_, left)| {
+            *left = left.saturating_sub(1);
+            *left == 0
+        })
+    }
+
+    /// Remembers that frames of a plan could not be clipped by tiles: those that follow are likely
+    /// to be like them.
+    pub(in super::super) fn remember_failure(&mut self, plan: &IntegrationPlan) {
+        self.failures.retain(|(id, _)| *id != plan.id());
+        if self.failures.len() == MAX_PLANS {
+            self.failures.remove(0);
+        }
+        self.failures.push((plan.id(), CALLS_AFTER_FAILURE));
     }
 
     /// Sets ranges such that only pixels of unfinished bins are candidates.
