@@ -1,7 +1,7 @@
 //! The working memory of worker threads, kept from task to task.
 //!
-//! The memory of many threads is gigabytes, and the kernel clears each page that it gives: with 16
-//! threads, a third of a short task's time.
+//! The memory of many threads is gigabytes, and the operating system clears each page that it gives:
+//! with 16 threads and tasks of 512 frames, 13 % of the CPU time before memory was kept.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
