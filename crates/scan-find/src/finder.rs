@@ -1,27 +1,28 @@
 //! Turns paths into scan records, and reports failures and what was left out.
 
+mod failures;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
-use records::{
-    Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan, format_count,
-};
+use records::{AbsentKind, Acquisition, IdHasher, RawPath, Record, Scan, format_count};
 
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
+use crate::messages::{
+    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted,
+    display_dataset, read_failures,
+};
+use crate::patience::FailurePatience;
 use crate::stability::StabilityTracker;
 use crate::watcher::DirectoryWatcher;
 
 /// Reason why a final file is no scan.
 pub(crate) const FINAL_FILE: &str = "a final file of azpipe, not raw data";
-
-/// The largest number of detectors that a message lists.
-const MAX_NAMED_DETECTORS: usize = 10;
 
 /// A search in progress.
 pub struct Finder<'a> {
@@ -47,6 +48,8 @@ pub struct Finder<'a> {
     /// Watches the directories that a following search has visited.
     pub(crate) watcher: DirectoryWatcher,
     stability: StabilityTracker,
+    /// Decides when failures are reported.
+    pub(crate) patience: FailurePatience,
     /// True if frames were withheld because their files have just changed.
     pub(crate) has_unstable: bool,
     /// The number of records written.
@@ -77,6 +80,7 @@ impl<'a> Finder<'a> {
                 DirectoryWatcher::default()
             },
             stability: StabilityTracker::default(),
+            patience: FailurePatience::new(args.follow.is_some()),
             has_unstable: false,
             emitted: 0,
             is_complete: true,
@@ -206,7 +210,7 @@ impl<'a> Finder<'a> {
             }
             DiscoveryKind::Failed { why, retryable, .. } => {
                 self.is_complete = false;
-                self.fail(about, why, retryable)
+                self.fail_when_due(about, why, retryable, retryable)
             }
         }
     }
@@ -223,13 +227,15 @@ impl<'a> Finder<'a> {
             self.filter.note(1, || format!("{about}: left out: older than --since"));
             return Ok(());
         }
+        let mut is_withheld = self.withhold_read_failures(&about, &mut acquisition);
         if self.args.follow.is_some()
             && self.stability.withhold_unstable(&mut acquisition, &mut self.claims, &self.watcher)
         {
-            (self.has_unstable, self.is_complete) = (true, false);
-            if acquisition.sources.is_empty() {
-                return Ok(());
-            }
+            (self.has_unstable, is_withheld) = (true, true);
+        }
+        if is_withheld && acquisition.sources.is_empty() {
+            self.is_complete = false;
+            return Ok(());
         }
         self.is_complete &= acquisition.complete;
         if !acquisition.complete && self.args.incomplete == Incomplete::Skip {
@@ -254,18 +260,21 @@ impl<'a> Finder<'a> {
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
         let digest = IdHasher::new("told").add_text(&line).to_short_hex();
-        if self.emitted_digests.get(&id) == Some(&digest) {
-            return Ok(());
+        if self.emitted_digests.get(&id) != Some(&digest) {
+            self.emitted_digests.insert(id, digest);
+            if let Some(absent) = absent {
+                self.filter.warn(&format!("{about}: {absent}"));
+            }
+            self.emitted += 1;
+            self.filter.emit(&record)?;
         }
-        self.emitted_digests.insert(id, digest);
-        if let Some(absent) = absent {
-            self.filter.warn(&format!("{about}: {absent}"));
-        }
-        self.emitted += 1;
-        self.filter.emit(&record)?;
-        failures
-            .into_iter()
-            .try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
+        failures.into_iter().try_for_each(|(why, retryable)| {
+            match retryable && self.patience.tries_again() {
+                true => self.warn_of_retry(about.clone(), why),
+                false => self.report_failure(about.clone(), why, retryable)?,
+            }
+            Ok(())
+        })
     }
 
     /// Sets the scan's content digest if it has no start time, or if another file has claimed the
@@ -298,41 +307,6 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Reports a failure once.
-    ///
-    /// # Errors
-    /// Fails as [`Filter::fail`] does.
-    pub(crate) fn fail(
-        &mut self,
-        about: String,
-        error: String,
-        retryable: bool,
-    ) -> Result<(), Stop> {
-        self.found_count += 1;
-        if !self.failures.insert((about.clone(), error.clone())) {
-            return Ok(());
-        }
-        self.emitted += 1;
-        self.filter.fail(Fail { about, error, retryable, ..Fail::default() })
-    }
-
-    /// Reports files whose real paths could not be determined.
-    ///
-    /// # Errors
-    /// Fails as [`Finder::report`] does.
-    pub(crate) fn report_unresolved(&mut self) -> Result<(), Stop> {
-        let failures = self.claims.take_unresolved();
-        failures.into_iter().try_for_each(|(file, why)| {
-            self.fail(file.display().to_string(), why.to_string(), true)
-        })
-    }
-
-    pub(crate) fn warn_once(&mut self, about: String, why: String) {
-        if self.failures.insert((about.clone(), why.clone())) {
-            self.filter.warn(&format!("{about}: {why}"));
-        }
-    }
-
     /// Reports what was left out, if nothing else was found or if that is unexpected.
     pub fn report_left_out(&self) {
         if self.skipped > 0 {
@@ -342,37 +316,6 @@ impl<'a> Finder<'a> {
             self.filter.warn(&describe_unwanted(&self.unwanted));
         }
     }
-}
-
-/// Returns the name of a dataset of a file; of an image, which has no dataset, that of the file.
-fn display_dataset(file: &dyn Display, dataset: &str) -> String {
-    let separator = if dataset.is_empty() { "" } else { "::" };
-    format!("{file}{separator}{dataset}")
-}
-
-/// Describes why the first frame of a scan can't be read, without the path of the file that `about`
-/// names already.
-pub(crate) fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String {
-    let why = why.to_string();
-    let file = about.split_once("::").map_or(about, |(file, _)| file);
-    let mut rests = [about, file].into_iter().filter_map(|name| why.strip_prefix(name));
-    let rest = rests.find_map(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix("::")));
-    let why = rest.unwrap_or(&why);
-    format!("can't read the first frame, which identifies a scan without a start time: {why}")
-}
-
-pub(crate) fn describe_skipped(scans: usize) -> String {
-    format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
-}
-
-/// Describes the detectors of the scans, for when the options exclude all of them.
-pub(crate) fn describe_unwanted(unwanted: &BTreeSet<String>) -> String {
-    let some: Vec<&str> = unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
-    let more = if unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
-    format!(
-        "no scan matches --detector, --entry, --title and --since; the detectors are {}{more}",
-        some.join(", ")
-    )
 }
 
 /// The scans and detectors that the arguments ask for.
@@ -403,40 +346,4 @@ impl ScanFilter for ArgsScanFilter<'_> {
     fn looks_again(&self) -> bool {
         self.args.follow.is_some()
     }
-}
-
-/// Returns the reasons why parts of a scan could not be read, each with whether another attempt may
-/// succeed: yes for errors of the system, no for damaged data. Missing frames are not among them,
-/// because they are known to be missing.
-pub(crate) fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
-    let failure = |(kind, retryable): (AbsentKind, bool)| {
-        let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
-        let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
-        let more = if of_kind().count() > 1 { ", and other reasons" } else { "" };
-        let why = format!(
-            "{frames} of {}: {}{more}",
-            format_count(acquisition.frames, "frame"),
-            of_kind().next()?.reason
-        );
-        Some((why, retryable))
-    };
-    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)]
-        .into_iter()
-        .filter_map(failure)
-        .collect()
-}
-
-/// Summarizes the absent frames of a scan.
-pub(crate) fn absent_summary(acquisition: &Acquisition) -> Option<String> {
-    let is_failure =
-        |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
-    let lost: Vec<&Absent> =
-        acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
-    let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
-    let more = if lost.len() > 1 { ", and other reasons" } else { "" };
-    Some(format!(
-        "{frames} of {} absent: {}{more}",
-        format_count(acquisition.frames, "frame"),
-        lost.first()?.reason
-    ))
 }

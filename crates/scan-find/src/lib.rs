@@ -13,9 +13,12 @@ mod claimed_files;
 mod directory;
 mod finder;
 mod first_frame;
+mod found;
 mod glob;
 #[cfg(test)]
 mod message_tests;
+mod messages;
+mod patience;
 mod since;
 mod stability;
 mod table;
@@ -97,6 +100,7 @@ fn follow(
             true => pause.max(look * IDLE_PAUSE_FACTOR),
             false => pause,
         };
+        let rest = walk.finder.patience.next_due().map_or(rest, |due| due.min(rest));
         let left = until_idle.map(|idle| idle.saturating_sub(changed.elapsed()));
         let rest = left
             .filter(|_| !walk.was_unfinished() && !holds_back)
@@ -107,16 +111,22 @@ fn follow(
         }
         let has_changed = is_told && walk.finder.watcher.take_changes();
         let began = Instant::now();
-        operands.iter().try_for_each(|operand| walk.search(operand))?;
-        walk.finish_series()?;
+        let has_changed = walk.search_all(operands)? || has_changed;
         look = began.elapsed();
-        if walk.finish_pass() || has_changed {
-            changed = Instant::now();
-        } else if until_idle.is_some_and(|idle| changed.elapsed() >= idle)
+        let is_idle = until_idle.is_some_and(|idle| changed.elapsed() >= idle)
             && !walk.was_unfinished()
-            && !walk.finder.has_unstable
-        {
-            return Ok(());
+            && !walk.finder.has_unstable;
+        if has_changed {
+            changed = Instant::now();
+        } else if is_idle {
+            if !walk.finder.patience.begin_last_look() {
+                return Ok(());
+            }
+            walk.search_all(operands)?;
+            if !walk.finder.patience.resume_after_last_look() {
+                return Ok(());
+            }
+            changed = Instant::now();
         }
     }
 }

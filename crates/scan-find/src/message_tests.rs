@@ -8,11 +8,11 @@ use clap::CommandFactory as _;
 use records::{Absent, AbsentKind, Acquisition, Span};
 
 use crate::args::Args;
-use crate::finder::{
-    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted, read_failures,
-};
 use crate::first_frame::FirstFrameError;
 use crate::glob::expand_glob;
+use crate::messages::{
+    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted, read_failures,
+};
 
 #[test]
 fn what_is_left_out_and_why() {

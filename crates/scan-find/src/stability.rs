@@ -44,16 +44,7 @@ impl StabilityTracker {
         if held.is_empty() {
             return false;
         }
-        let frames = Spans::union_all(held.iter().map(|source| &source.frames));
-        let known = scan.absent.iter_mut().find(|absent| absent.reason == BEING_WRITTEN_REASON);
-        match known {
-            Some(absent) => absent.range = absent.range.union(&frames),
-            None => {
-                let (kind, reason) = (AbsentKind::NeverTaken, BEING_WRITTEN_REASON.to_owned());
-                scan.absent.push(Absent { range: frames, kind, reason });
-            }
-        }
-        scan.complete = false;
+        add_being_written(scan, &Spans::union_all(held.iter().map(|source| &source.frames)));
         true
     }
 
@@ -75,6 +66,19 @@ impl StabilityTracker {
         seen.1.elapsed() >= STABILITY_PERIOD
             && !watch.is_open_for_writing(&claims.real_path(&source.file))
     }
+}
+
+/// Makes frames absent because they are still being written.
+pub fn add_being_written(scan: &mut Acquisition, frames: &Spans) {
+    match scan.absent.iter_mut().find(|absent| absent.reason == BEING_WRITTEN_REASON) {
+        Some(absent) => absent.range = absent.range.union(frames),
+        None => scan.absent.push(Absent {
+            range: frames.clone(),
+            kind: AbsentKind::NeverTaken,
+            reason: BEING_WRITTEN_REASON.to_owned(),
+        }),
+    }
+    scan.complete = false;
 }
 
 /// Returns whether a modification time is recent, or in the future by the clock of the file system.

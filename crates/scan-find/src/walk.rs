@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use filter::Stop;
 use frames::dataset_path::DatasetPath;
 use frames::discover::{self, Discovery, DiscoveryKind, FileKind, FileKindError, NumberedFileName};
-use records::{AbsentKind, format_count};
+use records::format_count;
 use system::untrusted_file::FileVersion;
 
 use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, searched_suffixes};
 use crate::finder::{FINAL_FILE, Finder};
+use crate::found::{has_unreadable, is_bliss_entry};
 use crate::glob::{expand_glob, is_glob};
 use crate::stability::is_recent;
 
@@ -88,6 +89,16 @@ impl<'a> OperandWalker<'a> {
         self.look.was_unfinished
     }
 
+    /// Looks at all operands once more, and returns what [`OperandWalker::finish_pass`] does.
+    ///
+    /// # Errors
+    /// Fails as [`Finder::report`] does.
+    pub fn search_all(&mut self, operands: &[PathBuf]) -> Result<bool, Stop> {
+        operands.iter().try_for_each(|operand| self.search(operand))?;
+        self.finish_series()?;
+        Ok(self.finish_pass())
+    }
+
     /// Ends a look at all operands, and returns whether files have changed or records were written
     /// since the previous look.
     pub fn finish_pass(&mut self) -> bool {
@@ -95,6 +106,7 @@ impl<'a> OperandWalker<'a> {
         let now = (files.finish(), self.finder.emitted);
         self.look =
             LookState { before: Some(now), was_unfinished: is_unfinished, ..LookState::default() };
+        self.finder.patience.finish_look();
         // Files of a scan may be in directories that the walk does not visit.
         self.finder.watch_directories();
         before != Some(now)
@@ -308,7 +320,7 @@ impl<'a> OperandWalker<'a> {
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
             let mut is_unreadable = false;
             self.finder.visit(file, &elsewhere, |finder, found| {
-                is_unreadable |= has_unreadable(&found);
+                is_unreadable |= has_unreadable(&found) || finder.withholds(&found);
                 if is_bliss_entry(&found) {
                     return finder.report(found, root);
                 }
@@ -336,17 +348,19 @@ impl<'a> OperandWalker<'a> {
             !self.finder.claims.contains(&found.file) && !fresh.contains(&found.file)
         });
         self.finder.prefetch_contents(&waiting);
-        waiting.into_iter().try_for_each(|found| match tree.unreadable_master_of(&found.file) {
-            Some(master) if !matches!(found.kind, DiscoveryKind::Failed { .. }) => {
-                let why = format!(
-                    "left out: this may be a data file of {}, which can't be read",
-                    master.display()
-                );
-                self.finder.warn_once(found.file.display().to_string(), why);
-                Ok(())
+        for found in waiting {
+            let (file, is_failure) =
+                (found.file.clone(), matches!(found.kind, DiscoveryKind::Failed { .. }));
+            self.finder.is_complete = true;
+            match tree.unreadable_master_of(&file).filter(|_| !is_failure) {
+                Some(master) => self.finder.leave_out(&file, master),
+                None => self.finder.report(found, root)?,
             }
-            _ => self.finder.report(found, root),
-        })
+            if !self.finder.is_complete {
+                self.unchanged.remove(&file);
+            }
+        }
+        Ok(())
     }
 
     /// Remembers that a file need not be read again while its stamp is the one from before it was
@@ -376,18 +390,6 @@ impl<'a> OperandWalker<'a> {
     }
 }
 
-/// Returns whether a part of the discovery could not be read, so that it may have files that are
-/// not known.
-fn has_unreadable(found: &Discovery) -> bool {
-    match &found.kind {
-        DiscoveryKind::Failed { unreadable, .. } => *unreadable,
-        DiscoveryKind::Scan(scan) => {
-            scan.absent.iter().any(|absent| absent.kind == AbsentKind::Unreadable)
-        }
-        _ => false,
-    }
-}
-
 /// Returns whether a system call reports that the file does not exist.
 fn is_not_found(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -395,14 +397,4 @@ fn is_not_found(why: &io::Error) -> bool {
 
 fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
     file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
-}
-
-/// Returns whether a discovery is an entry with a Bliss name, which no data file has.
-fn is_bliss_entry(found: &Discovery) -> bool {
-    let entry = found.dataset.trim_start_matches('/').split('/').next().unwrap_or_default();
-    entry.split_once('.').is_some_and(|(scan, part)| {
-        let number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        number(scan) && number(part)
-    })
 }

@@ -64,9 +64,24 @@ const VOLATILE: [&str; 9] = [
     "sent_bytes",
 ];
 
-/// Returns the records of a run without the fields that differ from run to run, sorted.
+/// Returns the records of a run without the fields that differ from run to run, sorted. Of an
+/// incomplete scan that a following search has found whole later, the last record counts.
 pub fn comparable_records(outcome: &Outcome) -> Vec<String> {
-    let mut records: Vec<String> = outcome.stdout.lines().map(without_volatile_fields).collect();
+    let scan = |line: &str| {
+        let record = serde_json::from_str::<Value>(line).ok()?;
+        (record["type"] == "scan").then(|| (record["id"].clone(), record["complete"] == true))
+    };
+    let lines: Vec<(&str, Option<(Value, bool)>)> =
+        outcome.stdout.lines().map(|line| (line, scan(line))).collect();
+    let is_outdated = |at: usize, id: &Value| {
+        lines[at + 1..].iter().any(|(_, later)| later.as_ref().is_some_and(|later| later.0 == *id))
+    };
+    let mut records: Vec<String> = lines
+        .iter()
+        .enumerate()
+        .filter(|(at, (_, scan))| !matches!(scan, Some((id, false)) if is_outdated(*at, id)))
+        .map(|(_, (line, _))| without_volatile_fields(line))
+        .collect();
     records.sort();
     records
 }

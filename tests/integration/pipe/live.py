@@ -1,6 +1,6 @@
 """Writes scans as a beamline does while somebody follows: a master without SWMR that is kept open, and Lima files that grow.
 
-    live.py DIRECTORY NAME --files N --frames N [--pause SECONDS] [--end whole|killed|dead]
+    live.py DIRECTORY NAME --files N --frames N [--pause SECONDS] [--end whole|killed|dead] [--unflushed]
 
 A line on stdout for each file that is closed: its path, its first frame, and seconds since 1970.
 """
@@ -58,8 +58,9 @@ def end(master, names, frames, shape=SHAPE, dtype="i4"):
     master.close()
 
 
-def write_file(path, first, frames, pause, dies_in_the_middle):
-    """A Lima file: it grows frame by frame, and says when it is closed."""
+def write_file(path, first, frames, pause, dies_in_the_middle, unflushed):
+    """A Lima file: it grows frame by frame, and says when it is closed. Without flushes, HDF5 writes what the file holds as it closes it, and
+    until then the file looks damaged."""
     with h5py.File(path, "w") as file:
         entry = group(file, "entry_0000", "NXentry")
         measurement = group(entry, "measurement", "NXcollection")
@@ -72,10 +73,12 @@ def write_file(path, first, frames, pause, dies_in_the_middle):
                 os.kill(os.getpid(), signal.SIGKILL)
             data.resize(frame + 1, axis=0)
             data[frame] = numpy.full(SHAPE, 1 + first + frame, "i4")
-            file.flush()
+            if not unflushed:
+                file.flush()
             time.sleep(pause / frames / 2)
         text(entry, "end_time", "2026-03-04T10:20:31")
-        file.flush()
+        if not unflushed:
+            file.flush()
         # It says that it is closed, and is not yet.
         time.sleep(min(0.1, pause / 4))
         entry.attrs["default"] = "measurement"
@@ -89,6 +92,7 @@ def main():
     parser.add_argument("--frames", type=int, required=True)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--end", choices=["whole", "killed", "dead"], default="whole")
+    parser.add_argument("--unflushed", action="store_true")
     args = parser.parse_args()
     scan = os.path.join(args.directory, args.name, "scan0001")
     os.makedirs(scan)
@@ -97,7 +101,7 @@ def main():
     for number, name in enumerate(names):
         path = os.path.join(args.directory, args.name, name)
         is_last = number == args.files - 1
-        write_file(path, number * args.frames, args.frames, args.pause, is_last and args.end == "killed")
+        write_file(path, number * args.frames, args.frames, args.pause, is_last and args.end == "killed", args.unflushed)
         print(path, number * args.frames, time.time(), flush=True)
         time.sleep(args.pause / 2)
     if args.end == "dead":

@@ -8,4 +8,5 @@ mod nonsense;
 mod opens;
 mod refusals;
 mod selection;
+mod unfinished_files;
 mod walks;

@@ -1,0 +1,78 @@
+//! The wording of messages about scans.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use records::{Absent, AbsentKind, Acquisition, format_count};
+
+use crate::first_frame::FirstFrameError;
+
+/// The largest number of detectors that a message lists.
+const MAX_NAMED_DETECTORS: usize = 10;
+
+/// Returns the name of a dataset of a file; of an image, which has no dataset, that of the file.
+pub fn display_dataset(file: &dyn Display, dataset: &str) -> String {
+    let separator = if dataset.is_empty() { "" } else { "::" };
+    format!("{file}{separator}{dataset}")
+}
+
+/// Describes why the first frame of a scan can't be read, without the path of the file that `about`
+/// names already.
+pub fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String {
+    let why = why.to_string();
+    let file = about.split_once("::").map_or(about, |(file, _)| file);
+    let mut rests = [about, file].into_iter().filter_map(|name| why.strip_prefix(name));
+    let rest = rests.find_map(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix("::")));
+    let why = rest.unwrap_or(&why);
+    format!("can't read the first frame, which identifies a scan without a start time: {why}")
+}
+
+pub fn describe_skipped(scans: usize) -> String {
+    format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
+}
+
+/// Describes the detectors of the scans, for when the options exclude all of them.
+pub fn describe_unwanted(unwanted: &BTreeSet<String>) -> String {
+    let some: Vec<&str> = unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
+    let more = if unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
+    format!(
+        "no scan matches --detector, --entry, --title and --since; the detectors are {}{more}",
+        some.join(", ")
+    )
+}
+
+/// Returns the reasons why parts of a scan could not be read, each with whether another attempt may
+/// succeed: yes for errors of the system, no for damaged data. Missing frames are not among them,
+/// because they are known to be missing.
+pub fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
+    let failure = |(kind, retryable): (AbsentKind, bool)| {
+        let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
+        let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
+        let more = if of_kind().count() > 1 { ", and other reasons" } else { "" };
+        let why = format!(
+            "{frames} of {}: {}{more}",
+            format_count(acquisition.frames, "frame"),
+            of_kind().next()?.reason
+        );
+        Some((why, retryable))
+    };
+    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)]
+        .into_iter()
+        .filter_map(failure)
+        .collect()
+}
+
+/// Summarizes the absent frames of a scan.
+pub fn absent_summary(acquisition: &Acquisition) -> Option<String> {
+    let is_failure =
+        |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let lost: Vec<&Absent> =
+        acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
+    let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
+    let more = if lost.len() > 1 { ", and other reasons" } else { "" };
+    Some(format!(
+        "{frames} of {} absent: {}{more}",
+        format_count(acquisition.frames, "frame"),
+        lost.first()?.reason
+    ))
+}
