@@ -1,4 +1,4 @@
-//! What the walk asks of a discovery.
+//! [`has_unreadable`] and [`is_bliss_entry`], what the walk asks of a discovery.
 
 use frames::discover::{Discovery, DiscoveryKind};
 use records::AbsentKind;

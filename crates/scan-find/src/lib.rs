@@ -113,21 +113,23 @@ fn follow(
         let began = Instant::now();
         let has_changed = walk.search_all(operands)? || has_changed;
         look = began.elapsed();
-        let is_idle = until_idle.is_some_and(|idle| changed.elapsed() >= idle)
-            && !walk.was_unfinished()
-            && !walk.finder.has_unstable;
         if has_changed {
             changed = Instant::now();
-        } else if is_idle {
-            if !walk.finder.patience.begin_last_look() {
-                return Ok(());
-            }
-            walk.search_all(operands)?;
-            if !walk.finder.patience.resume_after_last_look() {
-                return Ok(());
-            }
-            changed = Instant::now();
+            continue;
         }
+        let idle = until_idle.and_then(|idle| changed.elapsed().checked_sub(idle));
+        let Some(idle) = idle.filter(|_| !walk.was_unfinished() && !walk.finder.has_unstable)
+        else {
+            continue;
+        };
+        if !walk.finder.patience.begin_last_look(idle) {
+            return Ok(());
+        }
+        walk.search_all(operands)?;
+        if !walk.finder.patience.resume_after_last_look() {
+            return Ok(());
+        }
+        filter.sleep(pause.min(STABILITY_PERIOD))?;
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// changes, because the message has the size.
 const FAILURE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What to do about a failure.
+/// Reaction to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureAction {
     /// Say nothing yet, because the file may be being written.
@@ -37,6 +37,8 @@ pub struct FailurePatience {
     /// True if the search looks again.
     follows: bool,
     is_last_look: bool,
+    /// True if the last look reports even what failed in no look before.
+    reports_all: bool,
     /// The number of looks that have ended.
     look: u64,
     /// The failures, by subject and reason.
@@ -62,7 +64,7 @@ impl FailurePatience {
             last_look: look,
         });
         seen.last_look = look;
-        if self.is_last_look && seen.first_look < look {
+        if self.reports_all || (self.is_last_look && seen.first_look < look) {
             FailureAction::Report
         } else if seen.since.elapsed() < FAILURE_PATIENCE {
             FailureAction::Withhold
@@ -91,18 +93,22 @@ impl FailurePatience {
     }
 
     /// Makes the next look the last one, which reports what failed in this one, too. Returns false
-    /// if nothing did.
-    pub fn begin_last_look(&mut self) -> bool {
+    /// if nothing did. `idle` is the time since the last change, beyond that for which the search
+    /// waits: the last look reports everything if that is too long, because some failures are never
+    /// the same.
+    pub fn begin_last_look(&mut self, idle: Duration) -> bool {
         self.is_last_look = !self.seen.is_empty();
+        self.reports_all = self.is_last_look && idle >= FAILURE_PATIENCE;
         self.is_last_look
     }
 
     /// Ends the last look, and returns whether it met failures that were not there before, so that
     /// the search has to go on.
     pub fn resume_after_last_look(&mut self) -> bool {
-        self.is_last_look = false;
         let last = self.look.saturating_sub(1);
-        self.seen.values().any(|failure| failure.first_look == last)
+        let is_new = |failure: &Constant| failure.first_look == last;
+        self.is_last_look = false;
+        !self.reports_all && self.seen.values().any(is_new)
     }
 }
 
@@ -119,7 +125,7 @@ mod tests {
     fn a_search_that_does_not_follow_reports_at_once() {
         let mut patience = FailurePatience::new(false);
         assert_eq!(patience.judge("/a", "truncated", true), FailureAction::Report);
-        assert!(!patience.begin_last_look());
+        assert!(!patience.begin_last_look(Duration::ZERO));
     }
 
     #[test]
@@ -138,7 +144,7 @@ mod tests {
         wait(&mut patience, FAILURE_PATIENCE);
         let (report, warn) = (FailureAction::Report, FailureAction::Warn);
         assert_eq!(judge_all(&mut patience, 2), [report, warn, FailureAction::Withhold]);
-        assert!(patience.begin_last_look());
+        assert!(patience.begin_last_look(Duration::ZERO));
         assert_eq!(judge_all(&mut patience, 2), [report; 3]);
         assert!(!patience.resume_after_last_look());
         // All have passed.
@@ -147,17 +153,34 @@ mod tests {
     }
 
     #[test]
+    fn a_search_ends_though_a_failure_is_never_the_same() {
+        let mut patience = FailurePatience::new(true);
+        for number in 0..9 {
+            patience.judge("/a", &format!("process {number} crashed"), true);
+            patience.finish_look();
+            assert!(patience.begin_last_look(Duration::ZERO));
+            patience.judge("/a", &format!("process {number}0 crashed"), true);
+            patience.finish_look();
+            assert!(patience.resume_after_last_look());
+        }
+        assert!(patience.begin_last_look(FAILURE_PATIENCE));
+        assert_eq!(patience.judge("/a", "process 99 crashed", true), FailureAction::Report);
+        patience.finish_look();
+        assert!(!patience.resume_after_last_look());
+    }
+
+    #[test]
     fn a_failure_that_is_new_in_the_last_look_is_waited_for() {
         let mut patience = FailurePatience::new(true);
         patience.judge("/a", "truncated", true);
         patience.finish_look();
-        assert!(patience.begin_last_look());
+        assert!(patience.begin_last_look(Duration::ZERO));
         // Named by two operands.
         for _ in 0..2 {
             assert_eq!(patience.judge("/b", "truncated", true), FailureAction::Withhold);
         }
         patience.finish_look();
-        assert!(patience.resume_after_last_look() && patience.begin_last_look());
+        assert!(patience.resume_after_last_look() && patience.begin_last_look(Duration::ZERO));
         assert_eq!(patience.judge("/b", "truncated", true), FailureAction::Report);
     }
 }

@@ -1,7 +1,7 @@
 //! A pipe of 20 tasks, run step by step over what the filter before it said, each from the files as
 //! they were then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,26 +64,25 @@ const VOLATILE: [&str; 9] = [
     "sent_bytes",
 ];
 
-/// Returns the records of a run without the fields that differ from run to run, sorted. Of an
-/// incomplete scan that a following search has found whole later, the last record counts.
+/// Returns the records of a run without the fields that differ from run to run, sorted. The last
+/// record of a scan counts: a search that follows writes another if it has met a fault that passed.
 pub fn comparable_records(outcome: &Outcome) -> Vec<String> {
-    let scan = |line: &str| {
-        let record = serde_json::from_str::<Value>(line).ok()?;
-        (record["type"] == "scan").then(|| (record["id"].clone(), record["complete"] == true))
-    };
-    let lines: Vec<(&str, Option<(Value, bool)>)> =
-        outcome.stdout.lines().map(|line| (line, scan(line))).collect();
-    let is_outdated = |at: usize, id: &Value| {
-        lines[at + 1..].iter().any(|(_, later)| later.as_ref().is_some_and(|later| later.0 == *id))
-    };
-    let mut records: Vec<String> = lines
-        .iter()
-        .enumerate()
-        .filter(|(at, (_, scan))| !matches!(scan, Some((id, false)) if is_outdated(*at, id)))
-        .map(|(_, (line, _))| without_volatile_fields(line))
+    let mut scans = HashSet::new();
+    let mut records: Vec<String> = outcome
+        .stdout
+        .lines()
+        .rev()
+        .filter(|line| scan_id(line).is_none_or(|id| scans.insert(id)))
+        .map(without_volatile_fields)
         .collect();
     records.sort();
     records
+}
+
+/// Returns the id of a scan record.
+fn scan_id(line: &str) -> Option<String> {
+    let record = serde_json::from_str::<Value>(line).ok()?;
+    (record["type"] == "scan").then(|| record["id"].to_string())
 }
 
 fn without_volatile_fields(line: &str) -> String {
