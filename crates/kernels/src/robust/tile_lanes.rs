@@ -98,14 +98,17 @@ impl TileLanes {
             return false;
         }
         simd.interleave(lanes.map(|lane| &lane.low_bytes), low);
+        // As one sequence of numbers: the compiler would assemble each row byte by byte.
+        let counts = counts.as_flattened_mut();
         if width == PixelWidth::U8 {
-            for (counts, low) in counts.iter_mut().zip(low.iter()) {
-                *counts = low.map(u16::from);
+            for (count, &low) in counts.iter_mut().zip(low.as_flattened()) {
+                *count = u16::from(low);
             }
         } else {
             simd.interleave(lanes.map(|lane| &lane.high_bytes), high);
-            for (counts, (low, high)) in counts.iter_mut().zip(low.iter().zip(high.iter())) {
-                *counts = std::array::from_fn(|lane| u16::from_le_bytes([low[lane], high[lane]]));
+            let bytes = low.as_flattened().iter().zip(high.as_flattened());
+            for (count, (&low, &high)) in counts.iter_mut().zip(bytes) {
+                *count = u16::from_le_bytes([low, high]);
             }
         }
         true

@@ -54,6 +54,28 @@ struct BinRow {
     upper: [f32; INTERLEAVED_FRAMES],
 }
 
+impl BinRow {
+    /// Adds the lanes of a pixel that are outside of their limits to the candidates. It finds them
+    /// anew: with the signs that [`AddTile`] has, the compiler would keep each in a register of its
+    /// own, and not in one vector.
+    #[cold]
+    #[inline(never)]
+    fn push_outside(
+        &self,
+        [bin, pixel]: [u32; 2],
+        raw: &[u16; INTERLEAVED_FRAMES],
+        reciprocal: f32,
+        candidates: &mut Candidates,
+    ) {
+        for (lane, &raw) in raw.iter().enumerate() {
+            let intensity = f32::from(raw) * reciprocal;
+            if intensity > self.upper[lane] || intensity < self.lower[lane] {
+                candidates.push(Candidate { bin, lane: lane as u32, pixel, raw: raw.into() });
+            }
+        }
+    }
+}
+
 /// The sums and limits of all bins, and of the pixels that are in none.
 #[derive(Default)]
 pub(super) struct BinRows {
@@ -201,8 +223,7 @@ impl<const SUMS: bool> Kernel for AddTile<'_, SUMS> {
                     (row.signal, row.excess) = (signal, excess);
                 }
                 if signs.into_iter().fold(0, |all, signs| all | signs) & SIGN_BIT != 0 {
-                    let is_outside = signs.map(|signs| signs & SIGN_BIT != 0);
-                    candidates.push_outside([bin, tile.pixel(in_tile)], raw, is_outside);
+                    row.push_outside([bin, tile.pixel(in_tile)], raw, reciprocal, candidates);
                 }
             }
         }

@@ -1,7 +1,5 @@
 //! [`Candidates`], the pixels that clipping may reject.
 
-use super::super::tile_lanes::INTERLEAVED_FRAMES;
-
 /// A pixel of one frame that clipping may reject, or that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
@@ -41,20 +39,6 @@ impl Candidates {
             self.list.push(candidate);
         } else {
             self.is_overfull = true;
-        }
-    }
-
-    /// Adds the lanes of a pixel that are outside of their limits.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn push_outside(
-        &mut self,
-        [bin, pixel]: [u32; 2],
-        raw: &[u16; INTERLEAVED_FRAMES],
-        is_outside: [bool; INTERLEAVED_FRAMES],
-    ) {
-        for (lane, &raw) in raw.iter().enumerate().filter(|(lane, _)| is_outside[*lane]) {
-            self.push(Candidate { bin, lane: lane as u32, pixel, raw: raw.into() });
         }
     }
 
