@@ -50,10 +50,10 @@ pub struct Args {
     /// Keep looking for new scans and frames, every SECONDS: 5 if none are given
     ///
     /// When an unfinished scan gets new frames, its record is written again. What can't be read is
-    /// tried again, because a file that is being written or copied looks damaged: a failure is
-    /// reported once it has stayed the same for three seconds or, if it may still pass, at the end,
-    /// with a warning until then. The search does not stop when a scan ends: end it with
-    /// --until-idle, or with SIGTERM to scan-find alone; the other filters of the pipe then finish
+    /// tried again, because a file that is being written or copied looks damaged: after three
+    /// seconds without a change there is a warning, and what still fails when the search ends is
+    /// reported then. The search does not stop when a scan ends: end it with --until-idle, or with
+    /// SIGTERM to scan-find alone, which then looks once more; the other filters of the pipe finish
     /// what they have received. Ctrl-C ends all filters at once: frames in progress are lost, files
     /// that were written stay, and the same command adds the rest. On local file systems changes
     /// are seen at once, and nothing is read in between.

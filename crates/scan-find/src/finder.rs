@@ -18,7 +18,7 @@ use crate::messages::{
     display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
-use crate::stability::StabilityTracker;
+use crate::stability::{StabilityTracker, is_beginning_being_written};
 use crate::watcher::DirectoryWatcher;
 
 /// Reason why a final file is no scan.
@@ -47,7 +47,9 @@ pub struct Finder<'a> {
     skipped: usize,
     /// Watches the directories that a following search has visited.
     pub(crate) watcher: DirectoryWatcher,
-    stability: StabilityTracker,
+    pub(crate) stability: StabilityTracker,
+    /// When data files were left out first because their master is being written.
+    left_out_since: HashMap<PathBuf, Instant>,
     /// Decides when failures are reported.
     pub(crate) patience: FailurePatience,
     /// True if frames were withheld because their files have just changed.
@@ -80,6 +82,7 @@ impl<'a> Finder<'a> {
                 DirectoryWatcher::default()
             },
             stability: StabilityTracker::default(),
+            left_out_since: HashMap::new(),
             patience: FailurePatience::new(args.follow.is_some()),
             has_unstable: false,
             emitted: 0,
@@ -147,14 +150,14 @@ impl<'a> Finder<'a> {
             // The images are not claimed, so that a later look finds the series again.
             all.push(Discovery { files: Vec::new(), ..found });
         }
-        self.prefetch_contents(&all);
+        self.prefetch_contents(all.iter());
         all.into_iter().zip(series).try_for_each(|(found, files)| self.report(found, root(files)))
     }
 
     /// Opens in parallel the files whose first frames distinguish those scans that have no start
     /// time.
-    pub(crate) fn prefetch_contents(&self, all: &[Discovery]) {
-        self.first_frame_digests.prefetch(all.iter().filter_map(|found| match &found.kind {
+    pub(crate) fn prefetch_contents<'d>(&self, all: impl Iterator<Item = &'d Discovery>) {
+        self.first_frame_digests.prefetch(all.filter_map(|found| match &found.kind {
             DiscoveryKind::Scan(scan) => Some(&**scan),
             _ => None,
         }));
@@ -210,7 +213,7 @@ impl<'a> Finder<'a> {
             }
             DiscoveryKind::Failed { why, retryable, .. } => {
                 self.is_complete = false;
-                self.fail_when_due(about, why, retryable, retryable)
+                self.fail(about, why, retryable)
             }
         }
     }
@@ -233,7 +236,9 @@ impl<'a> Finder<'a> {
         {
             (self.has_unstable, is_withheld) = (true, true);
         }
-        if is_withheld && acquisition.sources.is_empty() {
+        let is_known =
+            acquisition.start_time.is_some() || !is_beginning_being_written(&acquisition);
+        if is_withheld && (acquisition.sources.is_empty() || !is_known) {
             self.is_complete = false;
             return Ok(());
         }
@@ -269,11 +274,11 @@ impl<'a> Finder<'a> {
             self.filter.emit(&record)?;
         }
         failures.into_iter().try_for_each(|(why, retryable)| {
-            match retryable && self.patience.tries_again() {
-                true => self.warn_of_retry(about.clone(), why),
-                false => self.report_failure(about.clone(), why, retryable)?,
+            if self.patience.tries_again() {
+                self.warn_of_retry(about.clone(), why);
+                return Ok(());
             }
-            Ok(())
+            self.report_failure(about.clone(), why, retryable)
         })
     }
 

@@ -83,7 +83,8 @@ const IDLE_PAUSE_FACTOR: u32 = 100;
 /// The minimum ratio of the pause to the duration of the last search, while there are changes.
 const BUSY_PAUSE_FACTOR: u32 = 4;
 
-/// Repeats the search until a signal ends it, or nothing has changed for as long as `until_idle`.
+/// Repeats the search until SIGTERM or SIGUSR1 asks for the end, or nothing has changed for as long
+/// as `until_idle`.
 fn follow(
     pause: Duration,
     until_idle: Option<Duration>,
@@ -92,7 +93,8 @@ fn follow(
     operands: &[PathBuf],
 ) -> Result<(), Stop> {
     let (mut changed, mut look) = (Instant::now(), Duration::ZERO);
-    walk.finish_pass();
+    walk.finish_look();
+    filter.enable_drain_signals();
     loop {
         let holds_back = std::mem::take(&mut walk.finder.has_unstable);
         let rest = match walk.finder.watcher.watches_all() && !walk.was_unfinished() {
@@ -100,33 +102,43 @@ fn follow(
             true => pause.max(look * IDLE_PAUSE_FACTOR),
             false => pause,
         };
-        let rest = walk.finder.patience.next_due().map_or(rest, |due| due.min(rest));
+        let due = walk.finder.patience.next_due().map(|due| due.max(look * BUSY_PAUSE_FACTOR));
+        let rest = due.map_or(rest, |due| due.min(rest));
         let left = until_idle.map(|idle| idle.saturating_sub(changed.elapsed()));
         let rest = left
             .filter(|_| !walk.was_unfinished() && !holds_back)
             .map_or(rest, |left| left.min(rest));
         let is_told = filter.sleep_or_readable(walk.finder.watcher.descriptor(), rest)?;
+        if filter.is_draining() {
+            walk.finder.patience.begin_final_look();
+            walk.search_all(operands)?;
+            return Ok(());
+        }
         if is_told {
             filter.sleep(CHANGE_DEBOUNCE.max(look * BUSY_PAUSE_FACTOR).min(pause))?;
         }
         let has_changed = is_told && walk.finder.watcher.take_changes();
         let began = Instant::now();
-        let has_changed = walk.search_all(operands)? || has_changed;
+        let changes = walk.search_all(operands)?;
         look = began.elapsed();
-        if has_changed {
+        if has_changed || changes.files || changes.records {
             changed = Instant::now();
+            walk.finder.patience.put_off_end();
             continue;
         }
-        let idle = until_idle.and_then(|idle| changed.elapsed().checked_sub(idle));
-        let Some(idle) = idle.filter(|_| !walk.was_unfinished() && !walk.finder.has_unstable)
-        else {
+        let is_idle = until_idle.is_some_and(|idle| changed.elapsed() >= idle);
+        if !is_idle || walk.was_unfinished() || walk.finder.has_unstable {
             continue;
-        };
-        if !walk.finder.patience.begin_last_look(idle) {
+        }
+        if !walk.finder.patience.begin_last_look() {
             return Ok(());
         }
-        walk.search_all(operands)?;
-        if !walk.finder.patience.resume_after_last_look() {
+        let changes = walk.search_all(operands)?;
+        let resumes = walk.finder.patience.resume_after_last_look();
+        if changes.files || walk.was_unfinished() || walk.finder.has_unstable {
+            changed = Instant::now();
+            walk.finder.patience.put_off_end();
+        } else if !resumes {
             return Ok(());
         }
         filter.sleep(pause.min(STABILITY_PERIOD))?;

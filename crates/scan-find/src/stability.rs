@@ -5,7 +5,7 @@
 //! has been unchanged for a moment, and while the kernel reports that its writer still has it open.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use records::{Absent, AbsentKind, Acquisition, Source, Spans};
@@ -48,6 +48,24 @@ impl StabilityTracker {
         true
     }
 
+    /// Returns whether a file with this size and modification time has not changed for so long that
+    /// another change would give it another time.
+    pub fn is_settled(&mut self, file: &Path, stamp: (u64, i64)) -> bool {
+        // The clock of the file system may be ahead, for hours.
+        !is_recent(stamp.1)
+            || (is_in_future(stamp.1) && self.unchanged_for(file, stamp) >= RECENT_CHANGE)
+    }
+
+    /// Returns for how long a file has had this size and modification time.
+    fn unchanged_for(&mut self, file: &Path, stamp: (u64, i64)) -> Duration {
+        let now = Instant::now();
+        let seen = self.0.entry(file.to_owned()).or_insert((stamp, now));
+        if seen.0 != stamp {
+            *seen = (stamp, now);
+        }
+        seen.1.elapsed()
+    }
+
     fn is_stable(
         &mut self,
         source: &Source,
@@ -58,14 +76,19 @@ impl StabilityTracker {
             self.0.remove(source.file.as_path());
             return true;
         }
-        let (stamp, now) = ((source.size, source.mtime), Instant::now());
-        let seen = self.0.entry(source.file.to_path_buf()).or_insert((stamp, now));
-        if seen.0 != stamp {
-            *seen = (stamp, now);
-        }
-        seen.1.elapsed() >= STABILITY_PERIOD
+        self.unchanged_for(&source.file, (source.size, source.mtime)) >= STABILITY_PERIOD
             && !watch.is_open_for_writing(&claims.real_path(&source.file))
     }
+}
+
+/// Returns whether frames before those that can be read are still being written. The first frame
+/// identifies a scan without a start time, so that such a scan can't be reported yet.
+pub fn is_beginning_being_written(scan: &Acquisition) -> bool {
+    let first_of = |frames: &Spans| frames.iter().next();
+    let first_read = scan.sources.iter().filter_map(|source| first_of(&source.frames)).min();
+    let being_written = scan.absent.iter().filter(|absent| absent.reason == BEING_WRITTEN_REASON);
+    let first_written = being_written.filter_map(|absent| first_of(&absent.range)).min();
+    first_written.is_some_and(|written| first_read.is_none_or(|read| written < read))
 }
 
 /// Makes frames absent because they are still being written.
@@ -82,10 +105,20 @@ pub fn add_being_written(scan: &mut Acquisition, frames: &Spans) {
 }
 
 /// Returns whether a modification time is recent, or in the future by the clock of the file system.
-pub fn is_recent(mtime: i64) -> bool {
-    let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since < changed + RECENT_CHANGE
+fn is_recent(mtime: i64) -> bool {
+    now() < since_1970(mtime) + RECENT_CHANGE
+}
+
+fn is_in_future(mtime: i64) -> bool {
+    now() < since_1970(mtime)
+}
+
+fn since_1970(mtime: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(mtime).unwrap_or(0))
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, s
 use crate::finder::{FINAL_FILE, Finder};
 use crate::found::{has_unreadable, is_bliss_entry};
 use crate::glob::{expand_glob, is_glob};
-use crate::stability::is_recent;
 
 /// Searches operands one after the other.
 pub struct OperandWalker<'a> {
@@ -43,30 +42,47 @@ struct LookState {
     was_unfinished: bool,
 }
 
+/// Changes since the look before.
+#[derive(Clone, Copy, Debug)]
+pub struct LookChanges {
+    /// True if files were changed, have appeared or have vanished.
+    pub files: bool,
+    /// True if records were written.
+    pub records: bool,
+}
+
 /// The walk of one directory tree.
 struct TreeWalk<'a> {
     root: &'a Path,
     /// Directories that have been visited, by identity, because links may lead back to them.
     seen: HashSet<(u64, u64)>,
     /// HDF5 files that could not be read; files below or beside them may belong to them.
-    unreadable: Vec<PathBuf>,
+    unreadable: Vec<UnreadableMaster>,
+}
+
+/// An HDF5 file that could not be read.
+struct UnreadableMaster {
+    file: PathBuf,
+    /// True if it may be being written.
+    is_withheld: bool,
 }
 
 impl TreeWalk<'_> {
     /// Returns the unreadable file to which this file may belong.
-    fn unreadable_master_of(&self, file: &Path) -> Option<&Path> {
+    fn unreadable_master_of(&self, file: &Path) -> Option<&UnreadableMaster> {
         let stem =
             |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let is_master = |master: &&PathBuf| {
+        let is_master = |master: &&UnreadableMaster| {
+            let master = &master.file;
             let Some(below) =
                 master.parent().and_then(|directory| file.strip_prefix(directory).ok())
             else {
                 return false;
             };
             let of_name = stem(file).starts_with(stem(master).trim_end_matches("_master"));
-            *master != file && (below.components().count() > 1 || of_name)
+            master != file && (below.components().count() > 1 || of_name)
         };
-        self.unreadable.iter().find(is_master).map(PathBuf::as_path)
+        self.unreadable.iter().find(is_master)
     }
 }
 
@@ -89,19 +105,18 @@ impl<'a> OperandWalker<'a> {
         self.look.was_unfinished
     }
 
-    /// Looks at all operands once more, and returns what [`OperandWalker::finish_pass`] does.
+    /// Looks at all operands once more.
     ///
     /// # Errors
     /// Fails as [`Finder::report`] does.
-    pub fn search_all(&mut self, operands: &[PathBuf]) -> Result<bool, Stop> {
+    pub fn search_all(&mut self, operands: &[PathBuf]) -> Result<LookChanges, Stop> {
         operands.iter().try_for_each(|operand| self.search(operand))?;
         self.finish_series()?;
-        Ok(self.finish_pass())
+        Ok(self.finish_look())
     }
 
-    /// Ends a look at all operands, and returns whether files have changed or records were written
-    /// since the previous look.
-    pub fn finish_pass(&mut self) -> bool {
+    /// Ends a look at all operands.
+    pub fn finish_look(&mut self) -> LookChanges {
         let LookState { files, before, is_unfinished, .. } = std::mem::take(&mut self.look);
         let now = (files.finish(), self.finder.emitted);
         self.look =
@@ -109,7 +124,10 @@ impl<'a> OperandWalker<'a> {
         self.finder.patience.finish_look();
         // Files of a scan may be in directories that the walk does not visit.
         self.finder.watch_directories();
-        before != Some(now)
+        LookChanges {
+            files: before.is_none_or(|before| before.0 != now.0),
+            records: before.is_none_or(|before| before.1 != now.1),
+        }
     }
 
     /// Records the stamp of a file and returns it.
@@ -278,7 +296,7 @@ impl<'a> OperandWalker<'a> {
         }
         for (path, why) in listed.unreadable {
             self.report_io_error(&path, &why)?;
-            tree.unreadable.push(path);
+            tree.unreadable.push(UnreadableMaster { file: path, is_withheld: false });
         }
         self.search_hdf5_files(&listed.hdf5, tree)?;
         let mut images = listed.images;
@@ -301,7 +319,7 @@ impl<'a> OperandWalker<'a> {
         tree: &mut TreeWalk<'_>,
     ) -> Result<(), Stop> {
         let root = tree.root;
-        let mut waiting: Vec<Discovery> = Vec::new();
+        let mut waiting: Vec<(&PathBuf, Discovery)> = Vec::new();
         let is_new = |file: &&PathBuf| !self.unchanged.contains_key(*file);
         let new: Vec<PathBuf> = files.iter().filter(is_new).cloned().collect();
         let new =
@@ -318,22 +336,25 @@ impl<'a> OperandWalker<'a> {
             // The walk itself visits the masters below this root, so entries that link to them are
             // skipped.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
-            let mut is_unreadable = false;
+            let (mut is_unreadable, mut is_withheld) = (false, false);
             self.finder.visit(file, &elsewhere, |finder, found| {
-                is_unreadable |= has_unreadable(&found) || finder.withholds(&found);
+                is_unreadable |= has_unreadable(&found);
+                is_withheld |= finder.withholds(&found);
                 if is_bliss_entry(&found) {
                     return finder.report(found, root);
                 }
                 found
                     .files
                     .iter()
-                    .filter(|other| *other != file)
+                    .filter(|other| *other != file && **other != found.file)
                     .for_each(|other| finder.claims.insert(other));
-                waiting.push(found);
+                waiting.push((file, found));
                 Ok(())
             })?;
-            if is_unreadable || self.finder.claims.has_unresolved() {
-                tree.unreadable.push(file.clone());
+            is_unreadable |= self.finder.claims.has_unresolved();
+            if is_unreadable || is_withheld {
+                let file = file.clone();
+                tree.unreadable.push(UnreadableMaster { file, is_withheld: !is_unreadable });
                 self.finder.report_unresolved()?;
             }
             self.remember_unchanged(file, stamp);
@@ -344,20 +365,22 @@ impl<'a> OperandWalker<'a> {
             self.unchanged.remove(file);
         }
         self.look.is_unfinished |= !fresh.is_empty();
-        waiting.retain(|found| {
+        waiting.retain(|(_, found)| {
             !self.finder.claims.contains(&found.file) && !fresh.contains(&found.file)
         });
-        self.finder.prefetch_contents(&waiting);
-        for found in waiting {
-            let (file, is_failure) =
-                (found.file.clone(), matches!(found.kind, DiscoveryKind::Failed { .. }));
+        self.finder.prefetch_contents(waiting.iter().map(|(_, found)| found));
+        for (visited, found) in waiting {
+            let is_failure = matches!(found.kind, DiscoveryKind::Failed { .. });
+            let master = tree.unreadable_master_of(&found.file).filter(|_| !is_failure);
             self.finder.is_complete = true;
-            match tree.unreadable_master_of(&file).filter(|_| !is_failure) {
-                Some(master) => self.finder.leave_out(&file, master),
-                None => self.finder.report(found, root)?,
+            let is_left_out = master.is_some_and(|master| {
+                self.finder.leaves_out(&found.file, &master.file, master.is_withheld)
+            });
+            if !is_left_out {
+                self.finder.report(found, root)?;
             }
             if !self.finder.is_complete {
-                self.unchanged.remove(&file);
+                self.unchanged.remove(visited);
             }
         }
         Ok(())
@@ -367,9 +390,9 @@ impl<'a> OperandWalker<'a> {
     /// read.
     fn remember_unchanged(&mut self, file: &Path, before: Option<(u64, i64)>) {
         let Some(stamp) = before.filter(|_| self.finder.is_complete) else { return };
-        match is_recent(stamp.1) {
-            true => self.look.is_unfinished = true,
-            false => drop(self.unchanged.insert(file.to_owned(), stamp)),
+        match self.finder.stability.is_settled(file, stamp) {
+            true => drop(self.unchanged.insert(file.to_owned(), stamp)),
+            false => self.look.is_unfinished = true,
         }
     }
 

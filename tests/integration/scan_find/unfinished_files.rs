@@ -24,7 +24,7 @@ fn follow(raw: &Path, until_idle: &str) -> Outcome {
 }
 
 /// Runs a following search while `write` writes.
-fn follow_while(raw: &Path, until_idle: &str, write: impl FnOnce()) -> Outcome {
+pub(super) fn follow_while(raw: &Path, until_idle: &str, write: impl FnOnce()) -> Outcome {
     let mut command = Command::new(program("scan-find"));
     command.arg(raw).args(["--follow=0.1", "--until-idle", until_idle]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -33,12 +33,12 @@ fn follow_while(raw: &Path, until_idle: &str, write: impl FnOnce()) -> Outcome {
 }
 
 /// The last record of each scan, without what depends on when it was read.
-fn last_scans(found: &Outcome) -> BTreeMap<String, Value> {
+pub(super) fn last_scans(found: &Outcome) -> BTreeMap<String, Value> {
     let of_id = |scan: Value| (scan["id"].as_str().unwrap().to_owned(), scan);
     found.records("scan").into_iter().map(of_id).collect()
 }
 
-fn failures(found: &Outcome) -> BTreeSet<String> {
+pub(super) fn failures(found: &Outcome) -> BTreeSet<String> {
     found
         .records("fail")
         .iter()
@@ -48,7 +48,7 @@ fn failures(found: &Outcome) -> BTreeSet<String> {
 
 /// Asserts that a search that followed ended with what a search reports that does not.
 #[track_caller]
-fn assert_ends_as_a_plain_search(followed: &Outcome, raw: &Path, about: &str) {
+pub(super) fn assert_ends_as_a_plain_search(followed: &Outcome, raw: &Path, about: &str) {
     let plain = find(&[raw]);
     let told = format!("{about}\n{}\n{}", followed.stdout, followed.stderr);
     assert_eq!(failures(followed), failures(&plain), "{told}");

@@ -1,6 +1,7 @@
 //! Reports failures: at once, or in a following search when they are due.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use filter::Stop;
 use frames::discover::{Discovery, DiscoveryKind};
@@ -10,11 +11,15 @@ use super::Finder;
 use crate::patience::FailureAction;
 use crate::stability::add_being_written;
 
+/// How long a data file waits for a master that is being written. What waits longer is no data file
+/// of it, or else the master is of no use.
+const LEFT_OUT_PERIOD: Duration = Duration::from_secs(30);
+
 impl Finder<'_> {
     /// Returns whether a discovery is a failure that is withheld for now.
     pub(crate) fn withholds(&mut self, found: &Discovery) -> bool {
-        let DiscoveryKind::Failed { why, retryable, .. } = &found.kind else { return false };
-        self.patience.judge(&found.display_path(), why, *retryable) == FailureAction::Withhold
+        let DiscoveryKind::Failed { why, .. } = &found.kind else { return false };
+        self.patience.judge(&found.display_path(), why) == FailureAction::Withhold
     }
 
     /// Makes the frames absent that can't be read, but perhaps at another look, and returns whether
@@ -26,15 +31,12 @@ impl Finder<'_> {
     ) -> bool {
         let mut withheld = Vec::new();
         acquisition.absent.retain(|absent| {
-            let action = match absent.kind {
-                AbsentKind::Unreadable => self.patience.judge(about, &absent.reason, true),
-                AbsentKind::Corrupt => self.patience.judge(about, &absent.reason, false),
-                _ => return true,
-            };
-            if action == FailureAction::Withhold {
+            let is_withheld = matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt)
+                && self.patience.judge(about, &absent.reason) == FailureAction::Withhold;
+            if is_withheld {
                 withheld.push(absent.range.clone());
             }
-            action != FailureAction::Withhold
+            !is_withheld
         });
         if withheld.is_empty() {
             return false;
@@ -43,8 +45,7 @@ impl Finder<'_> {
         true
     }
 
-    /// Reports a failure once, or in a following search when it is due. Even what does not exist may
-    /// be there at the next look.
+    /// Reports a failure once, or in a following search if it remains.
     ///
     /// # Errors
     /// Fails as [`Filter::fail`] does.
@@ -54,18 +55,8 @@ impl Finder<'_> {
         error: String,
         retryable: bool,
     ) -> Result<(), Stop> {
-        self.fail_when_due(about, error, retryable, true)
-    }
-
-    pub(super) fn fail_when_due(
-        &mut self,
-        about: String,
-        error: String,
-        retryable: bool,
-        may_pass: bool,
-    ) -> Result<(), Stop> {
         self.found_count += 1;
-        match self.patience.judge(&about, &error, may_pass) {
+        match self.patience.judge(&about, &error) {
             FailureAction::Withhold => Ok(()),
             FailureAction::Warn => {
                 self.warn_of_retry(about, error);
@@ -90,23 +81,31 @@ impl Finder<'_> {
 
     /// Warns once of a failure that is not reported yet.
     pub(super) fn warn_of_retry(&mut self, about: String, error: String) {
+        let is_first = self.patience.is_first_warning(&about);
         let known = (about, error);
-        if !self.failures.contains(&known) {
+        if is_first && !self.failures.contains(&known) {
             let (about, error) = known;
-            self.warn_once(about, format!("{error}: will be tried again, because of --follow"));
+            self.filter
+                .warn(&format!("{about}: {error}: will be tried again, because of --follow"));
         }
     }
 
-    /// Leaves out a file that may belong to a master that can't be read, with a warning unless that
-    /// may change at once.
-    pub(crate) fn leave_out(&mut self, file: &Path, master: &Path) {
-        self.is_complete = false;
+    /// Returns whether to leave out a file that may belong to a master that can't be read. If the
+    /// master may be being written, `is_withheld`, the file is left out for [`LEFT_OUT_PERIOD`].
+    pub(crate) fn leaves_out(&mut self, file: &Path, master: &Path, is_withheld: bool) -> bool {
         let (about, master) = (file.display().to_string(), master.display());
         let why = format!("left out: this may be a data file of {master}, which can't be read");
-        match self.patience.next_due() {
-            Some(_) => self.filter.note(2, || format!("{about}: {why}")),
-            None => self.warn_once(about, why),
+        if is_withheld {
+            let since = *self.left_out_since.entry(file.to_owned()).or_insert_with(Instant::now);
+            if since.elapsed() >= LEFT_OUT_PERIOD {
+                return false;
+            }
+            self.filter.note(2, || format!("{about}: {why}"));
+        } else {
+            self.warn_once(about, why);
         }
+        self.is_complete = false;
+        true
     }
 
     /// Reports files whose real paths could not be determined.

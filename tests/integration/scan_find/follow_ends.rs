@@ -1,0 +1,146 @@
+//! How `scan-find --follow` ends: with nothing lost, whatever happens during its last looks.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::unfinished_files::{assert_ends_as_a_plain_search, failures, follow_while, last_scans};
+use crate::support::{Outcome, RawData, exit_status, find, program};
+
+/// Starts a following search.
+fn start(raw: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program("scan-find"));
+    command.arg(raw).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Cuts a file in half, and returns what it held.
+fn truncate(file: &Path) -> Vec<u8> {
+    let bytes = fs::read(file).unwrap();
+    fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+    bytes
+}
+
+#[test]
+fn what_changes_during_the_last_look_is_found() {
+    let directory = RawData::new();
+    // So many that the last look takes a while.
+    for number in 0..300 {
+        fs::write(directory.path(&format!("raw/a/{number:03}.h5")), b"nothing").unwrap();
+    }
+    let whole = directory.write_master("there.h5", "1.1", "p3", 5);
+    let cut = directory.write_master("raw/z/cut.h5", "1.1", "p3", 4);
+    let bytes = truncate(&cut);
+    let raw = directory.path("raw");
+    let mut child = start(&raw, &["--follow=0.1", "--until-idle=1"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = String::new();
+    while !stdout.contains("\"fail\"") {
+        assert!(lines.read_line(&mut stdout).unwrap() > 0, "it ended: {stdout}");
+    }
+    fs::write(&cut, bytes).unwrap();
+    fs::copy(whole, raw.join("z/new.h5")).unwrap();
+    lines.read_to_string(&mut stdout).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let followed = Outcome { status: exit_status(output.status), stdout, stderr };
+    let plain = find(&[&raw]);
+    assert_eq!((followed.status, last_scans(&followed)), (1, last_scans(&plain)));
+    assert_eq!(last_scans(&plain).len(), 2);
+    assert!(failures(&plain).is_subset(&failures(&followed)));
+}
+
+#[test]
+fn sigterm_asks_for_a_last_look_that_reports_the_failures_that_remain() {
+    let directory = RawData::new();
+    let cut = directory.write_master("raw/cut.h5", "1.1", "p3", 4);
+    truncate(&cut);
+    directory.write_master("raw/whole.h5", "1.1", "p3", 4);
+    let raw = directory.path("raw");
+    for seconds in [1, 4] {
+        let child = start(&raw, &["--follow=0.1"]);
+        std::thread::sleep(Duration::from_secs(seconds));
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        let followed = Outcome::from(child.wait_with_output().unwrap());
+        assert_ends_as_a_plain_search(&followed, &raw, "");
+        assert_eq!((followed.status, failures(&followed).len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_data_file_whose_copy_stalls_is_no_failure_when_it_is_whole() {
+    let directory = RawData::new();
+    let data = directory.write_dataset("", &[]);
+    let lima = &data.lima[0][1];
+    let bytes = truncate(lima);
+    let found = follow_while(&data.raw, "6s", || {
+        std::thread::sleep(Duration::from_secs(5));
+        fs::write(lima, bytes).unwrap();
+    });
+    assert_ends_as_a_plain_search(&found, &data.raw, "");
+    assert_eq!(found.status, 0);
+    assert_eq!(found.stderr.matches("will be tried again").count(), 1, "{}", found.stderr);
+}
+
+#[test]
+fn a_series_whose_first_image_comes_last_is_one_scan() {
+    let directory = RawData::new();
+    let images = [0, 1, 2].map(|number| directory.write_edf(&format!("raw/fe_{number:04}.edf")));
+    let bytes = truncate(&images[0]);
+    let raw = directory.path("raw");
+    let found = follow_while(&raw, "3s", || {
+        std::thread::sleep(Duration::from_secs(2));
+        fs::write(&images[0], bytes).unwrap();
+    });
+    assert_ends_as_a_plain_search(&found, &raw, "");
+    assert_eq!((last_scans(&found).len(), found.status), (1, 0));
+}
+
+#[test]
+fn a_collection_is_read_again_when_what_it_links_to_can_be() {
+    let directory = RawData::new();
+    let elsewhere = directory.write_master("elsewhere/x.h5", "entry", "p3", 4);
+    let bytes = truncate(&elsewhere);
+    let raw = directory.path("raw");
+    fs::create_dir(&raw).unwrap();
+    let collection = crate::support::create_hdf5(raw.join("c.h5"));
+    collection.link_external(elsewhere.to_str().unwrap(), "/entry", "sample_1").unwrap();
+    drop(collection);
+    let old = SystemTime::now() - Duration::from_secs(60);
+    for file in [raw.join("c.h5"), elsewhere.clone()] {
+        File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
+    }
+    let found = follow_while(&raw, "6s", || {
+        std::thread::sleep(Duration::from_secs(4));
+        fs::write(&elsewhere, bytes).unwrap();
+    });
+    assert_ends_as_a_plain_search(&found, &raw, "");
+    assert_eq!((last_scans(&found).len(), found.status), (1, 0), "{}", found.stderr);
+}
+
+#[test]
+fn a_file_from_the_future_does_not_keep_the_search_from_ending() {
+    let directory = RawData::new();
+    let file = directory.write_master("raw/a.h5", "1.1", "p3", 4);
+    let future = SystemTime::now() + Duration::from_secs(3600);
+    File::options().write(true).open(file).unwrap().set_modified(future).unwrap();
+    let raw = directory.path("raw");
+    let began = Instant::now();
+    let child = start(&raw, &["--follow=0.1", "--until-idle=1"]);
+    let pid = Pid::from_raw(child.id() as i32);
+    let waits = std::thread::spawn(move || Outcome::from(child.wait_with_output().unwrap()));
+    while !waits.is_finished() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if !waits.is_finished() {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    let found = waits.join().unwrap();
+    assert_ends_as_a_plain_search(&found, &raw, "");
+    assert_eq!((last_scans(&found).len(), found.status), (1, 0));
+}
