@@ -1,7 +1,7 @@
 //! Builds the integration matrix: the weight of each detector pixel in each bin of a pattern (1-D)
 //! or a cake (2-D).
 //!
-//! [`bin_pattern`] and [`bin_pixels`] take a [`geometry::Geometry`], a static mask and a request,
+//! [`bin_pattern`] and [`bin_pixels()`] take a [`geometry::Geometry`], a static mask and a request,
 //! and return a [`Binning`]: the radial axis, the azimuthal axis of a cake, and a sparse matrix
 //! ([`Csc`]) with a column per pixel. This is done once per recipe and detector; integrating a
 //! frame is then a product with the matrix (crate `kernels`).

@@ -9,7 +9,7 @@
 //! [`WorkerRequest`] beside the function that answers it, and stands in the list of
 //! [`worker_requests`](crate::worker_requests).
 //!
-//! A program without a worker, such as a test, calls the library in its own process: [`client`]
+//! A program without a worker, such as a test, calls the library in its own process: [`client()`]
 //! then returns `None`.
 
 mod client;

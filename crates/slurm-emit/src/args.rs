@@ -77,7 +77,7 @@ pub struct Args {
     ///
     /// partition-aliases = { any = "gpu,p9gpu" }
     ///
-    /// The last line gives a list of partitions a name for --partition. A table [dask] has
+    /// The last line gives a list of partitions a name for --partition. A table named dask has
     /// arguments of dask-jobqueue's SLURMCluster, as --cluster-kwarg does. docs/profiles has
     /// examples.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

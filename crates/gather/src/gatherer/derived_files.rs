@@ -203,7 +203,7 @@ impl Gatherer<'_> {
     /// Draws the mean patterns of all final files of the run, if `--plot-scans` is set.
     ///
     /// # Errors
-    /// Fails if the plot can't be written, and as [`Filter::emit`] does.
+    /// Fails if the plot can't be written, and as [`Filter::emit`](filter::Filter::emit) does.
     pub fn plot_scans(&self) -> Result<(), Stop> {
         let Some(path) = &self.args.output.plot_scans else { return Ok(()) };
         let arrangement = if self.args.output.stack {

@@ -116,8 +116,8 @@ impl<T: Pixel> CsrBatch<'_, T> {
             && self.frames.iter().all(|stored| PixelSource::can_open(self.pipeline, stored))
     }
 
-    /// Clips the frames tile by tile. Returns `None` if that is not possible: see [`UnsplitBins`]
-    /// and [`TileClipping`].
+    /// Clips the frames tile by tile. Returns `None` if that is not possible: see [`TileClipping`]
+    /// and [`UnsplitBins`](super::unsplit_bins::UnsplitBins).
     fn clip_by_tiles<S: Simd>(&mut self, simd: S) -> Option<Vec<Result<Sums, DecodeError>>> {
         let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, .. } = *self;
         let unsplit = matrix.unsplit.as_ref().filter(|_| self.has_tiles())?;

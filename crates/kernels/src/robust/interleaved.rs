@@ -11,9 +11,13 @@ use super::bin_entries::{BinEntries, PixelVariance};
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
-use super::partial_sums::{self, PARTIAL_SUMS, add_partial_sums};
+use super::partial_sums;
 use super::quantile::{self, BinPixels, PixelTerm, PixelTerms, QuantileRange};
 use super::rejected::RejectedShares;
+use super::row_terms::{
+    CountVariance, LaneSums, OutlierTerm, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
+    WeightedSignal, ZeroNorm, map_lanes, sum_rows,
+};
 use super::sigma_clip;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use super::without_masked::WithoutMasked;
@@ -26,8 +30,8 @@ use crate::simd::{Kernel, Simd, prefetch_value};
 /// hardware prefetcher can't follow.
 const PREFETCH_DISTANCE: usize = 64;
 
-/// One number per frame.
-type LaneSums = [f64; INTERLEAVED_FRAMES];
+/// Number of rows that are gathered before their maximum is taken.
+const GATHERED_ROWS: usize = 64;
 
 /// Working memory of a thread.
 #[derive(Default)]
@@ -185,12 +189,20 @@ fn gather_rows(
 ) -> [u16; INTERLEAVED_FRAMES] {
     let mut largest = [0; INTERLEAVED_FRAMES];
     rows.resize(count, [0; INTERLEAVED_FRAMES]);
-    for (entry, (row, &pixel)) in rows.iter_mut().zip(indices).enumerate() {
-        let ahead = indices[(entry + PREFETCH_DISTANCE).min(indices.len() - 1)];
-        prefetch_value(&pixels[ahead as usize]);
-        *row = pixels[pixel as usize];
+    for (number, rows) in rows.chunks_mut(GATHERED_ROWS).enumerate() {
+        // In a register: `largest` is in memory.
+        let mut largest_here = [0; INTERLEAVED_FRAMES];
+        let first = number * GATHERED_ROWS;
+        for (entry, row) in rows.iter_mut().enumerate() {
+            let ahead = indices[(first + entry + PREFETCH_DISTANCE).min(indices.len() - 1)];
+            prefetch_value(&pixels[ahead as usize]);
+            *row = pixels[indices[first + entry] as usize];
+            for lane in 0..INTERLEAVED_FRAMES {
+                largest_here[lane] = largest_here[lane].max(row[lane]);
+            }
+        }
         for lane in 0..INTERLEAVED_FRAMES {
-            largest[lane] = largest[lane].max(row[lane]);
+            largest[lane] = largest[lane].max(largest_here[lane]);
         }
     }
     largest
@@ -220,123 +232,6 @@ fn fill_intensities(
     }
 }
 
-/// A rule that turns counts into w s. It is a trait and not a closure because its method is called
-/// from several places and must still be inlined into each: only inlined code is compiled for the
-/// instruction set of its caller.
-trait WeightedSignal: Copy {
-    /// Returns w s of an entry in all frames.
-    fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums;
-}
-
-/// The rule if all weights are 1 and there is no dark frame.
-#[derive(Clone, Copy)]
-struct UnitWeights;
-
-/// The rule if there are weights, but no dark frame.
-#[derive(Clone, Copy)]
-struct PixelWeights<'a>(&'a [f32]);
-
-impl WeightedSignal for UnitWeights {
-    #[inline(always)]
-    fn weighted(self, _: usize, raw: LaneSums) -> LaneSums {
-        raw
-    }
-}
-
-impl WeightedSignal for PixelWeights<'_> {
-    #[inline(always)]
-    fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums {
-        let w = f64::from(self.0[entry]);
-        raw.map(|raw| w * raw)
-    }
-}
-
-impl WeightedSignal for &BinEntries<'_> {
-    #[inline(always)]
-    fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums {
-        raw.map(|raw| self.signal(entry, raw))
-    }
-}
-
-/// The terms of a sum over the entries of a bin, in all frames. It is a trait for the reason that
-/// [`WeightedSignal`] is one.
-trait RowTerm {
-    /// Returns the terms of an entry, given its raw pixels.
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums;
-}
-
-/// w s.
-struct SignalTerm<W>(W);
-
-/// (w s - m w n)² with the mean m: `norms` has w n of each entry.
-struct SquaredDeviation<'a, W> {
-    signal: W,
-    mean: &'a LaneSums,
-    norms: &'a [f64],
-}
-
-/// 1 for an outlier, a pixel farther than `limits` from the mean; otherwise 0.
-struct OutlierTerm<'a, W> {
-    signal: W,
-    mean: &'a LaneSums,
-    norms: &'a [f64],
-    limits: LaneSums,
-}
-
-/// w n of the pixels without a photon.
-struct ZeroNorm<'a> {
-    norms: &'a [f64],
-}
-
-/// w² v with the variance v of counts; all weights are 1 if there are none.
-struct CountVariance<'a> {
-    weights: Option<&'a [f32]>,
-}
-
-impl<W: WeightedSignal> RowTerm for SignalTerm<W> {
-    #[inline(always)]
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        self.0.weighted(entry, raw)
-    }
-}
-
-impl<W: WeightedSignal> RowTerm for SquaredDeviation<'_, W> {
-    #[inline(always)]
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]).map(|x| x * x)
-    }
-}
-
-impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
-    #[inline(always)]
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        let distance = deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]);
-        let norm = self.norms[entry].abs();
-        let is_near = |lane: usize| distance[lane].abs() <= self.limits[lane] * norm;
-        std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
-    }
-}
-
-impl RowTerm for ZeroNorm<'_> {
-    #[inline(always)]
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        raw.map(|raw| if raw == 0. { self.norms[entry] } else { 0. })
-    }
-}
-
-impl RowTerm for CountVariance<'_> {
-    #[inline(always)]
-    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        match self.weights {
-            None => raw.map(|raw| raw.max(1.)),
-            Some(weights) => {
-                let w = f64::from(weights[entry]);
-                raw.map(|raw| w * w * raw.max(1.))
-            }
-        }
-    }
-}
-
 /// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma
 /// clipping finds an outlier.
 #[inline(always)]
@@ -349,7 +244,7 @@ fn sum_lanes(
 ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
     let variance_model = reduction.variance_model;
     let signals = sum_rows(rows, &SignalTerm(signal));
-    let mean = signals.map(|signal| signal / bin.full_sums.norm);
+    let mean = map_lanes(signals, |signal| signal / bin.full_sums.norm);
     let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
     let from_spread = variance_model.is_spread_in_result()
         || variance_model.is_spread_in_clipping() && is_clipped;
@@ -374,16 +269,6 @@ fn sum_lanes(
     })
 }
 
-/// Returns w s - m w n of one entry, given w s, the mean m and w n.
-#[inline(always)]
-fn deviation(signal: LaneSums, mean: &LaneSums, norm: f64) -> LaneSums {
-    let mut distance = signal;
-    for (distance, mean) in distance.iter_mut().zip(mean) {
-        *distance -= mean * norm;
-    }
-    distance
-}
-
 /// Returns Σ w² v of each lane, from the pixels' own variances.
 #[inline(always)]
 fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]]) -> LaneSums {
@@ -395,17 +280,4 @@ fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]])
         (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
         (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
     }
-}
-
-/// Returns the sum of `term` over all entries, for each lane, in the order of [`partial_sums`].
-#[inline(always)]
-fn sum_rows(rows: &[[u16; INTERLEAVED_FRAMES]], term: &impl RowTerm) -> LaneSums {
-    let mut sums = [[0.; INTERLEAVED_FRAMES]; PARTIAL_SUMS];
-    for (entry, row) in rows.iter().enumerate() {
-        let term = term.term(entry, row.map(f64::from));
-        for (sum, term) in sums[entry % PARTIAL_SUMS].iter_mut().zip(&term) {
-            *sum += term;
-        }
-    }
-    std::array::from_fn(|lane| add_partial_sums(sums.map(|part| part[lane])))
 }

@@ -14,7 +14,7 @@ use crate::summation_order::TILE;
 pub(crate) const OVERFLOW: u16 = u16::MAX;
 
 /// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists
-/// are slower than [`super::PerFrameReduction`].
+/// are slower than [`PerFrameReduction`](super::per_frame::PerFrameReduction).
 pub(super) const MAX_OVERFLOW_DIVISOR: usize = 256;
 
 /// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.

@@ -37,6 +37,7 @@ mod per_frame;
 mod quantile;
 mod quantile_candidates;
 mod rejected;
+mod row_terms;
 mod sigma_clip;
 mod tile_clip;
 mod tile_lanes;

@@ -14,7 +14,7 @@ const SAMPLE_MARGIN: usize = 17;
 /// Some pixels of a bin, as parallel lists.
 #[derive(Default)]
 pub(super) struct CandidatePixels {
-    /// The key that orders the pixels: s / n, or one of [`PixelTerm::keys`].
+    /// The key that orders the pixels: s / n, or one of [`PixelTerm::keys`](super::quantile::PixelTerm::keys).
     pub(super) key: Vec<f64>,
     /// w n.
     pub(super) norm: Vec<f64>,

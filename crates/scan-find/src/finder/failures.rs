@@ -48,7 +48,7 @@ impl Finder<'_> {
     /// Reports a failure once, or in a following search if it remains.
     ///
     /// # Errors
-    /// Fails as [`Filter::fail`] does.
+    /// Fails as [`Filter::fail`](filter::Filter::fail) does.
     pub(crate) fn fail(
         &mut self,
         about: String,

@@ -211,7 +211,7 @@ pub struct SlurmFlags {
     /// worker_extra_args, job_script_prologue, job_extra_directives, job_directives_skip and
     /// scheduler_options are added to those of slurm-emit and of jobqueue.yaml; other arguments
     /// replace them. security takes the certificates of a site, such as { tls_ca_file = "ca.pem",
-    /// ... }; false switches TLS off. In a --profile, the table [dask] has these arguments.
+    /// ... }; false switches TLS off. In a --profile, the table named dask has these arguments.
     #[arg(long, value_name = "NAME=VALUE", hide_short_help = true, help_heading = "Job scripts")]
     pub cluster_kwarg: Vec<ClusterArgument>,
 
