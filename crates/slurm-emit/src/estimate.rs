@@ -20,9 +20,10 @@ const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 /// Bytes per pixel of a recipe that is ready: matrix, normalization and mask.
 const BYTES_PER_PIXEL: u64 = 40;
 
-/// Bytes per pixel that a thread needs for interleaved frames, by methods that look at all pixels
-/// of a bin. Recipes without such methods do not need them.
-const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
+/// Bytes per pixel that a thread needs by methods that look at all pixels of a bin, at the most: 16
+/// for 8 interleaved frames, and 4.5 for the pixels that may be outliers if frames are clipped tile
+/// by tile. Recipes without such methods do not need them.
+const ROBUST_BYTES_PER_PIXEL: u64 = 21;
 
 /// Entries of a matrix per pixel, with pixel splitting.
 const ENTRIES_PER_PIXEL: u64 = 2;
@@ -73,7 +74,7 @@ pub fn estimate_memory(
         longest_batch: longest_batch.max(DEFAULT_BATCH_FRAMES.into()),
         stored_bytes,
         decoded_bytes,
-        kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
+        kernel_bytes: ROBUST_BYTES_PER_PIXEL * pixels,
         pixels,
         statistics_rules: if has_pixel_statistics { rules } else { 0 },
         sparse_pixels: if has_sparse_pixels {
@@ -151,12 +152,12 @@ mod tests {
             estimate_memory(&plan, &none, &size(threads), has_pixel_statistics, false).to_string()
         };
         let estimate = |tasks, threads| estimate_with(tasks, threads, false);
-        assert_eq!(estimate(1, 4), "12G");
+        assert_eq!(estimate(1, 4), "13G");
         assert_eq!(estimate(1, 4), estimate(50, 4));
         assert_eq!(estimate(1, 1), "7G");
         assert_eq!(
             estimate_with(1, 4, true),
-            "17G",
+            "18G",
             "8 engines, 72 bytes for each of 4.5 M pixels, 4 more in each thread, and gather"
         );
     }
