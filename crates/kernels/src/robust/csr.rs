@@ -49,39 +49,46 @@ impl CsrMatrix {
             starts[bin + 1] += starts[bin];
         }
         let entries = starts[nbins];
+        let has_weights =
+            (0..pixels).any(|pixel| csc.entries(pixel).any(|(_, weight)| weight != 1.));
+        let mut pixel_of_entry = vec![0; entries];
+        let mut weights = vec![0.; if has_weights { entries } else { 0 }];
+        let mut next = starts.clone();
+        for pixel in 0..pixels {
+            for (bin, weight) in csc.entries(pixel) {
+                let entry = next[bin];
+                next[bin] += 1;
+                pixel_of_entry[entry] = pixel as u32;
+                if has_weights {
+                    weights[entry] = weight;
+                }
+            }
+        }
+        // Gathered, and not written beside the pixels: the pages of a list per bin and array are
+        // more than a TLB holds.
+        let gather = |values: &[f64]| -> Vec<f64> {
+            pixel_of_entry.iter().map(|&pixel| values[pixel as usize]).collect()
+        };
+        let norms = gather(plan.normalization());
+        let dark = plan.dark().map(gather).unwrap_or_default();
+        let mut variance = plan.variance().map(gather).unwrap_or_default();
+        for (variance, &weight) in variance.iter_mut().zip(&weights) {
+            let w = f64::from(weight);
+            *variance *= w * w;
+        }
         let has_quantiles = matches!(statistic, Statistic::QuantileMean { .. });
         let zero_orders = if has_quantiles && plan.dark().is_none() { nbins } else { 0 };
-        let given = plan.variance();
         let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
-            pixels: vec![0; entries],
-            weights: vec![0.; entries],
-            norms: vec![0.; entries],
-            dark: vec![0.; if plan.dark().is_some() { entries } else { 0 }],
-            variance: vec![0.; if given.is_some() { entries } else { 0 }],
+            pixels: pixel_of_entry,
+            weights,
+            norms,
+            dark,
+            variance,
             zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
             unsplit: None,
             starts,
         };
-        let mut next = matrix.starts.clone();
-        for pixel in 0..pixels {
-            for (bin, weight) in csc.entries(pixel) {
-                let (entry, w) = (next[bin], f64::from(weight));
-                next[bin] += 1;
-                matrix.pixels[entry] = pixel as u32;
-                matrix.weights[entry] = weight;
-                matrix.norms[entry] = plan.normalization()[pixel];
-                if let Some(dark) = plan.dark() {
-                    matrix.dark[entry] = dark[pixel];
-                }
-                if let Some(given) = given {
-                    matrix.variance[entry] = w * w * given[pixel];
-                }
-            }
-        }
-        if matrix.weights.iter().all(|&weight| weight == 1.) {
-            matrix.weights = Vec::new();
-        }
         if matrix.weights.is_empty() && matrix.dark.is_empty() {
             let CsrMatrix { reduction, starts, pixels, norms, .. } = &matrix;
             matrix.unsplit = UnsplitBins::new(*reduction, starts, pixels, norms, plan);
