@@ -150,9 +150,9 @@ impl IntegrationPlan {
         });
         let mut bin_sums = vec![BinStaticSums::default(); matrix.nbins()];
         let terms = StaticTerms { matrix: matrix.as_slices(), normalization, dark, variance };
-        for pixel in 0..expected {
-            terms.for_each_bin(pixel, |bin, term| bin_sums[bin].add(term));
-        }
+        terms.matrix.for_each_entry(|pixel, bin, weight| {
+            bin_sums[bin].add(terms.term(pixel, weight));
+        });
         let unused: Vec<Bitmap> = (0..matrix.tile_count())
             .map(|tile| matrix.tile(tile))
             .map(|tile| Bitmap::from_fn(|p| tile.pair_weights[p][0] == 0.))
@@ -326,7 +326,9 @@ impl IntegrationPlan {
             variance: self.variance(),
         };
         for &pixel in invalid {
-            terms.for_each_bin(pixel as usize, |bin, term| bin_sums[bin].subtract(term));
+            for (bin, weight) in terms.matrix.entries(pixel as usize) {
+                bin_sums[bin].subtract(terms.term(pixel as usize, weight));
+            }
         }
         StaticSums::from_bins(&bin_sums)
     }
@@ -367,25 +369,22 @@ struct StaticTerms<'a> {
 }
 
 impl StaticTerms<'_> {
-    /// Calls `act` with each bin of a pixel and the pixel's term in that bin.
+    /// Returns the term of a pixel in a bin in which it has this weight.
     #[inline(always)]
-    fn for_each_bin(self, pixel: usize, mut act: impl FnMut(usize, BinStaticSums)) {
-        let n = self.normalization[pixel];
-        let (dark, variance) = (self.dark.map(|d| d[pixel]), self.variance.map(|v| v[pixel]));
-        for (bin, weight) in self.matrix.entries(pixel) {
-            let w = f64::from(weight);
-            let norm = DoubleDouble::two_product(w, n);
-            let term = BinStaticSums {
-                norm,
-                norm_sq: norm * norm,
-                count: w.into(),
-                base_variance: variance.map_or(DoubleDouble::two_product(w, w), |v| {
-                    DoubleDouble::two_product(w * w, v)
-                }),
-                dark: dark.map_or(DoubleDouble::default(), |d| DoubleDouble::two_product(w, d)),
-                entries: 1,
-            };
-            act(bin, term);
+    fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
+        let (n, w) = (self.normalization[pixel], f64::from(weight));
+        let norm = DoubleDouble::two_product(w, n);
+        BinStaticSums {
+            norm,
+            norm_sq: norm * norm,
+            count: w.into(),
+            base_variance: self.variance.map_or(DoubleDouble::two_product(w, w), |v| {
+                DoubleDouble::two_product(w * w, v[pixel])
+            }),
+            dark: self
+                .dark
+                .map_or(DoubleDouble::default(), |d| DoubleDouble::two_product(w, d[pixel])),
+            entries: 1,
         }
     }
 }

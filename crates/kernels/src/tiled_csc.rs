@@ -223,6 +223,7 @@ impl TiledCsc {
     /// Returns the arrays as slices.
     pub(crate) fn as_slices(&self) -> TiledCscRef<'_> {
         TiledCscRef {
+            pixels: self.pixels,
             first_bin: &self.first_bin,
             pair_weights: &self.pair_weights,
             extra: &self.extra,
@@ -303,6 +304,7 @@ impl TiledCsc {
 /// many pixels.
 #[derive(Clone, Copy)]
 pub(crate) struct TiledCscRef<'a> {
+    pixels: usize,
     first_bin: &'a [u32],
     pair_weights: &'a [[f32; 2]],
     extra: &'a [ExtraEntry],
@@ -327,5 +329,39 @@ impl<'a> TiledCscRef<'a> {
         });
         let extra = extra[start..].iter().take_while(move |e| e.pixel as usize == in_tile);
         pair.chain(extra.map(|e| (e.bin as usize, e.weight)))
+    }
+
+    /// Calls `act` with pixel, bin and weight of all entries, in rising order of pixels and bins. It
+    /// does not search the other entries of each pixel, as [`Self::entries`] does.
+    #[inline(always)]
+    pub(crate) fn for_each_entry(self, mut act: impl FnMut(usize, usize, f32)) {
+        /// Stands for a pixel whose entries are its pair.
+        const NONE: u32 = u32::MAX;
+        let mut first_extra = [NONE; TILE];
+        for (tile, range) in self.extra_starts.windows(2).enumerate() {
+            let extra = &self.extra[range[0]..range[1]];
+            for (index, e) in extra.iter().enumerate().rev() {
+                first_extra[e.pixel as usize] = index as u32;
+            }
+            let tile_pixels = TILE.min(self.pixels.saturating_sub(tile * TILE));
+            for (in_tile, first_extra) in first_extra.iter_mut().enumerate().take(tile_pixels) {
+                let pixel = tile * TILE + in_tile;
+                let first_bin = self.first_bin[pixel] as usize;
+                for (index, weight) in self.pair_weights[pixel].into_iter().enumerate() {
+                    if weight != 0. {
+                        act(pixel, first_bin + index, weight);
+                    }
+                }
+                if *first_extra != NONE {
+                    for e in &extra[*first_extra as usize..] {
+                        if e.pixel as usize != in_tile {
+                            break;
+                        }
+                        act(pixel, e.bin as usize, e.weight);
+                    }
+                    *first_extra = NONE;
+                }
+            }
+        }
     }
 }

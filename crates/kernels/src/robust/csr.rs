@@ -39,31 +39,28 @@ pub struct CsrMatrix {
 impl CsrMatrix {
     /// Sorts the entries of a plan's matrix by bin. The sums get the plan's variance model.
     pub fn new(plan: &IntegrationPlan, statistic: Statistic) -> CsrMatrix {
-        let (nbins, pixels) = (plan.nbins(), plan.pixels());
+        let nbins = plan.nbins();
         let csc = plan.matrix.as_slices();
-        let mut starts = vec![0; nbins + 1];
-        for pixel in 0..pixels {
-            csc.entries(pixel).for_each(|(bin, _)| starts[bin + 1] += 1);
-        }
+        let (mut starts, mut has_weights) = (vec![0; nbins + 1], false);
+        csc.for_each_entry(|_, bin, weight| {
+            starts[bin + 1] += 1;
+            has_weights |= weight != 1.;
+        });
         for bin in 0..nbins {
             starts[bin + 1] += starts[bin];
         }
         let entries = starts[nbins];
-        let has_weights =
-            (0..pixels).any(|pixel| csc.entries(pixel).any(|(_, weight)| weight != 1.));
         let mut pixel_of_entry = vec![0; entries];
         let mut weights = vec![0.; if has_weights { entries } else { 0 }];
         let mut next = starts.clone();
-        for pixel in 0..pixels {
-            for (bin, weight) in csc.entries(pixel) {
-                let entry = next[bin];
-                next[bin] += 1;
-                pixel_of_entry[entry] = pixel as u32;
-                if has_weights {
-                    weights[entry] = weight;
-                }
+        csc.for_each_entry(|pixel, bin, weight| {
+            let entry = next[bin];
+            next[bin] += 1;
+            pixel_of_entry[entry] = pixel as u32;
+            if has_weights {
+                weights[entry] = weight;
             }
-        }
+        });
         // Gathered, and not written beside the pixels: the pages of a list per bin and array are
         // more than a TLB holds.
         let gather = |values: &[f64]| -> Vec<f64> {
