@@ -33,8 +33,8 @@ struct Case {
     recipe: &'static [&'static str],
 }
 
-/// Returns the cases: all plain frames, and one for each way in which frames are integrated by
-/// methods that need all pixels of a bin at once.
+/// Returns the cases: means of a bin's pixels for many kinds of frames, and three of the methods that
+/// need all pixels of a bin at once for one.
 fn cases() -> Vec<Case> {
     let detector = Detector::named("pilatus-300k").expect("a detector of the sample");
     let rings = Options {

@@ -365,3 +365,35 @@ impl<'a> TiledCscRef<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_are_those_of_the_matrix_that_was_given() {
+        const PIXELS: usize = 2 * TILE + 300;
+        const NBINS: usize = 50;
+        let (mut starts, mut expected) = (vec![0], Vec::new());
+        for pixel in 0..PIXELS {
+            // None, some side by side, and some apart, so that there are entries beyond the pair.
+            let step = 1 + pixel % 3;
+            for entry in 0..pixel * 7 % 11 % 6 {
+                let bin = pixel % 20 + entry * step;
+                expected.push((pixel, bin, 1.0 / (1 + bin + pixel % 13) as f32));
+            }
+            starts.push(expected.len() as u64);
+        }
+        let bins: Vec<_> = expected.iter().map(|(_, bin, _)| *bin as u32).collect();
+        let weights: Vec<_> = expected.iter().map(|(_, _, weight)| *weight).collect();
+        let matrix = TiledCsc::new(&starts, &bins, &weights, NBINS).unwrap();
+        let slices = matrix.as_slices();
+        let by_pixel = (0..PIXELS)
+            .flat_map(|pixel| slices.entries(pixel).map(move |(bin, w)| (pixel, bin, w)));
+        assert_eq!(by_pixel.collect::<Vec<_>>(), expected);
+        assert!(matrix.extra.len() > 2 * TILE, "entries beyond the pairs");
+        let mut found = Vec::new();
+        slices.for_each_entry(|pixel, bin, weight| found.push((pixel, bin, weight)));
+        assert_eq!(found, expected);
+    }
+}

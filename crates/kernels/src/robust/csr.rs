@@ -69,6 +69,7 @@ impl CsrMatrix {
         let norms = gather(plan.normalization());
         let dark = plan.dark().map(gather).unwrap_or_default();
         let mut variance = plan.variance().map(gather).unwrap_or_default();
+        // Without weights, all are 1.
         for (variance, &weight) in variance.iter_mut().zip(&weights) {
             let w = f64::from(weight);
             *variance *= w * w;
