@@ -37,6 +37,7 @@ mod batch_runner;
 mod batches;
 mod bins;
 mod busy_times;
+mod checksum;
 mod commit;
 mod device;
 mod error;

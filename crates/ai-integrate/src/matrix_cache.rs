@@ -11,26 +11,23 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::fs::{File, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use integrator::{Integrator, IntegratorError, PixelType};
-use rayon::prelude::*;
 use recipe::Recipe;
 use records::FrameLayout;
 use serde::{Deserialize, Serialize};
 use system::atomic::{self, AtomicFile};
 use system::mapped_file::{MappedFile, is_mapped};
 use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::checksum::{ChecksumWriter, checksum};
 
 /// Length of the header in bytes.
 const MATRIX_HEADER_BYTES: usize = 512;
-
-/// Length in bytes of the slices that threads hash in parallel.
-const HASH_SLICE_BYTES: usize = 4 << 20;
 
 /// The largest total size of a cache directory; the least recently used files are evicted.
 const MAX_CACHE_BYTES: u64 = 8 << 30;
@@ -197,13 +194,6 @@ fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     Ok(Arc::new(mapped))
 }
 
-/// Computes the XXH3-128 of the XXH3-64 of each slice, so that all threads share the work.
-fn checksum(body: &[u8]) -> String {
-    let slices: Vec<[u8; 8]> =
-        body.par_chunks(HASH_SLICE_BYTES).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
-    format!("{:032x}", xxh3_128(slices.as_flattened()))
-}
-
 /// Writes the matrix and its header to a file that appears whole.
 fn write_matrix(
     integrator: &Integrator,
@@ -214,21 +204,18 @@ fn write_matrix(
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
-    integrator.write_to(&mut out)?;
-    // Some systems report a failed write only once, to the handle that wrote.
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    let (bytes, xxh3) = {
-        let written = MappedFile::open(file.temporary_path())?;
-        let body = &written.as_ref()[MATRIX_HEADER_BYTES..];
-        (body.len() as u64, checksum(body))
-    };
+    let mut body = ChecksumWriter::new(out);
+    integrator.write_to(&mut body)?;
+    let (out, bytes, xxh3) = body.finish();
+    let mut written = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, recipe, bytes, xxh3 };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     line.resize(MATRIX_HEADER_BYTES - 1, b' ');
     line.push(b'\n');
-    let mut written = File::options().write(true).open(file.temporary_path())?;
+    written.rewind()?;
     written.write_all(&line)?;
+    // Some systems report a failed write only once, to the handle that wrote.
     written.sync_all()?;
     file.commit()
 }

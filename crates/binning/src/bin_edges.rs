@@ -94,7 +94,13 @@ impl BinEdges {
     /// not finite.
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
-        let (first, last) = (self.position(min), self.position(max));
+        self.bins_between(self.position(min), self.position(max))
+    }
+
+    /// Returns the bins that an interval touches whose ends have these positions
+    /// ([`Self::position`]); `None` if it is outside the axis or not finite.
+    #[inline]
+    pub fn bins_between(&self, first: f64, last: f64) -> Option<BinSpan> {
         let floor = if self.clamp_low { f64::NEG_INFINITY } else { 0.0 };
         let end = self.bin_count as f64;
         (last >= floor && first < end).then(|| BinSpan {
@@ -124,7 +130,7 @@ impl BinEdges {
     /// Returns the position of `x` in units of bins from the lower end: its integer part is the
     /// bin, and a negative position is below the axis.
     #[inline]
-    fn position(&self, x: f64) -> f64 {
+    pub fn position(&self, x: f64) -> f64 {
         match &self.spacing {
             // A division, not a product with the inverse, puts pixels on an edge into the same bin
             // as pyFAI.

@@ -71,20 +71,37 @@ impl Outline {
         (self.chi + min, self.chi + max)
     }
 
-    /// Writes to `areas` the signed area of the outline in each bin of `span`. All areas have the
+    /// Returns the bins that the outline touches; `None` if it is outside the axis.
+    pub fn bins_touched(&self, bin_edges: &BinEdges) -> Option<OutlineBins> {
+        // An outline has four points but for the pixel at the beam centre.
+        let mut positions = [0.0; 7];
+        for (position, point) in positions.iter_mut().zip(self.points()) {
+            *position = bin_edges.position(point[0]);
+        }
+        let (first, last) = extent(positions[..self.len].iter().copied());
+        Some(OutlineBins { span: bin_edges.bins_between(first, last)?, positions })
+    }
+
+    /// Writes to `areas` the signed area of the outline in each bin of its span. All areas have the
     /// same sign, unless the pixel is so close to the beam centre that its outline crosses itself.
-    pub fn bin_areas(&self, bin_edges: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
+    pub fn bin_areas(&self, bin_edges: &BinEdges, bins: &OutlineBins, areas: &mut Vec<f64>) {
+        let OutlineBins { span, positions } = bins;
         areas.clear();
         areas.resize(span.last - span.first + 1, 0.0);
-        let points = self.points();
-        for (i, &from) in points.iter().enumerate() {
-            let to = points[(i + 1) % points.len()];
-            let (low, high, sign) =
-                if from[0] < to[0] { (from, to, 1.0) } else { (to, from, -1.0) };
-            let slope = (high[1] - low[1]) / (high[0] - low[0]);
+        for from in 0..self.len {
+            let to = if from + 1 < self.len { from + 1 } else { 0 };
+            let (inner, outer, sign) = if self.points[from][0] < self.points[to][0] {
+                (from, to, 1.0)
+            } else {
+                (to, from, -1.0)
+            };
+            let (low, high) = (self.points[inner], self.points[outer]);
             // Within each bin, a trapezium lies below the edge. An edge of constant radius has
             // none, whatever its slope.
-            let Some(crossed) = bin_edges.bins_touched(low[0], high[0]) else { continue };
+            let Some(crossed) = bin_edges.bins_between(positions[inner], positions[outer]) else {
+                continue;
+            };
+            let slope = (high[1] - low[1]) / (high[0] - low[0]);
             for bin in crossed.first..=crossed.last {
                 let (left, right) =
                     (low[0].max(bin_edges.edge(bin)), high[0].min(bin_edges.edge(bin + 1)));
@@ -97,8 +114,21 @@ impl Outline {
     }
 }
 
+/// The bins that an outline touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutlineBins {
+    /// The bins.
+    pub span: BinSpan,
+    /// The position of each of the outline's points on the axis, in units of bins.
+    positions: [f64; 7],
+}
+
 /// Wraps a difference of angles to [-π, π].
 fn wrap_to_pi(difference: f64) -> f64 {
+    // Nearly all differences are small, and rounding takes long.
+    if difference.abs() < 3.0 {
+        return difference;
+    }
     difference - TAU * (difference / TAU).round()
 }
 

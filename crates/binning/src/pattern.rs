@@ -42,12 +42,12 @@ pub(crate) fn full_split(
             return;
         }
     }
-    let (min, max) = outline.radial_extent();
-    let Some(span) = bin_edges.bins_touched(min, max) else { return };
+    let Some(bins) = outline.bins_touched(bin_edges) else { return };
+    let span = bins.span;
     if span.first == span.last {
         return entries.push(span.first, 1.0);
     }
-    outline.bin_areas(bin_edges, span, areas);
+    outline.bin_areas(bin_edges, &bins, areas);
     areas_to_fractions(areas);
     for (bin, fraction) in (span.first..).zip(areas.iter()) {
         entries.push(bin, *fraction);
@@ -75,12 +75,11 @@ mod tests {
     /// Returns the weights by bin, before they are rounded to f32.
     fn exact_weights(bin_edges: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
         let outline = Outline::new(corners).unwrap();
-        let (min, max) = outline.radial_extent();
-        let Some(span) = bin_edges.bins_touched(min, max) else { return Vec::new() };
+        let Some(bins) = outline.bins_touched(bin_edges) else { return Vec::new() };
         let mut areas = Vec::new();
-        outline.bin_areas(bin_edges, span, &mut areas);
+        outline.bin_areas(bin_edges, &bins, &mut areas);
         areas_to_fractions(&mut areas);
-        (span.first..).zip(areas).collect()
+        (bins.span.first..).zip(areas).collect()
     }
 
     #[test]

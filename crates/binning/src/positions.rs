@@ -1,6 +1,6 @@
 //! Positions of all pixels, in the form that each kind of pixel splitting needs.
 
-use geometry::{Geometry, Unit};
+use geometry::{Geometry, PixelIntervals, Unit};
 use rayon::prelude::*;
 
 use crate::BinningError;
@@ -16,13 +16,6 @@ pub(crate) enum Positions {
     Boxes { radial: PixelIntervals, chi: Option<PixelIntervals> },
     /// Corners A, B, C, D as [radius, chi], for full splitting.
     Corners(Vec<[[f32; 2]; 4]>),
-}
-
-/// The interval that each pixel covers along one coordinate.
-pub(crate) struct PixelIntervals {
-    pub centers: Vec<f64>,
-    /// Half widths: the largest distance of a corner from the centre.
-    pub deltas: Vec<f64>,
 }
 
 impl Positions {
@@ -41,14 +34,8 @@ impl Positions {
                 chi: with_chi.then(|| geometry.chi_centers()),
             },
             PixelSplitting::BBox => Self::Boxes {
-                radial: PixelIntervals {
-                    centers: geometry.radial_centers(base)?,
-                    deltas: geometry.radial_deltas(base)?,
-                },
-                chi: with_chi.then(|| PixelIntervals {
-                    centers: geometry.chi_centers(),
-                    deltas: geometry.chi_deltas(),
-                }),
+                radial: geometry.radial_intervals(base)?,
+                chi: with_chi.then(|| geometry.chi_intervals()),
             },
             PixelSplitting::Full => Self::Corners(geometry.corners(base)?),
         })
@@ -89,14 +76,6 @@ impl Positions {
                 Outline::new(&corners[pixel]).map_or(EMPTY_EXTENT, |outline| outline.chi_extent())
             }
         })
-    }
-}
-
-impl PixelIntervals {
-    /// Returns the interval of a pixel: centre minus delta, centre plus delta.
-    #[inline]
-    pub fn interval(&self, pixel: usize) -> (f64, f64) {
-        (self.centers[pixel] - self.deltas[pixel], self.centers[pixel] + self.deltas[pixel])
     }
 }
 

@@ -8,7 +8,7 @@ use binning::{
     AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting,
     bin_pattern, bin_pixels,
 };
-use geometry::{Geometry, Unit};
+use geometry::{Geometry, PixelIntervals, Unit};
 use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon, unit};
 
 const SPLITS: [PixelSplitting; 3] =
@@ -70,8 +70,7 @@ fn without_a_range_every_pixel_counts_once() {
 fn the_axis_spans_the_unmasked_pixels() {
     let geometry = TestPlacement::flat([30, 40], [-5.0, 20.3]).geometry();
     let mask: Vec<bool> = (0..1200).map(|pixel| !(200..800).contains(&pixel)).collect();
-    let centers = geometry.radial_centers(unit("q_A^-1")).unwrap();
-    let deltas = geometry.radial_deltas(unit("q_A^-1")).unwrap();
+    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit("q_A^-1")).unwrap();
     let corners = geometry.corners(unit("q_nm^-1")).unwrap();
     for split in SPLITS {
         let ends = |pixel: usize| match split {
@@ -161,8 +160,7 @@ fn a_bounding_box_counts_by_its_overlap() {
         TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }
             .geometry();
     let unit = unit("q_nm^-1");
-    let (centers, deltas) =
-        (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit).unwrap();
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
     let found = binned(
         &geometry,

@@ -5,12 +5,14 @@ use rayon::prelude::*;
 
 use crate::Geometry;
 use crate::detector::PixelPositions;
+use crate::geometry::DetectorPlacement;
+use crate::rotation::LabPoint;
 
 impl Geometry {
     /// Returns the solid angle of each pixel relative to a pixel at the point of normal incidence:
     /// cos³ of the angle of incidence, one power for the pixel's tilt and two for its distance.
     pub fn solid_angle(&self) -> Vec<f64> {
-        self.map_cos_incidence(|cosine| cosine.powi(3))
+        self.map_cos_incidence(|cosine| cosine * cosine * cosine)
     }
 
     /// Returns the fraction of photons that the sensor absorbs in each pixel, relative to normal
@@ -25,20 +27,24 @@ impl Geometry {
     /// Applies `value` to the cosine of each pixel's angle of incidence: the angle between the ray
     /// from the sample and the pixel's normal.
     fn map_cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
-        let placement = &self.placement;
+        let DetectorPlacement { dist, poni1, poni2, .. } = self.placement;
         match &self.pixels {
             PixelPositions::Corners(corners) if !corners.is_flat() => {
                 let [rows, columns] = self.shape();
                 let cosine = |pixel| {
                     let [z, y, x] = corners.center(pixel);
-                    let ray = [placement.dist + z, y - placement.poni1, x - placement.poni2];
+                    let ray = [dist + z, y - poni1, x - poni2];
                     cos_to_normal(ray, corners.corners_of(pixel))
                 };
                 (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
-            // Rotations preserve the length of the ray, so it may be taken in the laboratory frame.
-            _ => self.map_points(|p1, p2, p3| {
-                value(placement.dist / placement.to_lab_uncorrected(p1, p2, p3).distance())
+            _ => self.map_points(|points, values| {
+                for (((out, p1), p2), p3) in
+                    values.iter_mut().zip(points.p1).zip(points.p2).zip(points.p3)
+                {
+                    let (p1, p2, p3) = (p1 - poni1, p2 - poni2, dist + p3);
+                    *out = value(dist / (p1 * p1 + p2 * p2 + p3 * p3).sqrt());
+                }
             }),
         }
     }
@@ -49,9 +55,16 @@ impl Geometry {
     /// `factor` is (horizontal − vertical) / (horizontal + vertical), 1 for a beam polarized in the
     /// horizontal plane; `offset` is the angle in radians from the horizontal axis to that plane.
     pub fn polarization(&self, factor: f64, offset: f64) -> Vec<f64> {
-        self.map_centers(|point| {
-            let cos2 = point.two_theta().cos().powi(2);
-            0.5 * (1.0 + cos2 - factor * (2.0 * (point.chi() + offset)).cos() * (1.0 - cos2))
+        let (sin_offset, cos_offset) = (2.0 * offset).sin_cos();
+        self.map_centers(|points, values| {
+            points.map_into(values, |LabPoint { y, x, z }| {
+                // In coordinates, sin²2θ cos 2χ = (x² − y²) / (x² + y² + z²), and so for the others.
+                let squared = y * y + x * x + z * z;
+                let along = (x * x - y * y) * cos_offset - 2.0 * x * y * sin_offset;
+                let polarization = 0.5 * (1.0 + (z * z - factor * along) / squared);
+                // A point at the sample has no angle, and counts as one in the beam.
+                if squared == 0.0 { 1.0 } else { polarization }
+            });
         })
     }
 }

@@ -4,8 +4,9 @@ use rayon::prelude::*;
 
 use crate::detector::PixelPositions;
 use crate::parallax::ParallaxCorrection;
+use crate::points::{BLOCK, DetectorPoints, LabPoints};
 use crate::quantity::Experiment;
-use crate::rotation::{LabPoint, Rotation};
+use crate::rotation::Rotation;
 use crate::{Detector, DetectorError, Poni, SampleFrame, Unit};
 
 /// The positions of all pixels of a detector that a PONI file places in the laboratory.
@@ -61,25 +62,20 @@ pub(crate) struct DetectorPlacement {
 }
 
 impl DetectorPlacement {
-    /// Transforms a point from the detector's frame to the laboratory's: `p1`, `p2` are metres from
-    /// the detector's corner, `p3` metres behind its plane, away from the sample.
+    /// Transforms points to the laboratory's frame, with the correction of parallax: to where their
+    /// photons came from.
     #[inline]
-    pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
-        let (p1, p2, p3) = (p1 - self.poni1, p2 - self.poni2, self.dist + p3);
+    pub(crate) fn to_lab(&self, points: &DetectorPoints) -> LabPoints {
         match &self.parallax {
-            None => self.rotation.rotate(p1, p2, p3),
-            Some(parallax) => {
-                let [p1, p2] = parallax.correct(p1, p2, p3);
+            None => points.map(|p1, p2, p3| {
+                self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
+            }),
+            Some(parallax) => points.map(|p1, p2, p3| {
+                let p3 = self.dist + p3;
+                let [p1, p2] = parallax.correct(p1 - self.poni1, p2 - self.poni2, p3);
                 self.rotation.rotate(p1, p2, p3)
-            }
+            }),
         }
-    }
-
-    /// Transforms a point as [`Self::to_lab`] does, but without the correction of parallax: to where
-    /// the pixel is, not to where its photons came from.
-    #[inline]
-    pub(crate) fn to_lab_uncorrected(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
-        self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
     }
 }
 
@@ -133,12 +129,16 @@ impl Geometry {
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial_function(unit)?;
-        Ok(self.map_centers(|point| radial(point) * unit.scale()))
+        let scale = unit.scale();
+        Ok(self.map_centers(|points, values| {
+            radial(points, values);
+            values.iter_mut().for_each(|value| *value *= scale);
+        }))
     }
 
     /// Returns the azimuth of the centre of each pixel, in radians within [-π, π].
     pub fn chi_centers(&self) -> Vec<f64> {
-        self.map_centers(LabPoint::chi)
+        self.map_centers(LabPoints::chi)
     }
 
     /// Returns the corners A, B, C, D of each pixel, as radial position in the base unit of `unit`
@@ -148,131 +148,200 @@ impl Geometry {
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
         let radial = self.radial_function(unit)?;
-        Ok(self.map_corners(unit.quantity().rounds_corners, |point| {
-            [radial(point) as f32, point.chi() as f32]
-        }))
+        let value = |points: &LabPoints, corners: &mut [[f32; 2]]| {
+            let (mut radii, mut azimuths) = ([0.0; BLOCK], [0.0; BLOCK]);
+            radial(points, &mut radii[..corners.len()]);
+            points.chi(&mut azimuths[..corners.len()]);
+            for ((corner, radius), chi) in corners.iter_mut().zip(radii).zip(azimuths) {
+                *corner = [radius as f32, chi as f32];
+            }
+        };
+        Ok(self.map_corners(unit.quantity().rounds_corners, value, |_, corners| corners))
     }
 
-    /// Returns the radial half width of each pixel in `unit`: the largest distance of a corner from
-    /// the centre.
+    /// Returns the radial position of the centre of each pixel in `unit`, and its half width: the
+    /// largest distance of a corner from the centre.
     ///
     /// # Errors
     /// `unit` depends on the wavelength and the PONI file gives none.
-    pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
+    pub fn radial_intervals(&self, unit: Unit) -> Result<PixelIntervals, GeometryError> {
         let radial = self.radial_function(unit)?;
-        let centers = self.map_centers(radial);
-        let corners =
-            self.map_corners(unit.quantity().rounds_corners, |point| radial(point) as f32);
-        let largest = |corners: &[f32; 4], center: &f64| {
-            corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max)
-                * unit.scale()
+        let mut centers = self.map_centers(radial);
+        let largest = |pixel: usize, corners: [f32; 4]| {
+            let distance = |corner: f32| (f64::from(corner) - centers[pixel]).abs();
+            corners.map(distance).into_iter().fold(0.0, f64::max) * unit.scale()
         };
-        Ok(corners
-            .par_iter()
-            .zip(&centers)
-            .map(|(corners, center)| largest(corners, center))
-            .collect())
+        let rounds_corners = unit.quantity().rounds_corners;
+        let deltas = self.map_corners(rounds_corners, round_values(radial), largest);
+        centers.par_iter_mut().for_each(|center| *center *= unit.scale());
+        Ok(PixelIntervals { centers, deltas })
     }
 
-    /// Returns the azimuthal half width of each pixel in radians: the largest distance of a corner
-    /// from the centre, taken the shorter way round the circle.
-    pub fn chi_deltas(&self) -> Vec<f64> {
+    /// Returns the azimuth of the centre of each pixel in radians within [-π, π], and its half
+    /// width: the largest distance of a corner from the centre, taken the shorter way round the
+    /// circle.
+    pub fn chi_intervals(&self) -> PixelIntervals {
         let centers = self.chi_centers();
-        let corners = self.map_corners(false, |point| point.chi() as f32);
-        let distance = |corner: f32, center: f64| {
-            let delta = (f64::from(corner) - center).abs();
-            delta.min(std::f64::consts::TAU - delta)
+        let largest = |pixel: usize, corners: [f32; 4]| {
+            let distance = |corner: f32| {
+                let delta = (f64::from(corner) - centers[pixel]).abs();
+                delta.min(std::f64::consts::TAU - delta)
+            };
+            corners.map(distance).into_iter().fold(0.0, f64::max)
         };
-        let largest = |corners: &[f32; 4], center: f64| {
-            corners.map(|corner| distance(corner, center)).into_iter().fold(0.0, f64::max)
-        };
-        corners
-            .par_iter()
-            .zip(&centers)
-            .map(|(corners, center)| largest(corners, *center))
-            .collect()
+        let deltas = self.map_corners(false, round_values(LabPoints::chi), largest);
+        PixelIntervals { centers, deltas }
     }
 
-    /// Returns the function from a point to its radial position in the base unit of `unit`.
+    /// Returns the function from points to their radial positions in the base unit of `unit`.
     fn radial_function(
         &self,
         unit: Unit,
-    ) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
+    ) -> Result<impl Fn(&LabPoints, &mut [f64]) + Sync + Copy, GeometryError> {
         if unit.needs_wavelength() && self.wavelength().is_none() {
             return Err(GeometryError::NoWavelength(unit));
         }
-        let position = unit.quantity().position;
-        Ok(move |point: LabPoint| position(point, &self.experiment))
+        let positions = unit.quantity().positions;
+        Ok(move |points: &LabPoints, values: &mut [f64]| {
+            positions(points, &self.experiment, values);
+        })
     }
 
-    /// Applies `value` to the centre of each pixel.
-    pub(crate) fn map_centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
-        self.map_points(|p1, p2, p3| value(self.placement.to_lab(p1, p2, p3)))
+    /// Applies `value` to the centres of all pixels.
+    pub(crate) fn map_centers(&self, value: impl Fn(&LabPoints, &mut [f64]) + Sync) -> Vec<f64> {
+        self.map_points(|points, values| value(&self.placement.to_lab(points), values))
     }
 
-    /// Applies `value` to the centre of each pixel in the detector's frame: metres along the slow
-    /// and fast axes from the detector's corner, and metres behind its plane.
-    pub(crate) fn map_points(&self, value: impl Fn(f64, f64, f64) -> f64 + Sync) -> Vec<f64> {
+    /// Applies `value` to the centres of all pixels in the detector's frame.
+    pub(crate) fn map_points(
+        &self,
+        value: impl Fn(&DetectorPoints, &mut [f64]) + Sync,
+    ) -> Vec<f64> {
         let columns = self.shape[1];
         let mut values = vec![0.0; self.shape[0] * columns];
         match &self.pixels {
             PixelPositions::Grid([slow, fast]) => {
-                values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
-                    for (out, &p2) in row.iter_mut().zip(&fast.centers) {
-                        *out = value(p1, p2, 0.0);
-                    }
-                });
+                map_grid(&slow.centers, &fast.centers, &mut values, &value);
             }
             PixelPositions::Corners(corners) => {
-                values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                    let [z, y, x] = corners.center(pixel);
-                    *out = value(y, x, z);
-                })
+                map_blocks(&mut values, 1, |first, points, values| {
+                    points.set((first..).take(values.len()).map(|pixel| corners.center(pixel)));
+                    value(points, values);
+                });
             }
         }
         values
     }
 
-    /// Applies `value` to the four corners of each pixel. On a grid, corners shared by pixels are
-    /// computed once. `rounds_corners` rounds the corners of a grid to single precision first.
-    fn map_corners<T: Copy + Default + Send + Sync>(
+    /// Applies `value` to the corners of all pixels, and `combine` to the number of each pixel and
+    /// the values of its corners. On a grid, corners shared by pixels are computed once.
+    /// `rounds_corners` rounds the corners of a grid to single precision first.
+    fn map_corners<T: Copy + Default + Send + Sync, U: Copy + Default + Send>(
         &self,
         rounds_corners: bool,
-        value: impl Fn(LabPoint) -> T + Sync,
-    ) -> Vec<[T; 4]> {
+        value: impl Fn(&LabPoints, &mut [T]) + Sync,
+        combine: impl Fn(usize, [T; 4]) -> U + Sync,
+    ) -> Vec<U> {
         let [rows, columns] = self.shape;
-        let placement = &self.placement;
-        let mut values = vec![[T::default(); 4]; rows * columns];
+        let mut combined = vec![U::default(); rows * columns];
+        let value_in_lab = |points: &DetectorPoints, values: &mut [T]| {
+            value(&self.placement.to_lab(points), values)
+        };
         let [slow, fast] = match &self.pixels {
             PixelPositions::Grid(axes) => axes,
             PixelPositions::Corners(corners) => {
-                values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                    *out =
-                        corners.corners_of(pixel).map(|[z, y, x]| value(placement.to_lab(y, x, z)));
+                map_blocks(&mut combined, 4, |first, points, combined| {
+                    let pixels = first..first + combined.len();
+                    points.set(pixels.clone().flat_map(|pixel| corners.corners_of(pixel)));
+                    let mut values = [T::default(); BLOCK];
+                    value_in_lab(points, &mut values[..4 * combined.len()]);
+                    let (of_pixels, _) = values.as_chunks::<4>();
+                    for ((pixel, out), values) in pixels.zip(combined).zip(of_pixels) {
+                        *out = combine(pixel, *values);
+                    }
                 });
-                return values;
+                return combined;
             }
         };
         // pyFAI corrects parallax of corners in single precision.
-        let rounds_corners = rounds_corners || placement.parallax.is_some();
+        let rounds_corners = rounds_corners || self.placement.parallax.is_some();
         let edges = |axis: &crate::pixel_grid::PixelAxis| match rounds_corners {
             true => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
             false => axis.edges.clone(),
         };
         let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));
         let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];
-        nodes.par_chunks_mut(columns + 1).zip(&slow_edges).for_each(|(row, &p1)| {
-            for (out, &p2) in row.iter_mut().zip(&fast_edges) {
-                *out = value(placement.to_lab(p1, p2, 0.0));
-            }
-        });
-        values.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {
+        map_grid(&slow_edges, &fast_edges, &mut nodes, &value_in_lab);
+        combined.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {
             let lower = &nodes[row * (columns + 1)..][..columns + 1];
             let upper = &nodes[(row + 1) * (columns + 1)..][..columns + 1];
-            for (column, out) in out.iter_mut().enumerate() {
-                *out = [lower[column], upper[column], upper[column + 1], lower[column + 1]];
+            let first = row * columns;
+            for ((column, out), (lower, upper)) in
+                out.iter_mut().enumerate().zip(lower.windows(2).zip(upper.windows(2)))
+            {
+                *out = combine(first + column, [lower[0], upper[0], upper[1], lower[1]]);
             }
         });
-        values
+        combined
     }
+}
+
+/// The interval that each pixel covers along one coordinate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PixelIntervals {
+    /// Centre of each pixel.
+    pub centers: Vec<f64>,
+    /// Half width of each pixel: the largest distance of a corner from the centre.
+    pub deltas: Vec<f64>,
+}
+
+impl PixelIntervals {
+    /// Returns the interval of a pixel: centre minus delta, centre plus delta.
+    #[inline]
+    pub fn interval(&self, pixel: usize) -> (f64, f64) {
+        (self.centers[pixel] - self.deltas[pixel], self.centers[pixel] + self.deltas[pixel])
+    }
+}
+
+/// Returns the function from points to the values of `value`, rounded to single precision.
+fn round_values(
+    value: impl Fn(&LabPoints, &mut [f64]) + Sync,
+) -> impl Fn(&LabPoints, &mut [f32]) + Sync {
+    move |points, rounded| {
+        let mut exact = [0.0; BLOCK];
+        value(points, &mut exact[..rounded.len()]);
+        rounded.iter_mut().zip(exact).for_each(|(rounded, exact)| *rounded = exact as f32);
+    }
+}
+
+/// Applies `value` to the points of a grid, row by row: `values` has one per point.
+fn map_grid<T: Send>(
+    slow: &[f64],
+    fast: &[f64],
+    values: &mut [T],
+    value: &(impl Fn(&DetectorPoints, &mut [T]) + Sync),
+) {
+    values.par_chunks_mut(fast.len().max(1)).zip(slow).for_each(|(row, &p1)| {
+        let mut points = DetectorPoints::new();
+        for (values, p2) in row.chunks_mut(BLOCK).zip(fast.chunks(BLOCK)) {
+            points.set_row(p1, p2);
+            value(&points, values);
+        }
+    });
+}
+
+/// Applies `value` to all values, block by block: to the number of the first value, points to set,
+/// and the values of the block, each of so many points.
+fn map_blocks<T: Send>(
+    values: &mut [T],
+    points_per_value: usize,
+    value: impl Fn(usize, &mut DetectorPoints, &mut [T]) + Sync,
+) {
+    let len = BLOCK / points_per_value;
+    values.par_chunks_mut(len).enumerate().with_min_len(64).for_each_init(
+        DetectorPoints::new,
+        |points, (block, values)| {
+            value(block * len, points, values);
+        },
+    );
 }

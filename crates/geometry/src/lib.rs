@@ -10,7 +10,7 @@
 //! 3. [`PixelMapping`] maps the pixels of frames that were binned, flipped, rotated or cut when
 //!    they were saved to the detector's pixels.
 //! 4. [`Geometry`] gives one value per pixel: [`Geometry::radial_centers`] and
-//!    [`Geometry::radial_deltas`] in any [`Unit`], [`Geometry::chi_centers`],
+//!    [`Geometry::radial_intervals`] in any [`Unit`], [`Geometry::chi_centers`],
 //!    [`Geometry::corners`], and the corrections [`Geometry::solid_angle`],
 //!    [`Geometry::polarization`] and [`Geometry::sensor_absorption`].
 //!
@@ -48,6 +48,7 @@ mod parallax;
 mod pixel_corners;
 mod pixel_grid;
 mod pixel_mapping;
+mod points;
 mod poni;
 pub mod quantity;
 mod rotation;
@@ -59,7 +60,7 @@ pub use detector::Detector;
 pub use detector_error::DetectorError;
 pub use displaced_rings::DetectorPlane;
 pub use dummy::DummyRule;
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{Geometry, GeometryError, PixelIntervals};
 pub use nexus::NexusDetector;
 pub use number_text::format_number;
 pub use orientation::Orientation;

@@ -5,6 +5,7 @@ use std::f64::consts::{PI, TAU};
 use std::fmt;
 
 use crate::SampleFrame;
+use crate::points::LabPoints;
 use crate::rotation::LabPoint;
 
 /// A quantity that each point of a detector has, by which pixels are sorted into radial bins.
@@ -12,8 +13,8 @@ use crate::rotation::LabPoint;
 pub struct RadialQuantity {
     /// Name, with which the names of its units begin: that of the axis in output files.
     pub(crate) name: &'static str,
-    /// Formula: the position of a point in the base unit, the unit whose scale is 1.
-    pub(crate) position: fn(LabPoint, &Experiment) -> f64,
+    /// Formula: writes the positions of points in the base unit, the unit whose scale is 1.
+    pub(crate) positions: fn(&LabPoints, &Experiment, &mut [f64]),
     /// True if the formula depends on the wavelength.
     pub(crate) needs_wavelength: bool,
     /// True if the formula depends on the orientation of the sample.
@@ -38,7 +39,7 @@ pub(crate) struct Experiment {
 /// Distance from the beam in the laboratory. Base unit: m.
 pub static RADIUS: RadialQuantity = RadialQuantity {
     name: "r",
-    position: |point, _| point.radius(),
+    positions: |points, _, out| points.map_into(out, LabPoint::radius),
     needs_wavelength: false,
     depends_on_sample: false,
     diverges: false,
@@ -49,7 +50,7 @@ pub static RADIUS: RadialQuantity = RadialQuantity {
 /// Scattering angle 2θ. Base unit: rad.
 pub static TWO_THETA: RadialQuantity = RadialQuantity {
     name: "2th",
-    position: |point, _| point.two_theta(),
+    positions: |points, _, out| points.map_into(out, LabPoint::two_theta),
     needs_wavelength: false,
     depends_on_sample: false,
     diverges: false,
@@ -60,7 +61,10 @@ pub static TWO_THETA: RadialQuantity = RadialQuantity {
 /// Length of the scattering vector, q = 4π sin(θ) / λ. Base unit: nm^-1.
 pub static Q: RadialQuantity = RadialQuantity {
     name: "q",
-    position: scattering_vector,
+    positions: |points, experiment, out| {
+        let scale = scattering_vector_scale(experiment);
+        points.map_into(out, |point| scale * point.sin_theta());
+    },
     needs_wavelength: true,
     depends_on_sample: false,
     diverges: false,
@@ -71,8 +75,9 @@ pub static Q: RadialQuantity = RadialQuantity {
 /// Squared reciprocal spacing, (2 sin(θ) / λ)². Base unit: nm^-2.
 pub static RECIPROCAL_SPACING_SQUARED: RadialQuantity = RadialQuantity {
     name: "d*2",
-    position: |point, experiment| {
-        (2.0e-9 / experiment.wavelength * (point.two_theta() * 0.5).sin()).powi(2)
+    positions: |points, experiment, out| {
+        let scale = 2.0e-9 / experiment.wavelength;
+        points.map_into(out, |point| (scale * point.sin_theta()).powi(2));
     },
     needs_wavelength: true,
     depends_on_sample: false,
@@ -84,7 +89,10 @@ pub static RECIPROCAL_SPACING_SQUARED: RadialQuantity = RadialQuantity {
 /// Spacing d = λ / (2 sin(θ)), which decreases outward. Base unit: m.
 pub static SPACING: RadialQuantity = RadialQuantity {
     name: "d",
-    position: |point, experiment| TAU / (1e9 * scattering_vector(point, experiment)),
+    positions: |points, experiment, out| {
+        let scale = scattering_vector_scale(experiment);
+        points.map_into(out, |point| TAU / (1e9 * (scale * point.sin_theta())));
+    },
     needs_wavelength: true,
     depends_on_sample: false,
     diverges: true,
@@ -96,10 +104,12 @@ pub static SPACING: RadialQuantity = RadialQuantity {
 /// component across the beam is. Base unit: nm^-1.
 pub static Q_IN_PLANE: RadialQuantity = RadialQuantity {
     name: "qip",
-    position: |point, experiment| {
-        let [beam, horizontal, _] = scattering_vector_in_sample(point, experiment);
-        let length = (beam.powi(2) + horizontal.powi(2)).sqrt();
-        if horizontal > 0.0 { length } else { -length }
+    positions: |points, experiment, out| {
+        points.map_into(out, |point| {
+            let [beam, horizontal, _] = scattering_vector_in_sample(point, experiment);
+            let length = (beam.powi(2) + horizontal.powi(2)).sqrt();
+            if horizontal > 0.0 { length } else { -length }
+        });
     },
     needs_wavelength: true,
     depends_on_sample: true,
@@ -112,7 +122,9 @@ pub static Q_IN_PLANE: RadialQuantity = RadialQuantity {
 /// horizon. Base unit: nm^-1.
 pub static Q_OUT_OF_PLANE: RadialQuantity = RadialQuantity {
     name: "qoop",
-    position: |point, experiment| scattering_vector_in_sample(point, experiment)[2],
+    positions: |points, experiment, out| {
+        points.map_into(out, |point| scattering_vector_in_sample(point, experiment)[2]);
+    },
     needs_wavelength: true,
     depends_on_sample: true,
     diverges: false,
@@ -126,9 +138,9 @@ fn scattering_vector_in_sample(point: LabPoint, experiment: &Experiment) -> [f64
     experiment.sample.scattering_vector([point.y, point.x, point.z], experiment.wavelength)
 }
 
-/// Returns 4π sin(θ) / λ per nanometre.
-fn scattering_vector(point: LabPoint, experiment: &Experiment) -> f64 {
-    4.0e-9 * PI / experiment.wavelength * (point.two_theta() * 0.5).sin()
+/// Returns 4π / λ per nanometre, by which sin(θ) is multiplied.
+fn scattering_vector_scale(experiment: &Experiment) -> f64 {
+    4.0e-9 * PI / experiment.wavelength
 }
 
 impl PartialEq for RadialQuantity {

@@ -61,6 +61,20 @@ impl LabPoint {
         self.radius().atan2(self.z)
     }
 
+    /// Returns sin θ, the sine of half the scattering angle, from tan θ = r / (d + z) with the
+    /// distances r from the beam and d from the sample. It is as exact as the coordinates for every
+    /// angle, and needs no trigonometric function.
+    #[inline]
+    pub(crate) fn sin_theta(self) -> f64 {
+        let radius = self.radius();
+        let longer = self.distance() + self.z.abs();
+        // Towards the source, where d + z is a difference, tan θ = (d − z) / r.
+        let opposite = if self.z < 0.0 { longer } else { radius };
+        let hypotenuse = (radius * radius + longer * longer).sqrt();
+        // A point at the sample has no angle: as 2θ does, it gives 0.
+        opposite / hypotenuse.max(f64::MIN_POSITIVE)
+    }
+
     /// Returns the azimuth from the horizontal axis, in radians within [-π, π].
     #[inline]
     pub(crate) fn chi(self) -> f64 {
@@ -89,5 +103,22 @@ mod tests {
                 assert!((got - expected).abs() < 1e-15, "{angles:?}: {got} {expected}");
             }
         }
+    }
+    #[test]
+    fn the_sine_of_theta_is_that_of_half_the_angle() {
+        for degrees in [0.0, 1e-7, 1e-3, 0.1, 30.0, 89.999, 90.0, 90.001, 150.0, 179.9, 180.0_f64] {
+            for (radius, azimuth) in [(1e-5, 0.3_f64), (0.7, 2.0), (1e3, -1.0)] {
+                let (sin, cos) = degrees.to_radians().sin_cos();
+                let (y, x) = (sin * azimuth.sin(), sin * azimuth.cos());
+                let point = LabPoint { y: radius * y, x: radius * x, z: radius * cos };
+                let expected = (point.two_theta() * 0.5).sin();
+                let difference = (point.sin_theta() - expected).abs();
+                assert!(difference <= 1e-15 * expected, "{degrees}: {difference:e} of {expected}");
+            }
+        }
+        let at_sample = LabPoint { y: 0.0, x: 0.0, z: 0.0 };
+        assert_eq!((at_sample.sin_theta(), at_sample.two_theta()), (0.0, 0.0));
+        let nowhere = LabPoint { y: f64::NAN, x: 0.0, z: 1.0 };
+        assert!(nowhere.sin_theta().is_nan());
     }
 }

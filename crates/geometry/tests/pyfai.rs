@@ -121,8 +121,14 @@ fn positions_equal_those_of_pyfai() {
             case.centers.iter().fold(0.0_f64, |largest, center| largest.max(center.abs()));
         // pyFAI corrects corners in single precision.
         let exact = if has_parallax { SINGLE_TOLERANCE } else { 1e-12 };
-        check("delta", &case.deltas, pick(geometry.radial_deltas(unit).unwrap()), largest, exact);
-        check("delta of chi", &case.chi_deltas, pick(geometry.chi_deltas()), 1.0, exact);
+        check(
+            "delta",
+            &case.deltas,
+            pick(geometry.radial_intervals(unit).unwrap().deltas),
+            largest,
+            exact,
+        );
+        check("delta of chi", &case.chi_deltas, pick(geometry.chi_intervals().deltas), 1.0, exact);
         // For a detector given by pixel corners, pyFAI computes offsets and normals in single
         // precision.
         let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };

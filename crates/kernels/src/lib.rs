@@ -64,6 +64,7 @@ mod robust;
 mod scalar;
 pub mod sections;
 mod simd;
+mod static_sums;
 pub mod summation_order;
 mod sums;
 mod tiled_csc;

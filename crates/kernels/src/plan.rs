@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bitmap::Bitmap;
-use crate::double_double::DoubleDouble;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
-use crate::simd::{Kernel, Simd};
-use crate::tiled_csc::{TiledCsc, TiledCscRef};
+use crate::simd::Isa;
+use crate::static_sums::{
+    BinStaticSums, StaticSums, StaticSumsWithout, StaticTerms, SumOfAllPixels,
+};
+use crate::tiled_csc::TiledCsc;
 use crate::variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};
 
 /// The error for an array that has not one value per pixel of the matrix.
@@ -40,45 +42,6 @@ pub struct IntegrationPlan {
     bin_sums: SharedArray<BinStaticSums>,
     /// `bin_sums` rounded to doubles.
     static_sums: StaticSums,
-}
-
-/// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See
-/// [`BinStaticSums`].
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StaticSums {
-    pub(crate) norm: Vec<f64>,
-    pub(crate) norm_sq: Vec<f64>,
-    pub(crate) count: Vec<f64>,
-    pub(crate) base_variance: Vec<f64>,
-    pub(crate) dark: Vec<f64>,
-}
-
-impl StaticSums {
-    fn from_bins(bin_sums: &[BinStaticSums]) -> StaticSums {
-        let by_bin = |value: fn(&BinStaticSums) -> f64| bin_sums.iter().map(value).collect();
-        StaticSums {
-            norm: by_bin(|s| s.norm.to_f64()),
-            norm_sq: by_bin(|s| s.norm_sq.to_f64()),
-            count: by_bin(|s| s.count.to_f64()),
-            base_variance: by_bin(|s| s.base_variance.to_f64()),
-            dark: by_bin(|s| s.dark.to_f64()),
-        }
-    }
-}
-
-/// The sums of one bin that do not depend on the photons of a frame.
-#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub(crate) struct BinStaticSums {
-    pub(crate) norm: DoubleDouble,
-    pub(crate) norm_sq: DoubleDouble,
-    pub(crate) count: DoubleDouble,
-    /// Σ w², the Poisson variance if no pixel exceeds 1; Σ w² v if variances v are given.
-    pub(crate) base_variance: DoubleDouble,
-    /// Σ w d.
-    pub(crate) dark: DoubleDouble,
-    /// How many pixels have an entry in the bin.
-    pub(crate) entries: u64,
 }
 
 static NEXT_PLAN_ID: AtomicU64 = AtomicU64::new(1);
@@ -148,11 +111,8 @@ impl IntegrationPlan {
                 || !v.is_finite()
                 || v < 0.
         });
-        let mut bin_sums = vec![BinStaticSums::default(); matrix.nbins()];
         let terms = StaticTerms { matrix: matrix.as_slices(), normalization, dark, variance };
-        terms.matrix.for_each_entry(|pixel, bin, weight| {
-            bin_sums[bin].add(terms.term(pixel, weight));
-        });
+        let bin_sums = Isa::fastest().run(SumOfAllPixels { terms, nbins: matrix.nbins() });
         let unused: Vec<Bitmap> = (0..matrix.tile_count())
             .map(|tile| matrix.tile(tile))
             .map(|tile| Bitmap::from_fn(|p| tile.pair_weights[p][0] == 0.))
@@ -314,23 +274,16 @@ impl IntegrationPlan {
         self.matrix.has_entries(pixel)
     }
 
-    /// Returns the sums over all pixels except `invalid`: a frame's invalid pixels that have
-    /// entries, in rising order.
-    #[inline(always)]
-    pub(crate) fn static_sums_without(&self, invalid: &[u32]) -> StaticSums {
-        let mut bin_sums = self.bin_sums.to_vec();
+    /// Returns the computation of the sums over all pixels except `invalid`: a frame's invalid pixels
+    /// that have entries, in rising order.
+    pub(crate) fn static_sums_without<'a>(&'a self, invalid: &'a [u32]) -> StaticSumsWithout<'a> {
         let terms = StaticTerms {
             matrix: self.matrix.as_slices(),
             normalization: &self.normalization,
             dark: self.dark(),
             variance: self.variance(),
         };
-        for &pixel in invalid {
-            for (bin, weight) in terms.matrix.entries(pixel as usize) {
-                bin_sums[bin].subtract(terms.term(pixel as usize, weight));
-            }
-        }
-        StaticSums::from_bins(&bin_sums)
+        StaticSumsWithout { bin_sums: &self.bin_sums, terms, invalid }
     }
 
     /// Returns the plan's unique number, never 0. Clones share it.
@@ -341,76 +294,5 @@ impl IntegrationPlan {
     /// Returns the sums over all pixels.
     pub(crate) fn static_sums(&self) -> &StaticSums {
         &self.static_sums
-    }
-}
-
-/// Computes [`IntegrationPlan::static_sums_without`] with the processor's instruction set.
-pub(crate) struct StaticSumsWithout<'a> {
-    pub(crate) plan: &'a IntegrationPlan,
-    pub(crate) invalid: &'a [u32],
-}
-
-impl Kernel for StaticSumsWithout<'_> {
-    type Output = StaticSums;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> StaticSums {
-        self.plan.static_sums_without(self.invalid)
-    }
-}
-
-/// The arrays from which the terms of [`BinStaticSums`] are computed.
-#[derive(Clone, Copy)]
-struct StaticTerms<'a> {
-    matrix: TiledCscRef<'a>,
-    normalization: &'a [f64],
-    dark: Option<&'a [f64]>,
-    variance: Option<&'a [f64]>,
-}
-
-impl StaticTerms<'_> {
-    /// Returns the term of a pixel in a bin in which it has this weight.
-    #[inline(always)]
-    fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
-        let (n, w) = (self.normalization[pixel], f64::from(weight));
-        let norm = DoubleDouble::two_product(w, n);
-        BinStaticSums {
-            norm,
-            norm_sq: norm * norm,
-            count: w.into(),
-            base_variance: self.variance.map_or(DoubleDouble::two_product(w, w), |v| {
-                DoubleDouble::two_product(w * w, v[pixel])
-            }),
-            dark: self
-                .dark
-                .map_or(DoubleDouble::default(), |d| DoubleDouble::two_product(w, d[pixel])),
-            entries: 1,
-        }
-    }
-}
-
-impl BinStaticSums {
-    fn add(&mut self, term: BinStaticSums) {
-        self.norm += term.norm;
-        self.norm_sq += term.norm_sq;
-        self.count += term.count;
-        self.base_variance += term.base_variance;
-        self.dark += term.dark;
-        self.entries += term.entries;
-    }
-
-    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
-    /// rounding.
-    #[inline(always)]
-    fn subtract(&mut self, term: BinStaticSums) {
-        self.norm -= term.norm;
-        self.norm_sq -= term.norm_sq;
-        self.count -= term.count;
-        self.base_variance -= term.base_variance;
-        self.dark -= term.dark;
-        self.entries -= term.entries;
-        if self.entries == 0 {
-            *self = BinStaticSums::default();
-        }
     }
 }

@@ -4,6 +4,7 @@
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::pixel::{Pixel, PixelType, with_pixel};
 use crate::plan::IntegrationPlan;
+use crate::simd::Isa;
 use crate::summation_order::{self, TILE};
 use crate::sums::Sums;
 
@@ -46,8 +47,8 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
         );
     }
     invalid_pixels.sort_unstable();
-    let without_masked =
-        (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
+    let without_masked = (!invalid_pixels.is_empty())
+        .then(|| Isa::Portable.run(plan.static_sums_without(&invalid_pixels)));
     Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without_masked.as_ref())
 }
 

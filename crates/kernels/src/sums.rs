@@ -1,7 +1,8 @@
 //! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
-use crate::plan::{IntegrationPlan, StaticSums};
+use crate::plan::IntegrationPlan;
 use crate::rejected_pixels::RejectedPixels;
+use crate::static_sums::StaticSums;
 use crate::variance_model::PixelVarianceModel;
 
 /// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it

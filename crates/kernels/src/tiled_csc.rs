@@ -300,6 +300,19 @@ impl TiledCsc {
     }
 }
 
+/// An action on each entry of a matrix: a closure, or a type whose method is inlined into a
+/// [`Kernel`](crate::simd::Kernel), as a closure can't be.
+pub(crate) trait EntryVisitor {
+    /// Takes the weight of a pixel in a bin.
+    fn visit(&mut self, pixel: usize, bin: usize, weight: f32);
+}
+
+impl<F: FnMut(usize, usize, f32)> EntryVisitor for F {
+    fn visit(&mut self, pixel: usize, bin: usize, weight: f32) {
+        self(pixel, bin, weight);
+    }
+}
+
 /// The arrays of a [`TiledCsc`] as slices, which is faster than the shared arrays for looking up
 /// many pixels.
 #[derive(Clone, Copy)]
@@ -331,10 +344,10 @@ impl<'a> TiledCscRef<'a> {
         pair.chain(extra.map(|e| (e.bin as usize, e.weight)))
     }
 
-    /// Calls `act` with pixel, bin and weight of all entries, in rising order of pixels and bins. It
-    /// does not search the other entries of each pixel, as [`Self::entries`] does.
+    /// Gives all entries to `visitor`, in rising order of pixels and bins. It does not search the
+    /// other entries of each pixel, as [`Self::entries`] does.
     #[inline(always)]
-    pub(crate) fn for_each_entry(self, mut act: impl FnMut(usize, usize, f32)) {
+    pub(crate) fn for_each_entry(self, mut visitor: impl EntryVisitor) {
         /// Stands for a pixel whose entries are its pair.
         const NONE: u32 = u32::MAX;
         let mut first_extra = [NONE; TILE];
@@ -349,7 +362,7 @@ impl<'a> TiledCscRef<'a> {
                 let first_bin = self.first_bin[pixel] as usize;
                 for (index, weight) in self.pair_weights[pixel].into_iter().enumerate() {
                     if weight != 0. {
-                        act(pixel, first_bin + index, weight);
+                        visitor.visit(pixel, first_bin + index, weight);
                     }
                 }
                 if *first_extra != NONE {
@@ -357,7 +370,7 @@ impl<'a> TiledCscRef<'a> {
                         if e.pixel as usize != in_tile {
                             break;
                         }
-                        act(pixel, e.bin as usize, e.weight);
+                        visitor.visit(pixel, e.bin as usize, e.weight);
                     }
                     *first_extra = NONE;
                 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use frames::coding::{Dtype, Hdf5Filter, PixelCoding};
-use geometry::{Detector, Geometry, Poni, Unit};
+use geometry::{Detector, Geometry, PixelIntervals, Poni, Unit};
 use integrator::opencl::{Device, DeviceQueues};
 use integrator::{Decoder, EncodedFrame, Integrator, MultiIntegrator, PixelType, Scratch, Sums};
 use recipe::{Recipe, Settings};
@@ -156,8 +156,7 @@ pub fn near_beam(case: &Case) -> f64 {
     let poni = Poni::parse(&case.poni).unwrap();
     let geometry = Geometry::new(&poni, &Detector::from_poni(&poni).unwrap(), case.shape).unwrap();
     let unit = Unit::parse(&case.unit).unwrap();
-    let (centers, deltas) =
-        (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit).unwrap();
     let near = |at: usize, beam: f64| (at as f64 + 0.5 - beam).abs() <= 2.5;
     let [rows, columns] = case.shape;
     let pixels = (0..rows)

@@ -12,8 +12,9 @@ use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
 use crate::pixel::{Pixel, PixelWidth};
-use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
+use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
+use crate::static_sums::StaticSums;
 use crate::summation_order::TILE;
 use crate::sums::Sums;
 
@@ -238,7 +239,7 @@ impl<const L: usize> PlanAccumulators<L> {
         }
         // Consecutive frames mostly have the same invalid pixels.
         if self.masked_sums.plan != plan.id() || self.masked_sums.invalid != invalid {
-            let totals = simd.run(StaticSumsWithout { plan, invalid: &invalid });
+            let totals = simd.run(plan.static_sums_without(&invalid));
             self.masked_sums = MaskedSumsCache { plan: plan.id(), invalid, totals };
         }
         Sums::from_photon_sums(plan, signal, excess, Some(&self.masked_sums.totals))

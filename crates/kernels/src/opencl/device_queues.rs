@@ -17,8 +17,9 @@ use crate::codec::bitshuffle::{BlockOffsets, Codec, default_block_elements};
 use crate::decode_paths::DecodePathCounts;
 use crate::invalid_values::InvalidValues;
 use crate::pixel::{Pixel, with_pixel};
-use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
+use crate::plan::IntegrationPlan;
 use crate::simd::Isa;
+use crate::static_sums::StaticSums;
 use crate::sums::Sums;
 use crate::{EncodedFrame, IntegrationSpec, Pipeline, Scratch, integrate_frames};
 
@@ -345,7 +346,7 @@ impl DeviceQueues {
                 device_plan.matrix.block_pixels,
             );
             LastInvalidPixels {
-                totals: Isa::fastest().run(StaticSumsWithout { plan, invalid: &pixels }),
+                totals: Isa::fastest().run(plan.static_sums_without(&pixels)),
                 bitmap,
             }
         });

@@ -1,0 +1,158 @@
+//! The sums of each bin that do not depend on the frame, in twice the precision of a double.
+
+use crate::double_double::DoubleDouble;
+use crate::simd::{Kernel, Simd};
+use crate::tiled_csc::{EntryVisitor, TiledCscRef};
+
+/// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See
+/// [`BinStaticSums`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StaticSums {
+    pub(crate) norm: Vec<f64>,
+    pub(crate) norm_sq: Vec<f64>,
+    pub(crate) count: Vec<f64>,
+    pub(crate) base_variance: Vec<f64>,
+    pub(crate) dark: Vec<f64>,
+}
+
+impl StaticSums {
+    pub(crate) fn from_bins(bin_sums: &[BinStaticSums]) -> StaticSums {
+        let by_bin = |value: fn(&BinStaticSums) -> f64| bin_sums.iter().map(value).collect();
+        StaticSums {
+            norm: by_bin(|s| s.norm.to_f64()),
+            norm_sq: by_bin(|s| s.norm_sq.to_f64()),
+            count: by_bin(|s| s.count.to_f64()),
+            base_variance: by_bin(|s| s.base_variance.to_f64()),
+            dark: by_bin(|s| s.dark.to_f64()),
+        }
+    }
+}
+
+/// The sums of one bin that do not depend on the photons of a frame.
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub(crate) struct BinStaticSums {
+    pub(crate) norm: DoubleDouble,
+    pub(crate) norm_sq: DoubleDouble,
+    pub(crate) count: DoubleDouble,
+    /// Σ w², the Poisson variance if no pixel exceeds 1; Σ w² v if variances v are given.
+    pub(crate) base_variance: DoubleDouble,
+    /// Σ w d.
+    pub(crate) dark: DoubleDouble,
+    /// How many pixels have an entry in the bin.
+    pub(crate) entries: u64,
+}
+
+/// Computes the sums of all bins over all pixels.
+pub(crate) struct SumOfAllPixels<'a> {
+    pub(crate) terms: StaticTerms<'a>,
+    pub(crate) nbins: usize,
+}
+
+impl Kernel for SumOfAllPixels<'_> {
+    type Output = Vec<BinStaticSums>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Vec<BinStaticSums> {
+        let mut bin_sums = vec![BinStaticSums::default(); self.nbins];
+        self.terms.matrix.for_each_entry(AddTerms { terms: self.terms, bin_sums: &mut bin_sums });
+        bin_sums
+    }
+}
+
+/// Adds the terms of entries to the sums of their bins.
+struct AddTerms<'a> {
+    terms: StaticTerms<'a>,
+    bin_sums: &'a mut [BinStaticSums],
+}
+
+impl EntryVisitor for AddTerms<'_> {
+    #[inline(always)]
+    fn visit(&mut self, pixel: usize, bin: usize, weight: f32) {
+        self.bin_sums[bin].add(self.terms.term(pixel, weight));
+    }
+}
+
+/// Computes the sums of all bins over all pixels except `invalid`: a frame's invalid pixels that
+/// have entries, in rising order.
+pub(crate) struct StaticSumsWithout<'a> {
+    /// The sums over all pixels.
+    pub(crate) bin_sums: &'a [BinStaticSums],
+    pub(crate) terms: StaticTerms<'a>,
+    pub(crate) invalid: &'a [u32],
+}
+
+impl Kernel for StaticSumsWithout<'_> {
+    type Output = StaticSums;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> StaticSums {
+        let mut bin_sums = self.bin_sums.to_vec();
+        for &pixel in self.invalid {
+            for (bin, weight) in self.terms.matrix.entries(pixel as usize) {
+                bin_sums[bin].subtract(self.terms.term(pixel as usize, weight));
+            }
+        }
+        StaticSums::from_bins(&bin_sums)
+    }
+}
+
+/// The arrays from which the terms of [`BinStaticSums`] are computed.
+#[derive(Clone, Copy)]
+pub(crate) struct StaticTerms<'a> {
+    pub(crate) matrix: TiledCscRef<'a>,
+    pub(crate) normalization: &'a [f64],
+    pub(crate) dark: Option<&'a [f64]>,
+    pub(crate) variance: Option<&'a [f64]>,
+}
+
+impl StaticTerms<'_> {
+    /// Returns the term of a pixel in a bin in which it has this weight.
+    #[inline(always)]
+    fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
+        let (n, w) = (self.normalization[pixel], f64::from(weight));
+        let norm = DoubleDouble::two_product(w, n);
+        BinStaticSums {
+            norm,
+            norm_sq: norm * norm,
+            count: w.into(),
+            base_variance: match self.variance {
+                Some(variance) => DoubleDouble::two_product(w * w, variance[pixel]),
+                None => DoubleDouble::two_product(w, w),
+            },
+            dark: match self.dark {
+                Some(dark) => DoubleDouble::two_product(w, dark[pixel]),
+                None => DoubleDouble::default(),
+            },
+            entries: 1,
+        }
+    }
+}
+
+impl BinStaticSums {
+    /// Adds the term of one pixel.
+    #[inline(always)]
+    fn add(&mut self, term: BinStaticSums) {
+        self.norm += term.norm;
+        self.norm_sq += term.norm_sq;
+        self.count += term.count;
+        self.base_variance += term.base_variance;
+        self.dark += term.dark;
+        self.entries += term.entries;
+    }
+
+    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
+    /// rounding.
+    #[inline(always)]
+    fn subtract(&mut self, term: BinStaticSums) {
+        self.norm -= term.norm;
+        self.norm_sq -= term.norm_sq;
+        self.count -= term.count;
+        self.base_variance -= term.base_variance;
+        self.dark -= term.dark;
+        self.entries -= term.entries;
+        if self.entries == 0 {
+            *self = BinStaticSums::default();
+        }
+    }
+}
