@@ -38,6 +38,7 @@ impl Geometry {
                 };
                 (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
+            // No rotation changes the length of the ray, and parallax moves no pixel.
             _ => self.map_points(|points, values| {
                 for (((out, p1), p2), p3) in
                     values.iter_mut().zip(points.p1).zip(points.p2).zip(points.p3)
@@ -61,9 +62,7 @@ impl Geometry {
                 // In coordinates, sin²2θ cos 2χ = (x² − y²) / (x² + y² + z²), and so for the others.
                 let squared = y * y + x * x + z * z;
                 let along = (x * x - y * y) * cos_offset - 2.0 * x * y * sin_offset;
-                let polarization = 0.5 * (1.0 + (z * z - factor * along) / squared);
-                // A point at the sample has no angle, and counts as one in the beam.
-                if squared == 0.0 { 1.0 } else { polarization }
+                0.5 * (1.0 + (z * z - factor * along) / squared)
             });
         })
     }
