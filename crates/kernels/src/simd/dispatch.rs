@@ -2,7 +2,7 @@
 
 use super::portable::Portable;
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Avx512, Avx512Gfni};
+use super::x86::{Avx2, Avx512};
 use super::{Kernel, Simd};
 
 /// An instruction set that the kernels are compiled for.
@@ -41,7 +41,7 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => Avx512::detect().is_some(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Gfni => Avx512Gfni::detect().is_some(),
+            Isa::Avx512Gfni => Avx512::detect_with_gfni().is_some(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
@@ -56,7 +56,7 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         match self {
             Isa::Avx512Gfni => {
-                if let Some(simd) = Avx512Gfni::detect() {
+                if let Some(simd) = Avx512::detect_with_gfni() {
                     return simd.run(kernel);
                 }
             }

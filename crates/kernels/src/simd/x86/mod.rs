@@ -1,9 +1,10 @@
 //! AVX2 and AVX-512: kernels compiled for these instruction sets, and intrinsics where they are
 //! faster.
 //!
-//! [`Avx2`], [`Avx512`] and [`Avx512Gfni`] are proofs: a value of such a type exists only after
-//! `detect` has found all its features on this processor. `call_with_features!` is the one place
-//! that relies on them to call a function that is compiled for features.
+//! [`Avx2`] and [`Avx512`] are proofs, and so are [`Avx512Base`] and [`Gfni`], of which the latter
+//! consists: a value of such a type exists only after `detect` has found all its features on this
+//! processor. `call_with_features!` is the one place that relies on them to call a function that is
+//! compiled for features.
 #![allow(unsafe_code)]
 
 mod shuffle_avx2;
@@ -18,13 +19,21 @@ use crate::summation_order::TILE;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx2(());
 
+/// Proof that the processor has AVX-512 (F, BW, VL, DQ), besides AVX2 and FMA, and whether it has
+/// GFNI, too. Decoding alone uses GFNI, so that kernels are compiled once for both.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512 {
+    base: Avx512Base,
+    gfni: Option<Gfni>,
+}
+
 /// Proof that the processor has AVX-512 (F, BW, VL, DQ), besides AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512(());
+struct Avx512Base(());
 
-/// Proof that the processor has GFNI and AVX-512's VBMI, besides what [`Avx512`] stands for.
+/// Proof that the processor has GFNI and AVX-512's VBMI, besides what [`Avx512Base`] stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512Gfni(());
+struct Gfni(());
 
 impl Avx2 {
     /// Returns the proof if the processor has the features.
@@ -34,24 +43,58 @@ impl Avx2 {
 }
 
 impl Avx512 {
-    /// Returns the proof if the processor has the features.
+    /// Returns the proof, without GFNI, if the processor has the features.
     pub(super) fn detect() -> Option<Avx512> {
+        Avx512Base::detect().map(|base| Avx512 { base, gfni: None })
+    }
+
+    /// Returns the proof with GFNI if the processor has the features.
+    pub(super) fn detect_with_gfni() -> Option<Avx512> {
+        let (base, gfni) = (Avx512Base::detect()?, Gfni::detect()?);
+        Some(Avx512 { base, gfni: Some(gfni) })
+    }
+
+    /// Decodes an LZ4 block; see [`decoder::decode`].
+    fn decode(
+        self,
+        block: &[u8],
+        out: &mut [u8],
+        len: usize,
+        dirty: usize,
+        period: usize,
+    ) -> Option<DecodedBlock> {
+        match self.gfni {
+            Some(gfni) => gfni.decode(block, out, len, dirty, period),
+            None => self.base.decode(block, out, len, dirty, period),
+        }
+    }
+
+    /// Transposes bits of planes to bytes of pixels; see [`Simd::bitunshuffle_tile`].
+    fn unshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+        match self.gfni {
+            Some(gfni) => gfni.unshuffle(planes, stride, from, out),
+            None => self.base.unshuffle(planes, stride, from, out),
+        }
+    }
+}
+
+impl Avx512Base {
+    fn detect() -> Option<Avx512Base> {
         let has = Avx2::detect().is_some()
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq");
-        has.then_some(Avx512(()))
+        has.then_some(Avx512Base(()))
     }
 }
 
-impl Avx512Gfni {
-    /// Returns the proof if the processor has the features.
-    pub(super) fn detect() -> Option<Avx512Gfni> {
-        let has = Avx512::detect().is_some()
+impl Gfni {
+    fn detect() -> Option<Gfni> {
+        let has = Avx512Base::detect().is_some()
             && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("gfni");
-        has.then_some(Avx512Gfni(()))
+        has.then_some(Gfni(()))
     }
 }
 
@@ -65,19 +108,17 @@ macro_rules! call_with_features {
         // behavior on a processor that lacks a feature. It has all of them: the caller passes a
         // token, whose field is private to this module, so that only `detect` makes one, and
         // `detect` asks the processor for each feature. This module alone pairs functions with
-        // tokens, in the invocations of `impl_simd!` below. A function of `shuffle_avx2` or
+        // tokens, in the invocations of `impl_decoding!` and `impl_simd!` below. A function of `shuffle_avx2` or
         // `shuffle_avx512` that enables a feature which `detect` of its token does not check would
         // break this.
         unsafe { $call }
     }};
 }
 
-/// Implements [`Simd`] for a token: the function that kernels are compiled in, LZ4 with a register
-/// type, and transpositions by functions of a module of intrinsics. `$lanes` are the numbers of
-/// frames that it interleaves.
-macro_rules! impl_simd {
-    ($token:ident, $features:literal, $register:ident, $shuffle:ident, $unshuffle:ident,
-     $($lanes:literal => $interleave:ident),*) => {
+/// Implements for a token what decodes stored pixels: LZ4 with a register type, and the
+/// transposition of bits by a function of a module of intrinsics.
+macro_rules! impl_decoding {
+    ($token:ident, $features:literal, $register:ident, $shuffle:ident, $unshuffle:ident) => {
         impl $token {
             /// Decodes an LZ4 block; see [`decoder::decode`].
             fn decode(
@@ -107,8 +148,20 @@ macro_rules! impl_simd {
                 }
                 call_with_features!(self, decode_with_features(block, out, len, dirty, period))
             }
-        }
 
+            /// Transposes bits of planes to bytes of pixels; see [`Simd::bitunshuffle_tile`].
+            fn unshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+                call_with_features!(self, $shuffle::$unshuffle(planes, stride, from, out))
+            }
+        }
+    };
+}
+
+/// Implements [`Simd`] for a token: the function that kernels are compiled in, decoding by the
+/// token's methods, and transpositions by functions of a module of intrinsics. `$lanes` are the
+/// numbers of frames that it interleaves.
+macro_rules! impl_simd {
+    ($token:ident, $features:literal, $shuffle:ident, $($lanes:literal => $interleave:ident),*) => {
         impl Simd for $token {
             const HAS_FMA: bool = true;
             const HAS_16_LANES: bool = matches!(16, $($lanes)|*);
@@ -141,7 +194,7 @@ macro_rules! impl_simd {
             }
 
             fn bitunshuffle_tile(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
-                call_with_features!(self, $shuffle::$unshuffle(planes, stride, from, out))
+                self.unshuffle(planes, stride, from, out);
             }
 
             fn bitunshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
@@ -156,10 +209,7 @@ macro_rules! impl_simd {
                 for (tile, out) in whole.chunks_mut(TILE * element).enumerate() {
                     let (mut bytes, pixels) = ([[0; TILE]; 8], out.len() / element);
                     for (planes, bytes) in planes.chunks_exact(8 * stride).zip(&mut bytes) {
-                        call_with_features!(
-                            self,
-                            $shuffle::$unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels])
-                        )
+                        self.unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels]);
                     }
                     call_with_features!(self, $shuffle::interleave_byte_planes(&bytes[..element], out))
                 }
@@ -183,22 +233,27 @@ macro_rules! impl_simd {
     };
 }
 
-impl_simd!(Avx2, "avx2,fma", Avx2Register, shuffle_avx2, unshuffle, 8 => interleave_8);
-impl_simd!(
-    Avx512,
+impl_decoding!(Avx2, "avx2,fma", Avx2Register, shuffle_avx2, unshuffle);
+impl_decoding!(
+    Avx512Base,
     "avx512f,avx512bw,avx512vl,avx512dq,fma",
     Avx2Register,
     shuffle_avx512,
-    unshuffle,
-    8 => interleave_8,
-    16 => interleave_16
+    unshuffle
 );
-impl_simd!(
-    Avx512Gfni,
+impl_decoding!(
+    Gfni,
     "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,fma",
     Avx512Register,
     shuffle_avx512,
-    unshuffle_gfni,
+    unshuffle_gfni
+);
+
+impl_simd!(Avx2, "avx2,fma", shuffle_avx2, 8 => interleave_8);
+impl_simd!(
+    Avx512,
+    "avx512f,avx512bw,avx512vl,avx512dq,fma",
+    shuffle_avx512,
     8 => interleave_8,
     16 => interleave_16
 );
