@@ -66,13 +66,14 @@ impl LabPoint {
     /// angle, and needs no trigonometric function.
     #[inline]
     pub(crate) fn sin_theta(self) -> f64 {
-        let radius = self.radius();
+        let squared_radius = self.y * self.y + self.x * self.x;
         let longer = self.distance() + self.z.abs();
+        let squared_longer = longer * longer;
         // Towards the source, where d + z is a difference, tan θ = (d − z) / r.
-        let opposite = if self.z < 0.0 { longer } else { radius };
-        let hypotenuse = (radius * radius + longer * longer).sqrt();
+        let opposite = if self.z < 0.0 { squared_longer } else { squared_radius };
+        let hypotenuse = squared_radius + squared_longer;
         // A point at the sample has no angle: as 2θ does, it gives 0.
-        opposite / hypotenuse.max(f64::MIN_POSITIVE)
+        (opposite / if hypotenuse == 0.0 { 1.0 } else { hypotenuse }).sqrt()
     }
 
     /// Returns the azimuth from the horizontal axis, in radians within [-π, π].
