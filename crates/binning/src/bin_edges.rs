@@ -94,13 +94,7 @@ impl BinEdges {
     /// not finite.
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
-        self.bins_between(self.position(min), self.position(max))
-    }
-
-    /// Returns the bins that an interval touches whose ends have these positions
-    /// ([`Self::position`]); `None` if it is outside the axis or not finite.
-    #[inline]
-    pub fn bins_between(&self, first: f64, last: f64) -> Option<BinSpan> {
+        let (first, last) = (self.position(min), self.position(max));
         let floor = if self.clamp_low { f64::NEG_INFINITY } else { 0.0 };
         let end = self.bin_count as f64;
         (last >= floor && first < end).then(|| BinSpan {

@@ -4,7 +4,7 @@
 //! discontinuity of chi contributes to the bins on both sides of it; pyFAI keeps it on one side.
 
 use crate::bin_edges::BinEdges;
-use crate::csc::CscBlock;
+use crate::csc::Csc;
 use crate::outline::Outline;
 use crate::pattern::areas_to_fractions;
 use crate::periodic_bins::PeriodicBins;
@@ -28,7 +28,7 @@ impl CakeGrid {
 
     /// Adds the whole pixel to the bin of its centre.
     #[inline]
-    pub fn no_split(&self, radial: f64, chi: f64, entries: &mut CscBlock) {
+    pub fn no_split(&self, radial: f64, chi: f64, entries: &mut Csc) {
         if let (Some(radial), Some(azimuthal)) =
             (self.radial.find_bin(radial), self.azimuthal.find_bin(chi))
         {
@@ -39,7 +39,7 @@ impl CakeGrid {
     /// Spreads the pixel evenly over the rectangle of two intervals. The part outside the axes is
     /// lost.
     #[inline]
-    pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut CscBlock) {
+    pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut Csc) {
         let area = (radial.1 - radial.0) * (chi.1 - chi.0);
         if area > 0.0 {
             self.azimuthal.for_each_overlap(chi.0, chi.1, |azimuthal, height| {
@@ -55,12 +55,7 @@ impl CakeGrid {
     /// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided
     /// by its area on the grid. A pixel at the end of an axis therefore counts with a total weight
     /// of 1.
-    pub fn full_split(
-        &self,
-        corners: &[[f32; 2]; 4],
-        scratch: &mut CutScratch,
-        entries: &mut CscBlock,
-    ) {
+    pub fn full_split(&self, corners: &[[f32; 2]; 4], scratch: &mut CutScratch, entries: &mut Csc) {
         self.cut_at_bin_edges(corners, scratch);
         scratch.compute_weights();
         for (bin, weight) in scratch.bins.iter().zip(&scratch.weights) {
@@ -76,10 +71,11 @@ impl CakeGrid {
         let Some(columns) = self.radial.bins_touched(min, max) else { return };
         let chi_edges = self.azimuthal.edges();
         let (min, max) = outline.chi_extent();
+        let points = outline.points();
         let CutScratch { half, column, cell, pieces, .. } = scratch;
         for radial in columns.first..=columns.last {
             let (left, right) = (self.radial.edge(radial), self.radial.edge(radial + 1));
-            clip_between(outline.points(), 0, left, right, half, column);
+            clip_between(&points, 0, left, right, half, column);
             for (shift, min, max) in self.azimuthal.periodic_images(min, max) {
                 let Some(rows) = chi_edges.bins_touched(min, max) else { continue };
                 let origin = outline.chi() + shift;
@@ -166,7 +162,7 @@ mod tests {
         for _ in 0..25 {
             let placement = TestPlacement::random(&mut random);
             let unit = Unit::all().nth(random.whole(0, 8)).unwrap().base();
-            let all = placement.geometry().corners(unit).unwrap();
+            let all = placement.corners(unit);
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let radial = BinEdges::uniform(
                 random.between(0.0, 0.3) * max,

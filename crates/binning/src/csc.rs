@@ -1,100 +1,62 @@
-//! The integration matrix in CSC layout (compressed sparse columns), and its parallel construction.
+//! Columns of the integration matrix in CSC layout (compressed sparse columns).
 
-use rayon::prelude::*;
-
-/// Number of pixels that one thread processes at a time.
-const PIXELS_PER_BLOCK: usize = 1 << 15;
-
-/// The integration matrix (bins x pixels) in CSC layout: the weight of each pixel in each bin, one
-/// column per pixel.
+/// Columns of the integration matrix (bins x pixels) in CSC layout: the weights of some pixels in
+/// the bins, one column per pixel.
 ///
-/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bins` and
-/// `weights`, in rising order of bins. Masked pixels and pixels outside the range have no entries.
-/// Weights are positive; those of one pixel add up to at most 1.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The entries of column `c` are `starts[c]..starts[c + 1]` of `bins` and `weights`, in rising
+/// order of bins. Masked pixels and pixels outside the range have no entries. Weights are positive;
+/// those of one pixel add up to at most 1.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Csc {
-    /// Index of each pixel's first entry, and at the end the number of entries.
+    /// Index of each column's first entry, and at the end the number of entries.
     pub starts: Vec<u64>,
-    /// Bin of each entry, less than `nbins`.
+    /// Bin of each entry.
     pub bins: Vec<u32>,
     /// Weight of each entry, in (0, 1].
     pub weights: Vec<f32>,
-    /// Number of bins.
-    pub nbins: usize,
 }
 
 impl Csc {
-    /// Returns the number of pixels, including masked ones.
-    pub fn pixel_count(&self) -> usize {
+    /// Returns the number of columns.
+    pub fn column_count(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Returns the bins and the weights of one pixel.
-    pub fn entries_of_pixel(&self, pixel: usize) -> (&[u32], &[f32]) {
-        let range = self.starts[pixel] as usize..self.starts[pixel + 1] as usize;
+    /// Returns the bins and the weights of one column.
+    pub fn entries_of_column(&self, column: usize) -> (&[u32], &[f32]) {
+        let range = self.starts[column] as usize..self.starts[column + 1] as usize;
         (&self.bins[range.clone()], &self.weights[range])
     }
 
-    /// Builds the matrix in parallel: `fill(pixel, scratch, entries)` adds the entries of one
-    /// pixel. Each block of pixels has a `Scratch` of its own. The result does not depend on the
-    /// number of threads.
-    pub(crate) fn build<Scratch: Default>(
-        pixels: usize,
-        nbins: usize,
-        fill: impl Fn(usize, &mut Scratch, &mut CscBlock) + Sync,
-    ) -> Self {
-        let mut starts = vec![0; pixels + 1];
-        let blocks: Vec<CscBlock> = starts[1..]
-            .par_chunks_mut(PIXELS_PER_BLOCK)
-            .enumerate()
-            .map(|(block, ends)| {
-                let mut scratch = Scratch::default();
-                let mut entries = CscBlock::with_capacity(2 * ends.len());
-                for (i, end) in ends.iter_mut().enumerate() {
-                    fill(block * PIXELS_PER_BLOCK + i, &mut scratch, &mut entries);
-                    *end = entries.bins.len() as u64;
-                }
-                entries
-            })
-            .collect();
-        Self::concatenate(starts, blocks, nbins)
+    /// Removes all columns, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.starts.truncate(1);
+        self.bins.clear();
+        self.weights.clear();
     }
 
-    /// Concatenates the blocks. `starts` counts from the beginning of each block on entry.
-    fn concatenate(mut starts: Vec<u64>, blocks: Vec<CscBlock>, nbins: usize) -> Self {
-        let total = blocks.iter().map(|block| block.bins.len()).sum();
-        let (mut bins, mut weights) = (Vec::with_capacity(total), Vec::with_capacity(total));
-        for (ends, block) in starts[1..].chunks_mut(PIXELS_PER_BLOCK).zip(blocks) {
-            let offset = bins.len() as u64;
-            ends.iter_mut().for_each(|end| *end += offset);
-            bins.extend_from_slice(&block.bins);
-            weights.extend_from_slice(&block.weights);
-        }
-        Self { starts, bins, weights, nbins }
-    }
-}
-
-/// The entries of a block of pixels.
-#[derive(Debug, Default)]
-pub(crate) struct CscBlock {
-    bins: Vec<u32>,
-    weights: Vec<f32>,
-}
-
-impl CscBlock {
-    fn with_capacity(entries: usize) -> Self {
-        Self { bins: Vec::with_capacity(entries), weights: Vec::with_capacity(entries) }
-    }
-
-    /// Adds an entry of the current pixel, unless its weight is zero or negative once rounded to
-    /// f32.
+    /// Adds an entry to the column that is not yet ended, unless its weight is zero or negative
+    /// once rounded to f32.
     #[inline]
-    pub fn push(&mut self, bin: usize, weight: f64) {
+    pub(crate) fn push(&mut self, bin: usize, weight: f64) {
         let weight = weight as f32;
         if weight > 0.0 {
             self.bins.push(bin as u32);
             self.weights.push(weight);
         }
+    }
+
+    /// Ends a column, which has the entries since the end of the previous one.
+    #[inline]
+    pub(crate) fn end_column(&mut self) {
+        self.starts.push(self.bins.len() as u64);
+    }
+}
+
+impl Default for Csc {
+    /// Returns no columns.
+    fn default() -> Self {
+        Self { starts: vec![0], bins: Vec::new(), weights: Vec::new() }
     }
 }
 
@@ -103,32 +65,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_concatenated_in_the_order_of_pixels() {
-        let pixels = 2 * PIXELS_PER_BLOCK + 17;
-        let matrix = Csc::build(pixels, 1000, |pixel, (): &mut (), entries| {
-            for bin in 0..pixel % 4 {
-                entries.push(pixel % 900 + bin, 0.25);
-            }
-        });
-        assert_eq!(matrix.pixel_count(), pixels);
-        for pixel in
-            [0, 1, 3, PIXELS_PER_BLOCK - 1, PIXELS_PER_BLOCK, PIXELS_PER_BLOCK + 1, pixels - 1]
-        {
-            let (bins, weights) = matrix.entries_of_pixel(pixel);
-            let expected: Vec<u32> = (0..pixel % 4).map(|bin| (pixel % 900 + bin) as u32).collect();
-            assert_eq!(bins, expected, "{pixel}");
-            assert_eq!(weights.len(), pixel % 4);
-        }
-        assert_eq!(matrix.starts[pixels] as usize, matrix.bins.len());
-    }
-
-    #[test]
     fn entries_without_weight_are_dropped() {
-        let matrix = Csc::build(1, 4, |_, (): &mut (), entries| {
-            entries.push(0, 1e-60);
-            entries.push(1, -1e-18);
-            entries.push(2, 1.0);
-        });
-        assert_eq!(matrix.entries_of_pixel(0), (&[2][..], &[1.0][..]));
+        let mut columns = Csc::default();
+        columns.push(0, 1e-60);
+        columns.push(1, -1e-18);
+        columns.push(2, 1.0);
+        columns.end_column();
+        columns.end_column();
+        assert_eq!(columns.column_count(), 2);
+        assert_eq!(columns.entries_of_column(0), (&[2][..], &[1.0][..]));
+        assert_eq!(columns.entries_of_column(1), (&[][..], &[][..]));
+        columns.clear();
+        assert_eq!(columns, Csc::default());
     }
 }

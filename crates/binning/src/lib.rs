@@ -1,16 +1,17 @@
 //! Builds the integration matrix: the weight of each detector pixel in each bin of a pattern (1-D)
 //! or a cake (2-D).
 //!
-//! [`bin_pattern`] and [`bin_pixels()`] take a [`geometry::Geometry`], a static mask and a request,
-//! and return a [`Binning`]: the radial axis, the azimuthal axis of a cake, and a sparse matrix
-//! ([`Csc`]) with a column per pixel. This is done once per recipe and detector; integrating a
-//! frame is then a product with the matrix (crate `kernels`).
+//! A [`PixelBinner`] is made of a [`geometry::Geometry`], a static mask and a request. It has the
+//! radial axis and the azimuthal axis of a cake, and computes columns of a sparse matrix ([`Csc`]),
+//! one per pixel. [`bin_pattern`] and [`bin_pixels()`] return all of it as a [`Binning`]. This is
+//! done once per recipe and detector; integrating a frame is then a product with the matrix (crate
+//! `kernels`).
 //!
 //! 1. Positions of all pixels are computed in the base unit: centres, half widths or corners, as
 //!    the splitting needs.
 //! 2. The axes follow from the request and, if it gives no limits, from the unmasked pixels.
-//! 3. Each pixel is split over the bins that it overlaps, in parallel by blocks of pixels. The
-//!    result does not depend on the number of threads.
+//! 3. Each pixel is split over the bins that it overlaps, which depends on no other pixel: columns
+//!    can be computed in blocks, by any number of threads.
 //!
 //! # Axes
 //! Limits that the request leaves out come from the unmasked pixels: their centres without
@@ -62,7 +63,7 @@
 //!     PatternRequest { unit: Unit::default(), npt: 100, radial_range: None, azimuth_range: None, split: PixelSplitting::BBox };
 //! let binning = bin_pattern(&geometry, &mask, &request)?;
 //! assert_eq!(binning.axis.centers.len(), 100);
-//! let (bins, weights) = binning.matrix.entries_of_pixel(0);
+//! let (bins, weights) = binning.matrix.entries_of_column(0);
 //! assert_eq!(bins.len(), weights.len());
 //! assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-6);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -77,6 +78,7 @@ mod error;
 mod outline;
 mod pattern;
 mod periodic_bins;
+mod pixel_binner;
 mod polygon;
 mod positions;
 mod request;
@@ -86,7 +88,8 @@ mod sector;
 mod support;
 
 pub use axis::{ChiAxis, RadialAxis};
-pub use bin_pixels::{Binning, axes, bin_pattern, bin_pixels, check_request};
+pub use bin_pixels::{Binning, bin_pattern, bin_pixels, check_request};
 pub use csc::Csc;
 pub use error::{BinningError, Limits};
+pub use pixel_binner::{PixelBinner, axes};
 pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

@@ -1,13 +1,13 @@
 //! Weights of one pixel in the bins of a pattern (1-D), for each kind of pixel splitting.
 
 use crate::bin_edges::BinEdges;
-use crate::csc::CscBlock;
+use crate::csc::Csc;
 use crate::outline::Outline;
 use crate::sector::Sector;
 
 /// Adds the whole pixel to the bin of its centre.
 #[inline]
-pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut CscBlock) {
+pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut Csc) {
     if let Some(bin) = bin_edges.find_bin(center) {
         entries.push(bin, 1.0);
     }
@@ -15,7 +15,7 @@ pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut CscBlock
 
 /// Spreads the pixel evenly over the interval `min..max`. The part outside the axis is lost.
 #[inline]
-pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: &mut CscBlock) {
+pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: &mut Csc) {
     if max > min {
         let scale = 1.0 / (max - min);
         bin_edges.for_each_overlap(min, max, |bin, length| entries.push(bin, length * scale));
@@ -33,7 +33,7 @@ pub(crate) fn full_split(
     sector: Option<&Sector>,
     corners: &[[f32; 2]; 4],
     areas: &mut Vec<f64>,
-    entries: &mut CscBlock,
+    entries: &mut Csc,
 ) {
     let Some(outline) = Outline::new(corners) else { return };
     if let Some(sector) = sector {
@@ -42,20 +42,38 @@ pub(crate) fn full_split(
             return;
         }
     }
-    let Some(bins) = outline.bins_touched(bin_edges) else { return };
-    let span = bins.span;
-    if span.first == span.last {
-        return entries.push(span.first, 1.0);
+    let Some(span) = outline.bins_touched(bin_edges) else { return };
+    match span.last - span.first {
+        0 => entries.push(span.first, 1.0),
+        // Most pixels that are split are in two bins, whose areas stay in registers.
+        1 => push_fractions(&outline, bin_edges, span.first, &mut [0.0; 2], entries),
+        more => {
+            areas.resize(more + 1, 0.0);
+            push_fractions(&outline, bin_edges, span.first, areas, entries);
+        }
     }
-    outline.bin_areas(bin_edges, &bins, areas);
+}
+
+/// Adds a pixel to the bins from `first` on, by its area in each of them. `areas` is a buffer of as
+/// many.
+#[inline(always)]
+fn push_fractions(
+    outline: &Outline,
+    bin_edges: &BinEdges,
+    first: usize,
+    areas: &mut [f64],
+    entries: &mut Csc,
+) {
+    outline.bin_areas(bin_edges, first, areas);
     areas_to_fractions(areas);
-    for (bin, fraction) in (span.first..).zip(areas.iter()) {
+    for (bin, fraction) in (first..).zip(areas) {
         entries.push(bin, *fraction);
     }
 }
 
 /// Turns signed areas into fractions that add up to 1. If an outline crosses itself, the smaller of
 /// its two sides is dropped.
+#[inline]
 pub(crate) fn areas_to_fractions(areas: &mut [f64]) {
     let sign = areas.iter().sum::<f64>().signum();
     areas.iter_mut().for_each(|area| *area = (*area * sign).max(0.0));
@@ -75,11 +93,11 @@ mod tests {
     /// Returns the weights by bin, before they are rounded to f32.
     fn exact_weights(bin_edges: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
         let outline = Outline::new(corners).unwrap();
-        let Some(bins) = outline.bins_touched(bin_edges) else { return Vec::new() };
-        let mut areas = Vec::new();
-        outline.bin_areas(bin_edges, &bins, &mut areas);
+        let Some(span) = outline.bins_touched(bin_edges) else { return Vec::new() };
+        let mut areas = vec![0.0; span.last - span.first + 1];
+        outline.bin_areas(bin_edges, span.first, &mut areas);
         areas_to_fractions(&mut areas);
-        (bins.span.first..).zip(areas).collect()
+        (span.first..).zip(areas).collect()
     }
 
     #[test]
@@ -89,7 +107,7 @@ mod tests {
         for _ in 0..40 {
             let placement = TestPlacement::random(&mut random);
             let unit = Unit::all().nth(random.whole(0, 8)).unwrap().base();
-            let all = placement.geometry().corners(unit).unwrap();
+            let all = placement.corners(unit);
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);
             let bin_edges = BinEdges::uniform(

@@ -1,6 +1,6 @@
 //! Positions of all pixels, in the form that each kind of pixel splitting needs.
 
-use geometry::{Geometry, PixelIntervals, Unit};
+use geometry::{CornerValues, Geometry, PixelIntervals, Unit};
 use rayon::prelude::*;
 
 use crate::BinningError;
@@ -15,7 +15,7 @@ pub(crate) enum Positions {
     /// Intervals, for splitting by bounding box.
     Boxes { radial: PixelIntervals, chi: Option<PixelIntervals> },
     /// Corners A, B, C, D as [radius, chi], for full splitting.
-    Corners(Vec<[[f32; 2]; 4]>),
+    Corners(CornerValues<[f32; 2]>),
 }
 
 impl Positions {
@@ -47,11 +47,10 @@ impl Positions {
         match self {
             Self::Centers { radial, .. } => radial[pixel].is_finite(),
             Self::Boxes { radial, .. } => {
-                radial.centers[pixel].is_finite() && radial.deltas[pixel].is_finite()
+                radial.centers[pixel].is_finite() && radial.half_width(pixel).is_finite()
             }
-            Self::Corners(corners) => {
-                Outline::new(&corners[pixel]).is_some_and(|outline| !outline.contains_beam_center())
-            }
+            Self::Corners(corners) => Outline::new(&corners.of_pixel(pixel))
+                .is_some_and(|outline| !outline.contains_beam_center()),
         }
     }
 
@@ -60,7 +59,7 @@ impl Positions {
         extent(mask, |pixel| match self {
             Self::Centers { radial, .. } => (radial[pixel], radial[pixel]),
             Self::Boxes { radial, .. } => radial.interval(pixel),
-            Self::Corners(corners) => corner_extent(&corners[pixel]),
+            Self::Corners(corners) => corner_extent(&corners.of_pixel(pixel)),
         })
     }
 
@@ -72,31 +71,44 @@ impl Positions {
                 chi.as_ref().map_or(EMPTY_EXTENT, |chi| (chi[pixel], chi[pixel]))
             }
             Self::Boxes { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| chi.interval(pixel)),
-            Self::Corners(corners) => {
-                Outline::new(&corners[pixel]).map_or(EMPTY_EXTENT, |outline| outline.chi_extent())
-            }
+            Self::Corners(corners) => Outline::new(&corners.of_pixel(pixel))
+                .map_or(EMPTY_EXTENT, |outline| outline.chi_extent()),
         })
     }
 }
 
 const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 
+/// Number of pixels of which one thread finds the extent at a time.
+const PIXELS_PER_BLOCK: usize = 1 << 14;
+
 fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
-    corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| {
-        (min.min(corner[0].into()), max.max(corner[0].into()))
+    corners.iter().fold(EMPTY_EXTENT, |extent, corner| {
+        let radius = f64::from(corner[0]);
+        extend(extent, (radius, radius))
     })
 }
 
 /// Returns the smallest interval that contains the intervals of all unmasked pixels; NaN limits are
 /// ignored.
 fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Option<(f64, f64)> {
-    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
-    let (min, max) = mask
-        .par_iter()
-        .enumerate()
-        .with_min_len(1 << 14)
-        .filter(|(_, masked)| !**masked)
-        .map(|(pixel, _)| interval(pixel))
-        .reduce(|| EMPTY_EXTENT, hull);
+    let of_block = |(block, mask): (usize, &[bool])| {
+        let mut extent = EMPTY_EXTENT;
+        for (index, masked) in mask.iter().enumerate() {
+            if !masked {
+                extent = extend(extent, interval(block * PIXELS_PER_BLOCK + index));
+            }
+        }
+        extent
+    };
+    let blocks = mask.par_chunks(PIXELS_PER_BLOCK).enumerate();
+    let (min, max) = blocks.map(of_block).reduce(|| EMPTY_EXTENT, extend);
     (min <= max).then_some((min, max))
+}
+
+/// Extends an interval to contain another one, whose limits are ignored where they are NaN.
+#[inline]
+fn extend((min, max): (f64, f64), (lower, upper): (f64, f64)) -> (f64, f64) {
+    // Comparisons with NaN are false. `f64::min` costs more: it also expects NaN on its left.
+    (if lower < min { lower } else { min }, if upper > max { upper } else { max })
 }

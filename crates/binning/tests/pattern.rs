@@ -8,7 +8,7 @@ use binning::{
     AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting,
     bin_pattern, bin_pixels,
 };
-use geometry::{Geometry, PixelIntervals, Unit};
+use geometry::{Geometry, Unit};
 use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon, unit};
 
 const SPLITS: [PixelSplitting; 3] =
@@ -34,12 +34,12 @@ fn pixels(geometry: &Geometry) -> usize {
 
 /// Returns the sum of a pixel's weights.
 fn total_weight(binning: &Binning, pixel: usize) -> f64 {
-    binning.matrix.entries_of_pixel(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
+    binning.matrix.entries_of_column(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
 }
 
 /// Returns the pixels that have any weight.
 fn contributing_pixels(binning: &Binning) -> Vec<usize> {
-    (0..binning.matrix.pixel_count()).filter(|pixel| total_weight(binning, *pixel) > 0.0).collect()
+    (0..binning.matrix.column_count()).filter(|pixel| total_weight(binning, *pixel) > 0.0).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn without_a_range_every_pixel_counts_once() {
                     (total - 1.0).abs() < 1e-6,
                     "{placement:?} {unit} {split:?}: pixel {pixel} counts {total}"
                 );
-                assert!(found.matrix.entries_of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
+                assert!(found.matrix.entries_of_column(pixel).0.is_sorted_by(|a, b| a < b));
             }
         }
     }
@@ -70,16 +70,17 @@ fn without_a_range_every_pixel_counts_once() {
 fn the_axis_spans_the_unmasked_pixels() {
     let geometry = TestPlacement::flat([30, 40], [-5.0, 20.3]).geometry();
     let mask: Vec<bool> = (0..1200).map(|pixel| !(200..800).contains(&pixel)).collect();
-    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit("q_A^-1")).unwrap();
+    let boxes = geometry.radial_intervals(unit("q_nm^-1")).unwrap();
     let corners = geometry.corners(unit("q_nm^-1")).unwrap();
     for split in SPLITS {
         let ends = |pixel: usize| match split {
-            PixelSplitting::No => (centers[pixel], centers[pixel]),
+            PixelSplitting::No => (0.1 * boxes.centers[pixel], 0.1 * boxes.centers[pixel]),
             PixelSplitting::BBox => {
-                (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel])
+                let (min, max) = boxes.interval(pixel);
+                (0.1 * min, 0.1 * max)
             }
             PixelSplitting::Full => {
-                let radii = corners[pixel].map(|corner| 0.1 * f64::from(corner[0]));
+                let radii = corners.of_pixel(pixel).map(|corner| 0.1 * f64::from(corner[0]));
                 (
                     radii.into_iter().fold(f64::MAX, f64::min),
                     radii.into_iter().fold(f64::MIN, f64::max),
@@ -141,7 +142,7 @@ fn without_splitting_the_centre_decides() {
     );
     for (pixel, center) in centers.iter().enumerate() {
         let position = (center - found.axis.lower) / (found.axis.upper - found.axis.lower) * 10.0;
-        let (bins, weights) = found.matrix.entries_of_pixel(pixel);
+        let (bins, weights) = found.matrix.entries_of_column(pixel);
         if (0.0..10.0).contains(&position) {
             assert_eq!(
                 (bins, weights),
@@ -160,7 +161,8 @@ fn a_bounding_box_counts_by_its_overlap() {
         TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }
             .geometry();
     let unit = unit("q_nm^-1");
-    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit).unwrap();
+    let boxes = geometry.radial_intervals(unit).unwrap();
+    let centers = &boxes.centers;
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
     let found = binned(
         &geometry,
@@ -174,7 +176,7 @@ fn a_bounding_box_counts_by_its_overlap() {
     let width = (found.axis.upper - found.axis.lower) / 33.0;
     let mut truncated = 0;
     for pixel in 0..pixels(&geometry) {
-        let (min, max) = (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]);
+        let (min, max) = boxes.interval(pixel);
         let overlap = |bin: u32| {
             let edge = found.axis.lower + f64::from(bin) * width;
             (max.min(edge + width) - min.max(edge)).max(0.0) / (max - min)
@@ -182,7 +184,7 @@ fn a_bounding_box_counts_by_its_overlap() {
         let expected: f64 = (0..33).map(overlap).sum();
         assert!((total_weight(&found, pixel) - expected).abs() < 1e-6, "pixel {pixel}");
         truncated += usize::from(expected > 0.01 && expected < 0.99);
-        let (bins, weights) = found.matrix.entries_of_pixel(pixel);
+        let (bins, weights) = found.matrix.entries_of_column(pixel);
         for (bin, weight) in bins.iter().zip(weights) {
             assert!(
                 (f64::from(*weight) - overlap(*bin)).abs() < 1e-7,
@@ -205,10 +207,11 @@ fn full_splitting_counts_by_area() {
             &PatternRequest { unit: unit("2th_rad"), npt: 120, ..request(PixelSplitting::Full) },
         );
         let width = (found.axis.upper - found.axis.lower) / 120.0;
-        for (pixel, corners) in corners.iter().enumerate() {
+        for pixel in 0..pixels(&geometry) {
+            let corners = &corners.of_pixel(pixel);
             let Some(polygon) = polygon(corners) else { continue };
             let total = area_within(&polygon, [0.0, 4.0], ALL_CHI);
-            let (bins, weights) = found.matrix.entries_of_pixel(pixel);
+            let (bins, weights) = found.matrix.entries_of_column(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 let edge = found.axis.lower + f64::from(*bin) * width;
                 let expected = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
@@ -237,10 +240,10 @@ fn a_sector_across_the_discontinuity_is_the_sum_of_its_halves() {
     assert_eq!(whole, sector(170.0, -170.0));
     let (upper, lower) = (sector(170.0, 180.0), sector(-180.0, -170.0));
     let mut counted = 0;
-    for pixel in 0..whole.pixel_count() {
-        let mut halves = upper.entries_of_pixel(pixel).0.to_vec();
-        halves.extend(lower.entries_of_pixel(pixel).0);
-        assert_eq!(whole.entries_of_pixel(pixel).0, halves, "pixel {pixel}");
+    for pixel in 0..whole.column_count() {
+        let mut halves = upper.entries_of_column(pixel).0.to_vec();
+        halves.extend(lower.entries_of_column(pixel).0);
+        assert_eq!(whole.entries_of_column(pixel).0, halves, "pixel {pixel}");
         counted += halves.len();
     }
     assert!(counted > 60, "{counted} pixels in the sector");
@@ -268,8 +271,8 @@ fn with_splitting_both_halves_hold_the_pixels_across_the_discontinuity() {
         for &pixel in &whole {
             let half = &halves[usize::from(!upper.contains(&pixel))];
             assert_eq!(
-                all.entries_of_pixel(pixel),
-                half.entries_of_pixel(pixel),
+                all.entries_of_column(pixel),
+                half.entries_of_column(pixel),
                 "{split:?}: pixel {pixel}"
             );
         }
@@ -339,11 +342,11 @@ fn bins_between_edges_are_sums_of_smaller_equal_bins() {
         }
         for pixel in 0..1600 {
             let mut sums = [0.0; 3];
-            let (bins, weights) = fine.matrix.entries_of_pixel(pixel);
+            let (bins, weights) = fine.matrix.entries_of_column(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[[0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2][*bin as usize]] += f64::from(*weight);
             }
-            let (bins, weights) = coarse.matrix.entries_of_pixel(pixel);
+            let (bins, weights) = coarse.matrix.entries_of_column(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[*bin as usize] -= f64::from(*weight);
             }

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::corner_values::{Coordinate, CornerLayout, CornerValues, PixelIntervals};
 use crate::detector::PixelPositions;
 use crate::parallax::ParallaxCorrection;
 use crate::points::{BLOCK, DetectorPoints, LabPoints};
@@ -146,7 +147,7 @@ impl Geometry {
     ///
     /// # Errors
     /// `unit` depends on the wavelength and the PONI file gives none.
-    pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
+    pub fn corners(&self, unit: Unit) -> Result<CornerValues<[f32; 2]>, GeometryError> {
         let radial = self.radial_function(unit)?;
         let value = |points: &LabPoints, corners: &mut [[f32; 2]]| {
             let (mut radii, mut azimuths) = ([0.0; BLOCK], [0.0; BLOCK]);
@@ -156,41 +157,24 @@ impl Geometry {
                 *corner = [radius as f32, chi as f32];
             }
         };
-        Ok(self.map_corners(unit.quantity().rounds_corners, value, |_, corners| corners))
+        Ok(self.map_corners(unit.quantity().rounds_corners, value))
     }
 
-    /// Returns the radial position of the centre of each pixel in `unit`, and its half width: the
-    /// largest distance of a corner from the centre.
+    /// Returns the intervals of radial position that the pixels cover, in the base unit of `unit`.
     ///
     /// # Errors
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn radial_intervals(&self, unit: Unit) -> Result<PixelIntervals, GeometryError> {
         let radial = self.radial_function(unit)?;
-        let mut centers = self.map_centers(radial);
-        let largest = |pixel: usize, corners: [f32; 4]| {
-            let distance = |corner: f32| (f64::from(corner) - centers[pixel]).abs();
-            corners.map(distance).into_iter().fold(0.0, f64::max) * unit.scale()
-        };
-        let rounds_corners = unit.quantity().rounds_corners;
-        let deltas = self.map_corners(rounds_corners, round_values(radial), largest);
-        centers.par_iter_mut().for_each(|center| *center *= unit.scale());
-        Ok(PixelIntervals { centers, deltas })
+        let corners = self.map_corners(unit.quantity().rounds_corners, round_values(radial));
+        Ok(PixelIntervals::new(self.map_centers(radial), corners, Coordinate::Linear))
     }
 
-    /// Returns the azimuth of the centre of each pixel in radians within [-π, π], and its half
-    /// width: the largest distance of a corner from the centre, taken the shorter way round the
-    /// circle.
+    /// Returns the intervals of azimuth that the pixels cover, in radians; centres are within
+    /// [-π, π].
     pub fn chi_intervals(&self) -> PixelIntervals {
-        let centers = self.chi_centers();
-        let largest = |pixel: usize, corners: [f32; 4]| {
-            let distance = |corner: f32| {
-                let delta = (f64::from(corner) - centers[pixel]).abs();
-                delta.min(std::f64::consts::TAU - delta)
-            };
-            corners.map(distance).into_iter().fold(0.0, f64::max)
-        };
-        let deltas = self.map_corners(false, round_values(LabPoints::chi), largest);
-        PixelIntervals { centers, deltas }
+        let corners = self.map_corners(false, round_values(LabPoints::chi));
+        PixelIntervals::new(self.chi_centers(), corners, Coordinate::Angle)
     }
 
     /// Returns the function from points to their radial positions in the base unit of `unit`.
@@ -224,7 +208,7 @@ impl Geometry {
                 map_grid(&slow.centers, &fast.centers, &mut values, &value);
             }
             PixelPositions::Corners(corners) => {
-                map_blocks(&mut values, 1, |first, points, values| {
+                map_blocks(&mut values, |first, points, values| {
                     points.set((first..).take(values.len()).map(|pixel| corners.center(pixel)));
                     value(points, values);
                 });
@@ -233,34 +217,27 @@ impl Geometry {
         values
     }
 
-    /// Applies `value` to the corners of all pixels, and `combine` to the number of each pixel and
-    /// the values of its corners. On a grid, corners shared by pixels are computed once.
-    /// `rounds_corners` rounds the corners of a grid to single precision first.
-    fn map_corners<T: Copy + Default + Send + Sync, U: Copy + Default + Send>(
+    /// Applies `value` to the corners of all pixels. On a grid, corners shared by pixels are
+    /// computed once. `rounds_corners` rounds the corners of a grid to single precision first.
+    fn map_corners<T: Copy + Default + Send>(
         &self,
         rounds_corners: bool,
         value: impl Fn(&LabPoints, &mut [T]) + Sync,
-        combine: impl Fn(usize, [T; 4]) -> U + Sync,
-    ) -> Vec<U> {
+    ) -> CornerValues<T> {
         let [rows, columns] = self.shape;
-        let mut combined = vec![U::default(); rows * columns];
         let value_in_lab = |points: &DetectorPoints, values: &mut [T]| {
             value(&self.placement.to_lab(points), values)
         };
         let [slow, fast] = match &self.pixels {
             PixelPositions::Grid(axes) => axes,
             PixelPositions::Corners(corners) => {
-                map_blocks(&mut combined, 4, |first, points, combined| {
-                    let pixels = first..first + combined.len();
-                    points.set(pixels.clone().flat_map(|pixel| corners.corners_of(pixel)));
-                    let mut values = [T::default(); BLOCK];
-                    value_in_lab(points, &mut values[..4 * combined.len()]);
-                    let (of_pixels, _) = values.as_chunks::<4>();
-                    for ((pixel, out), values) in pixels.zip(combined).zip(of_pixels) {
-                        *out = combine(pixel, *values);
-                    }
+                let mut values = vec![T::default(); rows * columns * 4];
+                map_blocks(&mut values, |first, points, values| {
+                    let pixels = first / 4..(first + values.len()) / 4;
+                    points.set(pixels.flat_map(|pixel| corners.corners_of(pixel)));
+                    value_in_lab(points, values);
                 });
-                return combined;
+                return CornerValues::new(values, CornerLayout::Separate);
             }
         };
         // pyFAI corrects parallax of corners in single precision.
@@ -272,34 +249,7 @@ impl Geometry {
         let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));
         let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];
         map_grid(&slow_edges, &fast_edges, &mut nodes, &value_in_lab);
-        combined.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {
-            let lower = &nodes[row * (columns + 1)..][..columns + 1];
-            let upper = &nodes[(row + 1) * (columns + 1)..][..columns + 1];
-            let first = row * columns;
-            for ((column, out), (lower, upper)) in
-                out.iter_mut().enumerate().zip(lower.windows(2).zip(upper.windows(2)))
-            {
-                *out = combine(first + column, [lower[0], upper[0], upper[1], lower[1]]);
-            }
-        });
-        combined
-    }
-}
-
-/// The interval that each pixel covers along one coordinate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PixelIntervals {
-    /// Centre of each pixel.
-    pub centers: Vec<f64>,
-    /// Half width of each pixel: the largest distance of a corner from the centre.
-    pub deltas: Vec<f64>,
-}
-
-impl PixelIntervals {
-    /// Returns the interval of a pixel: centre minus delta, centre plus delta.
-    #[inline]
-    pub fn interval(&self, pixel: usize) -> (f64, f64) {
-        (self.centers[pixel] - self.deltas[pixel], self.centers[pixel] + self.deltas[pixel])
+        CornerValues::new(nodes, CornerLayout::Grid { columns })
     }
 }
 
@@ -331,17 +281,16 @@ fn map_grid<T: Send>(
 }
 
 /// Applies `value` to all values, block by block: to the number of the first value, points to set,
-/// and the values of the block, each of so many points.
+/// and the values of the block, one for each point.
 fn map_blocks<T: Send>(
     values: &mut [T],
-    points_per_value: usize,
     value: impl Fn(usize, &mut DetectorPoints, &mut [T]) + Sync,
 ) {
-    let len = BLOCK / points_per_value;
-    values.par_chunks_mut(len).enumerate().with_min_len(64).for_each_init(
-        DetectorPoints::new,
-        |points, (block, values)| {
-            value(block * len, points, values);
-        },
-    );
+    values
+        .par_chunks_mut(BLOCK)
+        .enumerate()
+        .with_min_len(64)
+        .for_each_init(DetectorPoints::new, |points, (block, values)| {
+            value(block * BLOCK, points, values)
+        });
 }

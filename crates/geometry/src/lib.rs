@@ -9,10 +9,10 @@
 //!    [`Detector::from_nexus`] makes one that a NeXus detector file describes.
 //! 3. [`PixelMapping`] maps the pixels of frames that were binned, flipped, rotated or cut when
 //!    they were saved to the detector's pixels.
-//! 4. [`Geometry`] gives one value per pixel: [`Geometry::radial_centers`] and
-//!    [`Geometry::radial_intervals`] in any [`Unit`], [`Geometry::chi_centers`],
-//!    [`Geometry::corners`], and the corrections [`Geometry::solid_angle`],
-//!    [`Geometry::polarization`] and [`Geometry::sensor_absorption`].
+//! 4. [`Geometry`] gives what pixels have: [`Geometry::radial_centers`] in any [`Unit`],
+//!    [`Geometry::radial_intervals`] and [`Geometry::corners`] in base units,
+//!    [`Geometry::chi_centers`], [`Geometry::chi_intervals`], and the corrections
+//!    [`Geometry::solid_angle`], [`Geometry::polarization`] and [`Geometry::sensor_absorption`].
 //!
 //! Conventions are those of pyFAI 2026.9. Axis 1 is the slow axis of the image and points up, axis
 //! 2 is the fast axis and is horizontal, axis 3 runs along the beam. The orthogonal distance `dist`
@@ -33,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod corner_values;
 mod corrections;
 mod detector;
 mod detector_error;
@@ -56,11 +57,12 @@ mod sample_frame;
 mod sensor;
 mod unit;
 
+pub use corner_values::{CornerValues, PixelIntervals};
 pub use detector::Detector;
 pub use detector_error::DetectorError;
 pub use displaced_rings::DetectorPlane;
 pub use dummy::DummyRule;
-pub use geometry::{Geometry, GeometryError, PixelIntervals};
+pub use geometry::{Geometry, GeometryError};
 pub use nexus::NexusDetector;
 pub use number_text::format_number;
 pub use orientation::Orientation;

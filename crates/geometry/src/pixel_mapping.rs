@@ -1,6 +1,8 @@
 //! Mapping from the pixels of saved frames (binned, flipped, rotated, cut) to the pixels of the
 //! detector.
 
+use std::ops::Range;
+
 use records::{FrameLayout, ImageOperation};
 
 use crate::detector::PixelBinning;
@@ -128,9 +130,16 @@ impl PixelMapping {
 
     /// Returns for each pixel of a frame the index of its detector pixel, both row-major.
     pub fn pixels(&self) -> impl Iterator<Item = usize> + '_ {
-        let ([top, left], [rows, columns]) = (self.origin, self.frame_shape);
-        (top..top + rows).flat_map(move |row| {
-            (left..left + columns).map(move |column| self.detector_pixel(row, column))
+        self.pixels_of(0..self.frame_shape.iter().product())
+    }
+
+    /// Returns the indices of the detector pixels of a range of a frame's pixels.
+    pub fn pixels_of(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        let ([top, left], columns) = (self.origin, self.frame_shape[1]);
+        let is_identity = self.is_identity();
+        range.map(move |pixel| match is_identity {
+            true => pixel,
+            false => self.detector_pixel(top + pixel / columns, left + pixel % columns),
         })
     }
 

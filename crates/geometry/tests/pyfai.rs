@@ -9,7 +9,9 @@ mod support;
 
 use std::path::PathBuf;
 
-use geometry::{Detector, DetectorSpec, Geometry, NexusDetector, PixelCorners, Poni, Unit};
+use geometry::{
+    Detector, DetectorSpec, Geometry, NexusDetector, PixelCorners, PixelIntervals, Poni, Unit,
+};
 use serde::Deserialize;
 
 const COUNT: usize = 120;
@@ -121,14 +123,13 @@ fn positions_equal_those_of_pyfai() {
             case.centers.iter().fold(0.0_f64, |largest, center| largest.max(center.abs()));
         // pyFAI corrects corners in single precision.
         let exact = if has_parallax { SINGLE_TOLERANCE } else { 1e-12 };
-        check(
-            "delta",
-            &case.deltas,
-            pick(geometry.radial_intervals(unit).unwrap().deltas),
-            largest,
-            exact,
-        );
-        check("delta of chi", &case.chi_deltas, pick(geometry.chi_intervals().deltas), 1.0, exact);
+        let half_widths = |intervals: &PixelIntervals, scale: f64| {
+            case.pixels.iter().map(|&pixel| intervals.half_width(pixel) * scale).collect()
+        };
+        let radial = half_widths(&geometry.radial_intervals(unit).unwrap(), unit.scale());
+        check("delta", &case.deltas, radial, largest, exact);
+        let chi = half_widths(&geometry.chi_intervals(), 1.0);
+        check("delta of chi", &case.chi_deltas, chi, 1.0, exact);
         // For a detector given by pixel corners, pyFAI computes offsets and normals in single
         // precision.
         let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };
@@ -143,7 +144,7 @@ fn positions_equal_those_of_pyfai() {
         // pyFAI computes angles of incidence from pixel indices in single precision.
         check("absorbed", &case.absorbed, pick(geometry.sensor_absorption(0.8)), 1e-6, 1e-6);
         let all = geometry.corners(unit).unwrap();
-        let found = case.pixels.iter().flat_map(|&pixel| all[pixel].into_iter().flatten());
+        let found = case.pixels.iter().flat_map(|&pixel| all.of_pixel(pixel).into_iter().flatten());
         if has_parallax {
             let radial = |values: Vec<f32>| -> Vec<f64> {
                 values.into_iter().step_by(2).map(f64::from).collect()

@@ -1,7 +1,8 @@
 //! [`DetectorView`], the detector as the frames show it: a part of it, or the detector flipped,
 //! rotated or binned.
 
-use binning::Csc;
+use std::ops::Range;
+
 use geometry::{Detector, DetectorError, PixelMapping};
 use records::FrameLayout;
 
@@ -45,25 +46,17 @@ impl DetectorView {
 
     /// Extends a mask of the frames' pixels to the detector. Pixels outside the frames are masked.
     pub fn detector_mask(&self, of_frames: &[bool]) -> Vec<bool> {
+        if self.0.is_identity() {
+            return of_frames.to_vec();
+        }
         let mut mask = vec![true; self.detector_shape().iter().product()];
         self.0.pixels().zip(of_frames).for_each(|(pixel, masked)| mask[pixel] = *masked);
         mask
     }
 
-    /// Selects the columns of the frames' pixels from a matrix with a column per detector pixel.
-    pub fn select_frame_columns(&self, matrix: Csc) -> Csc {
-        if self.0.is_identity() {
-            return matrix;
-        }
-        let mut selected =
-            Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
-        for pixel in self.0.pixels() {
-            let (bins, weights) = matrix.entries_of_pixel(pixel);
-            selected.bins.extend(bins);
-            selected.weights.extend(weights);
-            selected.starts.push(selected.bins.len() as u64);
-        }
-        selected
+    /// Returns the indices of the detector pixels of a range of the frames' pixels.
+    pub fn detector_pixels(&self, of_frames: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        self.0.pixels_of(of_frames)
     }
 
     /// Loads a mask of the frames' shape, or of the whole detector, binned or not, from which it

@@ -44,7 +44,18 @@ pub fn load_image(
     shape: [usize; 2],
 ) -> Result<Vec<f64>, IntegratorError> {
     let stack = ImageStack::open_shaped(role, file, shape)?;
-    stack.frame(0)
+    stack.frame(0, |pixel| pixel)
+}
+
+/// Reads a mask as [`load_image`] reads an image: true where its pixel is not 0, or is 0 if it is
+/// `inverted`.
+pub fn load_mask(
+    file: &FileRef,
+    shape: [usize; 2],
+    inverted: bool,
+) -> Result<Vec<bool>, IntegratorError> {
+    let stack = ImageStack::open_shaped(ImageRole::Mask, file, shape)?;
+    stack.frame(0, |pixel| (pixel != 0.0) != inverted)
 }
 
 /// Returns the mean of all images in all files, pixel by pixel; `None` if there is no file. The
@@ -58,7 +69,7 @@ pub fn load_mean(
     for file in files {
         let stack = ImageStack::open_shaped(role, file, shape)?;
         for frame in 0..stack.store.frames() {
-            let pixels = stack.frame(frame)?;
+            let pixels = stack.frame(frame, |pixel| pixel)?;
             count += 1;
             match sum.is_empty() {
                 true => sum = pixels,
@@ -174,7 +185,8 @@ impl<'a> ImageStack<'a> {
         Ok(Self { role, file, shape, store, dtype, pipeline })
     }
 
-    fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
+    /// Reads an image and returns `value` of each of its pixels, row-major.
+    fn frame<T>(&self, row: u64, value: impl Fn(f64) -> T) -> Result<Vec<T>, IntegratorError> {
         let error = |why, is_retryable| image_error(self.role, self.file, why, is_retryable);
         let chunks = match self.store.frame_chunks(row) {
             FrameChunks::Whole(chunk) => vec![chunk],
@@ -188,7 +200,7 @@ impl<'a> ImageStack<'a> {
         let mut pixels = Vec::new();
         let frame =
             assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
-        frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| {
+        frame.map(|_| map_pixels(&pixels, self.dtype, value)).map_err(|why| {
             let is_retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
             error(why.to_string(), is_retryable)
         })
@@ -197,10 +209,16 @@ impl<'a> ImageStack<'a> {
 
 /// Converts native-endian pixels to f64.
 pub fn pixels_to_f64(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
+    map_pixels(pixels, dtype, |pixel| pixel)
+}
+
+/// Returns `value` of each native-endian pixel.
+fn map_pixels<T>(pixels: &[u8], dtype: PixelType, value: impl Fn(f64) -> T) -> Vec<T> {
     macro_rules! read {
-        ($type:ty) => {
-            pixels.as_chunks().0.iter().map(|bytes| <$type>::from_ne_bytes(*bytes) as f64).collect()
-        };
+        ($type:ty) => {{
+            let pixels = pixels.as_chunks().0.iter();
+            pixels.map(|bytes| value(<$type>::from_ne_bytes(*bytes) as f64)).collect()
+        }};
     }
     match dtype {
         PixelType::U8 => read!(u8),

@@ -75,12 +75,19 @@ impl Integrator {
     ) -> Result<Self, IntegratorError> {
         let shape = layout.shape.map(|length| length as usize);
         let setup = IntegrationSetup::new(recipe, layout)?;
-        let (plan, csr) = build_plan::build_plan(recipe, &setup)?;
-        let IntegrationSetup { binning, detector, mask, .. } = setup;
+        let IntegrationSetup { axis, chi, matrix, normalization, dark, variance, .. } = setup;
+        let (plan, csr) = build_plan::build_plan(
+            recipe,
+            matrix,
+            normalization,
+            dark.as_deref(),
+            variance.as_deref(),
+        )?;
+        let (detector, mask) = (setup.detector, setup.mask);
         let is_named = detector.name != "Detector" || recipe.detector_file.is_some();
         let known = DetectorInfo { is_named, dummy: detector.dummy };
         let dummy_check = DummyCheck::new(recipe, is_named, &mask, dtype);
-        let (radial, chi) = name_axes(binning.axis, binning.chi);
+        let (radial, chi) = name_axes(axis, chi);
         let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)?;
         Ok(Self {
             shape,

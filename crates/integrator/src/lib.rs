@@ -50,6 +50,7 @@ mod frame_assembly;
 mod images;
 mod integrator;
 mod invalid_values;
+mod matrix;
 mod multi_integrator;
 pub mod preview;
 mod recipe_check;

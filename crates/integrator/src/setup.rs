@@ -1,20 +1,26 @@
 //! Builds what a recipe needs for frames of one layout: geometry, mask, matrix and normalization.
 
-use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, bin_pixels};
+use binning::{AzimuthRequest, BinningRequest, BinsRequest, ChiAxis, PixelBinner, RadialAxis};
 use geometry::{Detector, Geometry, Poni, SensorMaterial, UnknownMaterial};
-use recipe::{FlatMode, Recipe};
+use kernels::TiledCsc;
+use recipe::{FlatMode, Mean, Recipe};
 use records::FrameLayout;
 
 use crate::correction_images::CorrectionImages;
 use crate::detector_view::DetectorView;
-use crate::images::{self, ImageRole};
+use crate::images;
+use crate::matrix::build_matrix;
 use crate::{IntegratorError, detector_file};
 
 /// Everything that an integrator needs and that does not depend on the pixel type. Arrays have a
 /// value per frame pixel.
 pub struct IntegrationSetup {
-    /// The axes and the matrix.
-    pub binning: Binning,
+    /// The radial axis.
+    pub axis: RadialAxis,
+    /// The azimuthal axis of a cake.
+    pub chi: Option<ChiAxis>,
+    /// The weights of pixels in the bins.
+    pub matrix: TiledCsc,
     /// The normalization of each pixel without the monitor: flat · solid angle · polarization ·
     /// absorbed fraction. 0 if the pixel's dark, flat or variance can't be used: a plan drops it.
     pub normalization: Vec<f64>,
@@ -33,14 +39,17 @@ impl IntegrationSetup {
     pub fn new(recipe: &Recipe, layout: &FrameLayout) -> Result<Self, IntegratorError> {
         let pixels = PixelGeometry::new(recipe, layout)?;
         let PixelGeometry { poni, view, geometry, mask } = &pixels;
-        let binning = bin_pixels(geometry, &view.detector_mask(mask), &binning_request(recipe)?)?;
-        let binning = Binning { matrix: view.select_frame_columns(binning.matrix), ..binning };
+        let binner =
+            PixelBinner::new(geometry, view.detector_mask(mask), &binning_request(recipe)?)?;
         let images = pixels.read_images(recipe)?;
         let CorrectionImages { dark, flat, variance, unusable, warnings: _ } = images;
         let mut normalization = build_normalization(recipe, poni, geometry, view, flat)?;
         unusable.into_iter().for_each(|pixel| normalization[pixel] = 0.0);
+        let divisors = (recipe.mean == Mean::Unweighted).then_some(&normalization[..]);
+        let matrix = build_matrix(&binner, view, divisors)?;
+        let (axis, chi) = binner.into_axes();
         let (detector, mask) = (view.detector().clone(), pixels.mask);
-        Ok(Self { binning, normalization, dark, variance, detector, mask })
+        Ok(Self { axis, chi, matrix, normalization, dark, variance, detector, mask })
     }
 }
 
@@ -151,13 +160,7 @@ fn build_mask(
         gaps.map_or_else(|| vec![false; rows * columns], |gaps| view.select_frame_pixels(gaps));
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
-            let to_masked = |value: f64| (value != 0.0) != inverted;
-            let load = |shape| {
-                Ok(images::load_image(ImageRole::Mask, file, shape)?
-                    .into_iter()
-                    .map(to_masked)
-                    .collect())
-            };
+            let load = |shape| images::load_mask(file, shape, inverted);
             mask.iter_mut().zip(view.load_mask(load)?).for_each(|(masked, also)| *masked |= also);
         }
     }
@@ -182,15 +185,19 @@ fn build_normalization(
     view: &DetectorView,
     flat: Option<Vec<f64>>,
 ) -> Result<Vec<f64>, IntegratorError> {
-    let mut product = flat.unwrap_or_else(|| vec![1.0; view.frame_shape().iter().product()]);
+    let mut product = flat;
     if recipe.flat_mode == Some(FlatMode::Multiply) {
-        product.iter_mut().for_each(|correction| *correction = correction.recip());
+        let corrections = product.iter_mut().flatten();
+        corrections.for_each(|correction| *correction = correction.recip());
     }
-    let mut multiply = |factors| {
-        product
-            .iter_mut()
-            .zip(view.select_frame_pixels(factors))
-            .for_each(|(value, factor): (_, f64)| *value *= factor)
+    let mut multiply = |factors: Vec<f64>| {
+        let factors = view.select_frame_pixels(factors);
+        match &mut product {
+            None => product = Some(factors),
+            Some(product) => {
+                product.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor)
+            }
+        }
     };
     if recipe.solid_angle {
         multiply(geometry.solid_angle());
@@ -203,7 +210,8 @@ fn build_normalization(
     if let Some(optical_depth) = sensor_optical_depth(recipe, poni)? {
         multiply(geometry.sensor_absorption(optical_depth));
     }
-    Ok(product)
+    let pixels = view.frame_shape().iter().product();
+    Ok(product.unwrap_or_else(|| vec![1.0; pixels]))
 }
 
 /// Returns the attenuation coefficient times the thickness of the recipe's sensor, at the

@@ -84,5 +84,5 @@ pub use robust::{CsrMatrix, MAX_REJECTED_DIVISOR, Statistic};
 pub use scalar::accumulate_frame;
 pub use simd::Isa;
 pub use sums::{Sums, WeightOverride};
-pub use tiled_csc::{MatrixError, TiledCsc};
+pub use tiled_csc::{BlockExtra, MatrixBlock, MatrixError, TiledCsc, TiledCscBuilder};
 pub use variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};

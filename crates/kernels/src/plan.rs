@@ -1,6 +1,7 @@
 //! [`IntegrationPlan`], the matrix of a recipe and all sums over it that do not depend on the
 //! frame.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,13 +57,13 @@ impl IntegrationPlan {
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
-    pub fn new(
+    pub fn new<'a>(
         matrix: TiledCsc,
-        normalization: &[f64],
+        normalization: impl Into<Cow<'a, [f64]>>,
         variance_model: VarianceModel,
         dark: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
-        IntegrationPlan::build(matrix, normalization, variance_model, dark, None)
+        IntegrationPlan::build(matrix, normalization.into(), variance_model, dark, None)
     }
 
     /// Makes a plan with the variance of each pixel given, equal in all frames, and the spread of
@@ -71,16 +72,16 @@ impl IntegrationPlan {
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
-    pub fn with_variance(
+    pub fn with_variance<'a>(
         matrix: TiledCsc,
-        normalization: &[f64],
+        normalization: impl Into<Cow<'a, [f64]>>,
         variance: &[f64],
         spread: SpreadRole,
         dark: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
         IntegrationPlan::build(
             matrix,
-            normalization,
+            normalization.into(),
             VarianceModel { pixel: PixelVarianceModel::Given, spread },
             dark,
             Some(variance),
@@ -89,14 +90,14 @@ impl IntegrationPlan {
 
     fn build(
         mut matrix: TiledCsc,
-        normalization: &[f64],
+        normalization: Cow<'_, [f64]>,
         variance_model: VarianceModel,
         dark: Option<&[f64]>,
         variance: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
         let expected = matrix.pixels();
         for (what, array) in
-            [("normalization", Some(normalization)), ("dark", dark), ("variance", variance)]
+            [("normalization", Some(&*normalization)), ("dark", dark), ("variance", variance)]
         {
             if let Some(found) = array.map(<[f64]>::len).filter(|&found| found != expected) {
                 return Err(IntegrationPlanError { what, found, expected });
@@ -111,7 +112,12 @@ impl IntegrationPlan {
                 || !v.is_finite()
                 || v < 0.
         });
-        let terms = StaticTerms { matrix: matrix.as_slices(), normalization, dark, variance };
+        let terms = StaticTerms {
+            matrix: matrix.as_slices(),
+            normalization: &normalization,
+            dark,
+            variance,
+        };
         let bin_sums = Isa::fastest().run(SumOfAllPixels { terms, nbins: matrix.nbins() });
         let unused: Vec<Bitmap> = (0..matrix.tile_count())
             .map(|tile| matrix.tile(tile))
@@ -122,7 +128,7 @@ impl IntegrationPlan {
             matrix,
             variance_model,
             unused.into(),
-            copy(normalization),
+            normalization.into_owned().into(),
             dark.map(copy),
             variance.map(copy),
             bin_sums.into(),

@@ -1,7 +1,11 @@
 //! [`TiledCsc`], the sparse matrix from pixels to bins, in tiled CSC form: for each pixel the first
 //! bin and the weights of that bin and the next, and for each tile a list of extra entries.
 
+mod builder;
+
 use std::io::{self, Write};
+
+pub use builder::{BlockExtra, MatrixBlock, TiledCscBuilder};
 
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::summation_order::{self, TILE};
@@ -69,48 +73,6 @@ pub(crate) struct ExtraEntry {
     pub(crate) weight: f32,
 }
 
-/// The pairs of a matrix while its pixels are appended.
-struct TiledCscBuilder {
-    nbins: usize,
-    first_bin: Vec<u32>,
-    pair_weights: Vec<[f32; 2]>,
-}
-
-impl TiledCscBuilder {
-    /// Appends the next pixel: its pair to the builder, its other entries to `extra`.
-    fn push(
-        &mut self,
-        pixel_in_tile: usize,
-        bins: &[u32],
-        weights: &[f32],
-        extra: &mut Vec<ExtraEntry>,
-    ) -> Result<(), MatrixError> {
-        let pixel = self.first_bin.len();
-        let mut first = None;
-        let mut pair = [0.; 2];
-        let mut last = None;
-        for (&bin, &weight) in bins.iter().zip(weights) {
-            if bin as usize >= self.nbins || last >= Some(bin) {
-                return Err(MatrixError::Bin { pixel, bin, nbins: self.nbins });
-            }
-            if !weight.is_finite() || weight < 0. {
-                return Err(MatrixError::Weight { pixel, weight });
-            }
-            last = Some(bin);
-            if weight == 0. {
-                continue;
-            }
-            match bin - *first.get_or_insert(bin) {
-                offset @ 0..=1 => pair[offset as usize] = weight,
-                _ => extra.push(ExtraEntry { pixel: pixel_in_tile as u32, bin, weight }),
-            }
-        }
-        self.first_bin.push(first.or(self.first_bin.last().copied()).unwrap_or(0));
-        self.pair_weights.push(pair);
-        Ok(())
-    }
-}
-
 impl TiledCsc {
     /// Converts a matrix in CSC form. The entries of pixel `p` are `starts[p]..starts[p + 1]`;
     /// their `bins` rise and are below `nbins`; a weight is the fraction of the pixel in the bin.
@@ -126,52 +88,12 @@ impl TiledCsc {
         nbins: usize,
     ) -> Result<TiledCsc, MatrixError> {
         let pixels = starts.len().saturating_sub(1);
-        if nbins == 0 || nbins > 1 << 31 || u32::try_from(pixels).is_err() {
-            return Err(MatrixError::Size { nbins, pixels });
-        }
-        let covers_all = starts.first() == Some(&0) && starts.last() == Some(&(bins.len() as u64));
-        if !covers_all || !starts.is_sorted() || bins.len() != weights.len() {
-            return Err(MatrixError::Shape {
-                starts: starts.len(),
-                bins: bins.len(),
-                weights: weights.len(),
-            });
-        }
-        let padded = pixels.next_multiple_of(TILE);
-        let mut pairs = TiledCscBuilder {
-            nbins,
-            first_bin: Vec::with_capacity(padded),
-            pair_weights: Vec::with_capacity(padded),
-        };
-        let (mut extra, mut extra_starts) = (Vec::new(), vec![0]);
-        let mut extra_by_pixel: Vec<Vec<ExtraEntry>> = vec![Vec::new(); TILE];
-        for tile in (0..pixels).step_by(TILE) {
-            let len = TILE.min(pixels - tile);
-            for in_tile in 0..len {
-                let range = starts[tile + in_tile] as usize..starts[tile + in_tile + 1] as usize;
-                pairs.push(
-                    in_tile,
-                    &bins[range.clone()],
-                    &weights[range],
-                    &mut extra_by_pixel[in_tile],
-                )?;
-            }
-            for in_tile in summation_order::pixels_of_tile(len) {
-                extra.append(&mut extra_by_pixel[in_tile]);
-            }
-            extra_starts.push(extra.len());
-        }
-        let TiledCscBuilder { mut first_bin, mut pair_weights, .. } = pairs;
-        first_bin.resize(padded, first_bin.last().copied().unwrap_or(0));
-        pair_weights.resize(padded, [0.; 2]);
-        Ok(TiledCsc {
-            nbins,
-            pixels,
-            first_bin: first_bin.into(),
-            pair_weights: pair_weights.into(),
-            extra: extra.into(),
-            extra_starts: extra_starts.into(),
-        })
+        let mut builder = TiledCscBuilder::new(pixels, nbins)?;
+        builder::check_shape(pixels, starts, bins, weights)?;
+        let all_tiles = pixels.div_ceil(TILE).max(1);
+        let extra: Result<Vec<BlockExtra>, MatrixError> =
+            builder.blocks(all_tiles).map(|block| block.fill(starts, bins, weights)).collect();
+        Ok(builder.build(extra?))
     }
 
     /// Returns the bytes of all arrays.
@@ -233,7 +155,8 @@ impl TiledCsc {
 
     /// Removes the entries of the pixels for which `is_dropped` holds.
     pub(crate) fn drop_pixels(&mut self, is_dropped: impl Fn(usize) -> bool) {
-        if !(0..self.pixels).any(|pixel| self.has_entries(pixel) && is_dropped(pixel)) {
+        let mut pairs = self.pair_weights[..self.pixels].iter().enumerate();
+        if !pairs.any(|(pixel, [first, _])| *first != 0. && is_dropped(pixel)) {
             return;
         }
         let mut extra = Vec::with_capacity(self.extra.len());

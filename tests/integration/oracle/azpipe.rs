@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use frames::coding::{Dtype, Hdf5Filter, PixelCoding};
-use geometry::{Detector, Geometry, PixelIntervals, Poni, Unit};
+use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::opencl::{Device, DeviceQueues};
 use integrator::{Decoder, EncodedFrame, Integrator, MultiIntegrator, PixelType, Scratch, Sums};
 use recipe::{Recipe, Settings};
@@ -156,11 +156,11 @@ pub fn near_beam(case: &Case) -> f64 {
     let poni = Poni::parse(&case.poni).unwrap();
     let geometry = Geometry::new(&poni, &Detector::from_poni(&poni).unwrap(), case.shape).unwrap();
     let unit = Unit::parse(&case.unit).unwrap();
-    let PixelIntervals { centers, deltas } = geometry.radial_intervals(unit).unwrap();
+    let boxes = geometry.radial_intervals(unit).unwrap();
     let near = |at: usize, beam: f64| (at as f64 + 0.5 - beam).abs() <= 2.5;
     let [rows, columns] = case.shape;
     let pixels = (0..rows)
         .filter(|&r| near(r, row))
         .flat_map(|r| (0..columns).filter(|&c| near(c, column)).map(move |c| r * columns + c));
-    pixels.map(|pixel| centers[pixel] + deltas[pixel]).fold(f64::NEG_INFINITY, f64::max)
+    pixels.map(|pixel| boxes.interval(pixel).1 * unit.scale()).fold(f64::NEG_INFINITY, f64::max)
 }

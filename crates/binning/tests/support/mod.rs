@@ -76,6 +76,12 @@ impl TestPlacement {
         self.geometry_with("Wavelength: 1e-10\n")
     }
 
+    /// Returns the corners A, B, C, D of each pixel as [radius in the base unit, chi in radians].
+    pub fn corners(&self, unit: Unit) -> Vec<[[f32; 2]; 4]> {
+        let corners = self.geometry().corners(unit).unwrap();
+        (0..self.pixels()).map(|pixel| corners.of_pixel(pixel)).collect()
+    }
+
     /// Returns the geometry of a PONI file that ends in `wavelength`, a line or nothing.
     pub fn geometry_with(&self, wavelength: &str) -> Geometry {
         let [rows, columns] = self.shape;
