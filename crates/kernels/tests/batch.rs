@@ -288,7 +288,7 @@ fn a_damaged_frame_fails_alone() {
 fn a_frame_of_another_size_is_an_error() {
     let random = &mut Random::new(6);
     let matrix = Csc::random(100, 30, random).matrix();
-    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::NONE, None)
+    let plan = IntegrationPlan::new(matrix, vec![1.; 100], VarianceModel::NONE, None)
         .expect("a hundred norms");
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
     let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);

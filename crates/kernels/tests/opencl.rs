@@ -456,7 +456,7 @@ fn little_more_than_the_chunks_is_sent() {
     for photons in [Photons::Below(2), Photons::Below(40), Photons::Sparse(100_000)] {
         let pixels = 1 << 20;
         let matrix = Csc::random(pixels, 1000, random).matrix();
-        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None)
+        let plan = IntegrationPlan::new(matrix, vec![1.; pixels], VarianceModel::POISSON, None)
             .expect("norms");
         let frame = Frame::random(PixelType::U32, pixels, photons, 0, &vec![], random);
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");

@@ -260,7 +260,7 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
             case.stored().iter().flat_map(|one| case.found(&mut queues, &[*one])).collect();
         assert_same(&one_by_one, &expected, "one by one");
         let plan =
-            IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::POISSON, None)
+            IntegrationPlan::new(csc.matrix(), vec![1.; 1679 * 49], VarianceModel::POISSON, None)
                 .expect("norms");
         let none = InvalidValues::none();
         let specs = [

@@ -179,7 +179,7 @@ fn a_wrong_matrix_is_refused_with_its_place() {
     assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 column starts, 1 bin indices"));
     assert!(refused(&[], &[], &[]).contains("0 column starts"));
     let matrix = kernels::TiledCsc::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
-    let error = IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::NONE, None)
+    let error = IntegrationPlan::new(matrix, vec![1., 1.], VarianceModel::NONE, None)
         .expect_err("two norms for one pixel");
     assert_eq!(error.to_string(), "normalization has 2 pixels; expected 1, as many as the matrix");
 }

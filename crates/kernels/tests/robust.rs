@@ -260,7 +260,7 @@ fn one_bin(values: &[u32], statistic: Statistic, errors: VarianceModel) -> Sums 
         weights: vec![1.; pixels],
         nbins: 1,
     };
-    let plan = IntegrationPlan::new(csc.matrix(), &vec![1.; pixels], errors, None)
+    let plan = IntegrationPlan::new(csc.matrix(), vec![1.; pixels], errors, None)
         .expect("as many norms as pixels");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let raw = Pipeline::from_hdf5(&[], PixelType::U32, false).expect("no filters");

@@ -150,7 +150,7 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
 fn decode(case: &Case, device: &Arc<Device>, stored: &[EncodedFrame<'_>]) -> f64 {
     let pixels = case.shape[0] * case.shape[1];
     let matrix = TiledCsc::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
-    let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None)
+    let plan = IntegrationPlan::new(matrix, vec![1.; pixels], VarianceModel::POISSON, None)
         .expect("one norm a pixel");
     let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(MANY).collect();
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");

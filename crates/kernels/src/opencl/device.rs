@@ -274,7 +274,7 @@ mod tests {
 
     fn plan() -> IntegrationPlan {
         let matrix = TiledCsc::new(&[0; 17], &[], &[], 1).expect("a good matrix");
-        IntegrationPlan::new(matrix, &[1.; 16], VarianceModel::NONE, None).expect("norms")
+        IntegrationPlan::new(matrix, vec![1.; 16], VarianceModel::NONE, None).expect("norms")
     }
 
     #[test]

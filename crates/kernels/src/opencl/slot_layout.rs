@@ -206,7 +206,7 @@ mod tests {
                 starts.push(bins.len() as u64);
             }
             let matrix = TiledCsc::new(&starts, &bins, &weights, nbins).expect("a good matrix");
-            let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::NONE, None)
+            let plan = IntegrationPlan::new(matrix, vec![1.; pixels], VarianceModel::NONE, None)
                 .expect("norms");
             let layout = SlotLayout::new(&plan, elements).expect("few entries");
             let mut bin_of = vec![u32::MAX; layout.slot_count() as usize];
