@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use hdf5::File;
 use patterns::output::{self, OutputFile, OutputOptions, OutputSpec};
 use patterns::part::{self, PartMetadata, PartStorage, PartWriter};
+use patterns::sparse_pixels::{SparseFrame, SparsePixels};
 use patterns::{
     BinWeights, Compression, FrameRow, PatternAxes, PatternAxis, SharedBins, Status, coverage,
 };
@@ -26,10 +27,10 @@ pub const FINAL: &str = "sample_scan0001_p3.h5";
 pub struct Base {
     pub recipe: Recipe,
     pub scan: Acquisition,
-    /// With a pattern; as a cake of each compression, without sums.
-    pub parts: [Sealed; 4],
-    /// With sums; with only the weights of the frame that has its own; as cakes.
-    pub finals: [Sealed; 3],
+    /// With a pattern; as a cake of each compression, without sums; with sparse pixels.
+    pub parts: [Sealed; 5],
+    /// With sums; with only the weights of the frame that has its own; as cakes; with sparse pixels.
+    pub finals: [Sealed; 4],
 }
 
 pub struct Sealed {
@@ -92,14 +93,14 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
         ..Acquisition::default()
     };
     let out = directory().join("base");
-    let part = |from: u64, to: u64, chi, compression| {
+    let part = |from: u64, to: u64, chi, storage: PartStorage| {
         let task = task(&scan, &recipe, &Span::new(from, to).into());
         let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-        let storage = PartStorage { compression, ..PartStorage::default() };
         let mut writer = PartWriter::create(&out, &task.part, &head, &shared(chi), storage)
             .expect("a part can be created");
         for frame in from..to {
-            writer.push_row(&row(frame)).expect("a row");
+            let sparse = storage.sparse.then(|| sparse_pixels(frame));
+            writer.push_row(&FrameRow { sparse, ..row(frame) }).expect("a row");
         }
         writer.finish().expect("a part");
         out.join(task.part.as_path())
@@ -112,16 +113,21 @@ pub static BASE: LazyLock<Base> = LazyLock::new(|| {
         fs::remove_file(out.join(FINAL)).expect("it can be made again");
         final_file
     };
+    let compressed = |compression| PartStorage { compression, ..PartStorage::default() };
     // The last one, of LZ4, becomes the first half of the final.
     let cakes = [Compression::None, Compression::Gzip, Compression::Lz4]
-        .map(|compression| Sealed::read(&part(0, 3, Some(2), compression)));
-    part(3, FRAMES, Some(2), Compression::Lz4);
+        .map(|compression| Sealed::read(&part(0, 3, Some(2), compressed(compression))));
+    part(3, FRAMES, Some(2), compressed(Compression::Lz4));
     let cake = make_final(false);
-    let pattern = Sealed::read(&part(0, 3, None, Compression::Gzip));
-    part(3, FRAMES, None, Compression::Gzip);
-    let finals = [make_final(true), make_final(false), cake];
+    let with_sparse = PartStorage { sparse: true, ..PartStorage::default() };
+    let sparse = Sealed::read(&part(0, 3, None, with_sparse));
+    part(3, FRAMES, None, with_sparse);
+    let sparse_final = make_final(false);
+    let pattern = Sealed::read(&part(0, 3, None, PartStorage::default()));
+    part(3, FRAMES, None, PartStorage::default());
+    let finals = [make_final(true), make_final(false), cake, sparse_final];
     let [none, gzip, lz4] = cakes;
-    let parts = [pattern, none, gzip, lz4];
+    let parts = [pattern, none, gzip, lz4, sparse];
     Base { recipe, scan, parts, finals }
 });
 
@@ -186,6 +192,17 @@ fn row(frame: u64) -> FrameRow {
         weight_override: (frame == 2).then_some(own),
         sparse: None,
     }
+}
+
+/// The sparse pixels of a frame: of frame 1 none, of frame 4 too many, of the others some.
+fn sparse_pixels(frame: u64) -> SparseFrame {
+    let pixels: Vec<u32> = match frame {
+        1 => Vec::new(),
+        4 => return SparseFrame::TooMany { shares: 1000 },
+        _ => (0..3).map(|pixel| 4 * pixel + frame as u32 % 4).collect(),
+    };
+    let values = pixels.iter().map(|pixel| f64::from(1000 * pixel + 7)).collect();
+    SparseFrame::Pixels(SparsePixels { pixels, values, other_shares: frame })
 }
 
 /// A part that was edited and has the right checksum: whatever it says is read or refused, in
