@@ -60,7 +60,7 @@ impl<B: PixelTerms, Z: Fn(usize) -> bool> Zeros<'_, B, Z> {
             }
         }
         selected.sort_unstable();
-        (!selected.is_empty()).then(|| sum_selected(self.bin, scratch))
+        (!selected.is_empty()).then(|| sum_selected(self.bin, selected))
     }
 }
 

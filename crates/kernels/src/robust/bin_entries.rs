@@ -21,6 +21,8 @@ pub(crate) struct BinEntries<'a> {
     /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
     /// frame.
     pub(crate) zero_order: Option<&'a ZeroOrder>,
+    /// True if there is no dark frame and intensities can be compared in f32.
+    pub(crate) fits_f32: bool,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
     /// weights are more exact than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,

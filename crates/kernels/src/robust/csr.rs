@@ -9,6 +9,9 @@ use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::PixelVarianceModel;
 
+/// Norms whose products with counts are far from the limits of f32.
+const F32_NORMS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
 /// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to
 /// compute with it.
 ///
@@ -32,6 +35,8 @@ pub struct CsrMatrix {
     /// The order of each bin's pixels without a photon; empty unless the statistic needs it. A dark
     /// frame tells such pixels apart.
     zero_orders: Vec<ZeroOrder>,
+    /// True if quantiles can be bracketed in f32: all n are in [`F32_NORMS`], and there is no dark frame.
+    fits_f32: bool,
     /// The matrix by pixel, if frames can be clipped tile by tile.
     pub(super) unsplit: Option<UnsplitBins>,
 }
@@ -76,6 +81,7 @@ impl CsrMatrix {
         }
         let has_quantiles = matches!(statistic, Statistic::QuantileMean { .. });
         let zero_orders = if has_quantiles && plan.dark().is_none() { nbins } else { 0 };
+        let fits_f32 = zero_orders > 0 && norms.iter().all(|norm| F32_NORMS.contains(norm));
         let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
             pixels: pixel_of_entry,
@@ -84,6 +90,7 @@ impl CsrMatrix {
             dark,
             variance,
             zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
+            fits_f32,
             unsplit: None,
             starts,
         };
@@ -165,6 +172,7 @@ impl CsrMatrix {
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             zero_order: self.zero_orders.get(bin),
+            fits_f32: self.fits_f32,
             full_sums: BinSums {
                 signal: 0.,
                 variance: 0.,

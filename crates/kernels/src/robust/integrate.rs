@@ -7,6 +7,7 @@ use super::frame_bin_sums::FrameBinSums;
 use super::interleaved::{InterleavedReduction, InterleavedScratch};
 use super::interleaved_pixels::InterleavedPixels;
 use super::per_frame::PerFrameReduction;
+use super::quantile_hints::QuantileHints;
 use super::rejected::RejectedShares;
 use super::tile_clip::{RejectedCounts, TileClipScratch, TileClipping};
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -54,7 +55,9 @@ impl CsrMatrix {
     /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
     pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
         let by_tiles = self.unsplit.as_ref().map(|_| TileClipScratch::memory_bytes(plan));
-        InterleavedPixels::memory_bytes(plan) + by_tiles.unwrap_or(0)
+        let hints =
+            if self.is_order_free() { 0 } else { QuantileHints::memory_bytes(plan.nbins()) };
+        InterleavedPixels::memory_bytes(plan) + by_tiles.unwrap_or(0) + hints
     }
 }
 

@@ -5,18 +5,17 @@
 //! pixel ([`OVERFLOW`]) or an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum
 //! in the same order, so they give the same bytes.
 
-use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
+use super::interleaved_quantiles::{InterleavedBin, InterleavedQuantileScratch};
 use super::partial_sums;
-use super::quantile::{self, BinPixels, PixelTerm, PixelTerms, QuantileRange};
 use super::rejected::RejectedShares;
 use super::row_terms::{
     CountVariance, LaneSums, OutlierTerm, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
-    WeightedSignal, ZeroNorm, map_lanes, sum_rows,
+    WeightedSignal, map_lanes, sum_rows,
 };
 use super::sigma_clip;
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -43,9 +42,7 @@ pub(crate) struct InterleavedScratch {
     norms: Vec<f64>,
     /// The bin's pixels in one frame.
     raw: Vec<f64>,
-    /// s / n of the bin's pixels in one frame.
-    intensity: Vec<f64>,
-    quantile: quantile::QuantileScratch,
+    quantiles: InterleavedQuantileScratch,
 }
 
 /// A reduction of interleaved frames with one matrix.
@@ -70,10 +67,10 @@ impl Kernel for InterleavedReduction<'_> {
         let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals, rejected } =
             self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
+        scratch.quantiles.hints.start(plan.id(), plan.nbins());
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
-            let InterleavedScratch { rows, without_masked, norms, raw, intensity, quantile } =
-                &mut *scratch;
+            let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
             let mut largest = gather_rows(
                 &interleaved.pixels,
                 matrix.pixels_from_bin(bin_index),
@@ -89,42 +86,24 @@ impl Kernel for InterleavedReduction<'_> {
                 continue;
             }
             bin.weighted_norms_into(norms);
-            let is_quantile_mean = matches!(reduction.statistic, Statistic::QuantileMean { .. });
-            let sums = match (bin.weights, bin.dark) {
-                _ if is_quantile_mean => [None; INTERLEAVED_FRAMES],
-                (None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
-                (Some(weights), None) => {
+            let has_no_overflow = largest.map(|largest| largest < OVERFLOW);
+            let sums = match (reduction.statistic, bin.weights, bin.dark) {
+                (Statistic::QuantileMean { low, high }, ..) => {
+                    let is_wanted =
+                        std::array::from_fn(|lane| lane < totals.len() && has_no_overflow[lane]);
+                    let bin =
+                        InterleavedBin { index: bin_index, bin: &bin, rows, norms, is_wanted };
+                    bin.means_between_quantiles(simd, low, high, quantiles)
+                }
+                (_, None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
+                (_, Some(weights), None) => {
                     sum_lanes(&reduction, &bin, rows, norms, PixelWeights(weights))
                 }
-                (_, Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
-            };
-            let zeros = match (reduction.statistic, bin.zero_order) {
-                (Statistic::QuantileMean { low, high }, Some(_)) => {
-                    let range = QuantileRange::new(low, high, bin.full_sums.norm);
-                    let zero_norms = sum_rows(rows, &ZeroNorm { norms });
-                    let starts = find_starts(&range, &bin, rows, norms, &zero_norms);
-                    Some(LaneZeros { range, norms: zero_norms, starts })
-                }
-                _ => None,
+                (.., Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
-                let has_no_overflow = largest[lane] < OVERFLOW;
-                let sums = match (reduction.statistic, sums[lane]) {
-                    (_, Some(sums)) if has_no_overflow => sums,
-                    (Statistic::QuantileMean { low, high }, _) if has_no_overflow => {
-                        let lane = BinLane { bin: &bin, rows, lane };
-                        let among_zeros = zeros
-                            .as_ref()
-                            .and_then(|zeros| lane.mean_among_zeros(zeros, norms, quantile));
-                        among_zeros.unwrap_or_else(|| {
-                            fill_intensities(&bin, rows, lane.lane, intensity);
-                            let pixels = BinPixels { intensity, norm: norms, bin: &lane };
-                            let whole = Some(bin.full_sums);
-                            quantile::mean_between_quantiles(
-                                simd, &pixels, whole, low, high, quantile,
-                            )
-                        })
-                    }
+                let sums = match sums[lane] {
+                    Some(sums) if has_no_overflow[lane] => sums,
                     _ => {
                         raw.clear();
                         for (&pixel, row) in bin.pixels.iter().zip(rows.iter()) {
@@ -137,44 +116,6 @@ impl Kernel for InterleavedReduction<'_> {
                 totals.set_bin(bin_index, sums);
             }
         }
-    }
-}
-
-/// The pixels without a photon of a bin, in all frames.
-struct LaneZeros {
-    range: QuantileRange,
-    /// Σ w n of these pixels.
-    norms: LaneSums,
-    starts: [OrderStart; INTERLEAVED_FRAMES],
-}
-
-/// The pixels of a bin in one frame.
-struct BinLane<'a> {
-    bin: &'a BinEntries<'a>,
-    rows: &'a [[u16; INTERLEAVED_FRAMES]],
-    lane: usize,
-}
-
-impl BinLane<'_> {
-    /// Returns the sums over the pixels between two quantiles if these have no photon.
-    #[inline(always)]
-    fn mean_among_zeros(
-        &self,
-        zeros: &LaneZeros,
-        norms: &[f64],
-        scratch: &mut quantile::QuantileScratch,
-    ) -> Option<BinSums> {
-        let is_zero = |entry: usize| self.rows[entry][self.lane] == 0;
-        let (norm, start) = (zeros.norms[self.lane], zeros.starts[self.lane]);
-        Zeros { bin: self, norms, entries: self.bin, norm, start, is_zero }
-            .mean_between_quantiles(&zeros.range, scratch)
-    }
-}
-
-impl PixelTerms for BinLane<'_> {
-    fn term(&self, index: usize) -> PixelTerm {
-        let raw = f64::from(self.rows[index][self.lane]);
-        self.bin.term(index, raw)
     }
 }
 
@@ -206,30 +147,6 @@ fn gather_rows(
         }
     }
     largest
-}
-
-/// Replaces the contents of `intensity` by s / n of the pixels of one lane.
-#[inline(always)]
-fn fill_intensities(
-    bin: &BinEntries<'_>,
-    rows: &[[u16; INTERLEAVED_FRAMES]],
-    lane: usize,
-    intensity: &mut Vec<f64>,
-) {
-    intensity.resize(rows.len(), 0.);
-    match bin.dark {
-        None => {
-            for ((intensity, row), norm) in intensity.iter_mut().zip(rows).zip(bin.norms) {
-                *intensity = f64::from(row[lane]) / norm;
-            }
-        }
-        Some(dark) => {
-            let darks = bin.norms.iter().zip(dark);
-            for ((intensity, row), (norm, dark)) in intensity.iter_mut().zip(rows).zip(darks) {
-                *intensity = (f64::from(row[lane]) - dark) / norm;
-            }
-        }
-    }
 }
 
 /// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma

@@ -4,8 +4,8 @@
 //! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the
 //! other. Frames are reduced in one of three ways:
 //!
-//! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It
-//!   needs frames that are decoded block by block.
+//! - `interleaved` (with `interleaved_pixels` and `interleaved_quantiles`) reduces 8 frames at once;
+//!   SIMD lanes are frames. It needs frames that are decoded block by block.
 //! - `tile_clip` clips 8 frames at once, tile by tile, and stores no pixels. It is for Poisson errors
 //!   without pixel splitting and dark.
 //! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and
@@ -31,11 +31,14 @@ mod frame_bin_sums;
 mod integrate;
 mod interleaved;
 mod interleaved_pixels;
+mod interleaved_quantiles;
+mod lane_brackets;
 mod logarithm;
 mod partial_sums;
 mod per_frame;
 mod quantile;
 mod quantile_candidates;
+mod quantile_hints;
 mod rejected;
 mod row_terms;
 mod sigma_clip;

@@ -1,14 +1,15 @@
 //! The mean of the pixels between two quantiles, as pyFAI's `medfilt1d_ng`.
 //!
 //! A quantile is found by selection, not by sorting all pixels: a sample brackets it, one pass
-//! picks the pixels within the bracket, and only these candidates are partitioned. Where few photons
-//! fall, most pixels of a bin are equal; then the same is done with what orders equal pixels.
+//! picks the pixels within the bracket, and of these candidates about half is dropped at a time. Where
+//! few photons fall, most pixels of a bin are equal; then the same is done with what orders equal
+//! pixels.
 
 use std::cmp::Ordering;
 
 use super::BinSums;
-use super::partial_sums::{sum, sum_by};
-use super::quantile_candidates::{CandidatePixels, KeyedPixel};
+use super::partial_sums::{PARTIAL_SUMS, add_partial_sums, sum};
+use super::quantile_candidates::CandidatePixels;
 use crate::simd::Simd;
 
 /// Fraction of a bin's norm by which rounding may shift a quantile. A pixel that near to the
@@ -22,9 +23,7 @@ pub(crate) struct QuantileScratch {
     candidates: CandidatePixels,
     /// The next, smaller set of candidates.
     narrowed: CandidatePixels,
-    entries: Vec<KeyedPixel>,
     selected: Vec<u32>,
-    terms: Vec<PixelTerm>,
 }
 
 impl QuantileScratch {
@@ -58,10 +57,10 @@ impl PixelTerm {
 
 /// The position of a quantile among the pixels of a bin, ordered by intensity.
 #[derive(Clone, Copy)]
-struct QuantileCut {
+pub(super) struct QuantileCut {
     /// Index of the pixel at the quantile.
-    index: u32,
-    intensity: f64,
+    pub(super) index: u32,
+    pub(super) intensity: f64,
     term: PixelTerm,
     /// Σ w n up to and including the pixel at the quantile.
     norm_up_to: f64,
@@ -99,6 +98,12 @@ impl QuantileRange {
         self.high >= 1.
     }
 
+    /// Returns the ranks that the quantiles have among so many pixels of equal weight, rounded down.
+    #[inline(always)]
+    pub(super) fn ranks(&self, pixels: usize) -> [usize; 2] {
+        [self.low, self.high].map(|quantile| (quantile * pixels as f64) as usize)
+    }
+
     /// Returns whether a pixel is at the lower quantile or above it, given Σ w n up to and including
     /// it.
     #[inline(always)]
@@ -112,6 +117,13 @@ impl QuantileRange {
         self.low * self.norm - self.slack
     }
 
+    /// Returns whether both quantiles are at the pixel of the lower one, as they mostly are for a
+    /// median.
+    #[inline(always)]
+    pub(super) fn is_median_at(&self, lower: &QuantileCut) -> bool {
+        self.low == self.high && self.reaches_high(lower.norm_up_to)
+    }
+
     /// Returns whether a pixel is at the upper quantile or above it, given Σ w n up to and including
     /// it.
     #[inline(always)]
@@ -120,7 +132,7 @@ impl QuantileRange {
     }
 }
 
-/// The pixels of a bin.
+/// Pixels of a bin.
 pub(super) struct BinPixels<'a, B> {
     /// s / n.
     pub(super) intensity: &'a [f64],
@@ -128,6 +140,47 @@ pub(super) struct BinPixels<'a, B> {
     pub(super) norm: &'a [f64],
     /// The contributions to the sums.
     pub(super) bin: &'a B,
+}
+
+impl<B: PixelTerms> BinPixels<'_, B> {
+    /// Replaces the contents of `selected` by the indices of the pixels from the lower quantile to
+    /// the upper one, ascending. Without a quantile there is no limit.
+    pub(super) fn select<S: Simd>(
+        &self,
+        simd: S,
+        lower: Option<QuantileCut>,
+        upper: Option<QuantileCut>,
+        selected: &mut Vec<u32>,
+    ) {
+        if let (Some(lower), Some(upper)) = (lower, upper)
+            && lower.index == upper.index
+        {
+            selected.clear();
+            selected.push(lower.index);
+            return;
+        }
+        let from = lower.map_or(f64::NEG_INFINITY, |cut| cut.intensity);
+        let to = upper.map_or(f64::INFINITY, |cut| cut.intensity);
+        simd.indices_within(self.intensity, from, to, selected);
+        selected.retain(|&index| {
+            lower.is_none_or(|cut| cut.compare(self, index).is_ge())
+                && upper.is_none_or(|cut| cut.compare(self, index).is_le())
+        });
+    }
+}
+
+/// The pixels of a bin that are not given, where a quantile is sought among those that it probably
+/// falls on.
+#[derive(Clone, Copy)]
+pub(super) struct OtherPixels {
+    /// Σ w n of the pixels that are lower than all given ones.
+    pub(super) norm_below: f64,
+    /// Σ w n of the given pixels.
+    pub(super) norm_within: f64,
+    /// The pixels below are lower than this intensity.
+    pub(super) low: f64,
+    /// The pixels above are higher than this intensity.
+    pub(super) high: f64,
 }
 
 /// Returns the sums over the pixels between two quantiles, including the pixels at the quantiles.
@@ -144,63 +197,74 @@ pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
 ) -> BinSums {
     let norm = full_sums.map_or_else(|| sum(pixels.norm, |norm| norm), |full_sums| full_sums.norm);
     let range = QuantileRange::new(low, high, norm);
-    let reaches_low = |norm_up_to: f64| range.reaches_low(norm_up_to);
-    let reaches_high = |norm_up_to: f64| range.reaches_high(norm_up_to);
-    let lower =
-        (!range.has_no_lower()).then(|| find_cut(simd, pixels, norm, &reaches_low, scratch));
-    // For a median, both quantiles are mostly at the same pixel.
-    let both = lower.filter(|lower| low == high && reaches_high(lower.norm_up_to));
-    let upper = (!range.has_no_upper())
-        .then(|| both.unwrap_or_else(|| find_cut(simd, pixels, norm, &reaches_high, scratch)));
-    let selected = scratch.clear_selected();
-    if let Some(both) = both {
-        selected.push(both.index);
-    } else {
-        let from = lower.map_or(f64::NEG_INFINITY, |cut| cut.intensity);
-        let to = upper.map_or(f64::INFINITY, |cut| cut.intensity);
-        simd.indices_within(pixels.intensity, from, to, selected);
-        selected.retain(|&index| {
-            lower.is_none_or(|cut| cut.compare(pixels, index).is_ge())
-                && upper.is_none_or(|cut| cut.compare(pixels, index).is_le())
-        });
-    }
-    let sums = sum_selected(pixels.bin, scratch);
+    let find = |reaches: &dyn Fn(f64) -> bool, scratch: &mut QuantileScratch| {
+        find_cut(simd, pixels, (0., norm), reaches, scratch)
+    };
+    let lower = (!range.has_no_lower()).then(|| find(&|norm| range.reaches_low(norm), scratch));
+    let upper = (!range.has_no_upper()).then(|| {
+        let is_same = |lower: &QuantileCut| range.is_median_at(lower);
+        let same = lower.filter(is_same);
+        same.unwrap_or_else(|| find(&|norm| range.reaches_high(norm), scratch))
+    });
+    pixels.select(simd, lower, upper, &mut scratch.selected);
+    let sums = sum_selected(pixels.bin, &scratch.selected);
     match full_sums {
-        Some(full_sums) if lower.is_none() && upper.is_none() => {
+        Some(full_sums) if range.has_no_lower() && range.has_no_upper() => {
             BinSums { signal: sums.signal, variance: sums.variance, ..full_sums }
         }
         _ => sums,
     }
 }
 
+/// Finds the pixel at a quantile as [`find_cut`] does, or returns `None` if it is not among the given
+/// pixels.
+pub(super) fn find_cut_among<S: Simd, B: PixelTerms>(
+    simd: S,
+    pixels: &BinPixels<'_, B>,
+    others: &OtherPixels,
+    reaches: &dyn Fn(f64) -> bool,
+    scratch: &mut QuantileScratch,
+) -> Option<QuantileCut> {
+    let OtherPixels { norm_below, norm_within, low, high } = *others;
+    if pixels.norm.is_empty() || reaches(norm_below) {
+        return None;
+    }
+    let norms = (norm_below, norm_below + norm_within);
+    let cut = find_cut(simd, pixels, norms, reaches, scratch);
+    let is_last = high < f64::INFINITY && !reaches(cut.norm_up_to);
+    (!is_last && (low..=high).contains(&cut.intensity)).then_some(cut)
+}
+
 /// Returns the sums over the selected pixels of a bin.
 #[inline(always)]
-pub(super) fn sum_selected<B: PixelTerms>(bin: &B, scratch: &mut QuantileScratch) -> BinSums {
-    let QuantileScratch { selected, terms, .. } = scratch;
-    terms.clear();
-    terms.extend(selected.iter().map(|&index| bin.term(index as usize)));
-    BinSums {
-        signal: sum_by(terms, |term| term.signal),
-        variance: sum_by(terms, |term| term.variance),
-        norm: sum_by(terms, |term| term.norm),
-        norm_sq: sum_by(terms, |term| term.norm * term.norm),
-        count: sum_by(terms, |term| term.weight),
+pub(super) fn sum_selected<B: PixelTerms>(bin: &B, selected: &[u32]) -> BinSums {
+    let mut sums = [[0.; PARTIAL_SUMS]; 5];
+    for selected in selected.chunks(PARTIAL_SUMS) {
+        for (lane, &index) in selected.iter().enumerate() {
+            let PixelTerm { signal, variance, norm, weight } = bin.term(index as usize);
+            for (sum, term) in sums.iter_mut().zip([signal, variance, norm, norm * norm, weight]) {
+                sum[lane] += term;
+            }
+        }
     }
+    let [signal, variance, norm, norm_sq, count] = sums.map(add_partial_sums);
+    BinSums { signal, variance, norm, norm_sq, count }
 }
 
 /// Finds the pixel at a quantile: the first, in order, for which `reaches(Σ w n up to and including
-/// it)` is true, or the last if there is none. `norm` is Σ w n of all pixels.
+/// it)` is true, or the last if there is none. `norms` are Σ w n below all pixels, and up to and
+/// including the last.
 fn find_cut<S: Simd, B: PixelTerms>(
     simd: S,
     pixels: &BinPixels<'_, B>,
-    norm: f64,
+    norms: (f64, f64),
     reaches: &dyn Fn(f64) -> bool,
     scratch: &mut QuantileScratch,
 ) -> QuantileCut {
-    let QuantileScratch { candidates, narrowed, entries, .. } = scratch;
-    let mut norm_below = candidates.start(simd, pixels.intensity, pixels.norm, norm, reaches);
+    let QuantileScratch { candidates, narrowed, .. } = scratch;
+    let mut norm_below = candidates.start(simd, pixels.intensity, pixels.norm, norms, reaches);
     norm_below = candidates.narrow(simd, narrowed, norm_below, reaches);
-    norm_below = candidates.keep_ties(entries, norm_below, reaches);
+    norm_below = candidates.keep_ties(simd, narrowed, norm_below, reaches);
     for key in 0..3 {
         if candidates.index.len() == 1 {
             break;
@@ -210,11 +274,10 @@ fn find_cut<S: Simd, B: PixelTerms>(
         candidates.key.extend(candidates.index.iter().map(key_of));
         if !candidates.are_all_equal() {
             norm_below = candidates.narrow(simd, narrowed, norm_below, reaches);
-            norm_below = candidates.keep_ties(entries, norm_below, reaches);
+            norm_below = candidates.keep_ties(simd, narrowed, norm_below, reaches);
         }
     }
     // The remaining candidates are equal in all keys. The order of the frame decides.
-    candidates.sort_by_index(entries);
     let (mut at, mut norm_up_to) = (0, norm_below + candidates.norm[0]);
     while at + 1 < candidates.norm.len() && !reaches(norm_up_to) {
         at += 1;

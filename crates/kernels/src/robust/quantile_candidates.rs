@@ -1,9 +1,10 @@
 //! The pixels of a bin that a quantile may fall on, which get fewer until one remains.
 
-use super::partial_sums::{Sum, sum_by, sum_pairs};
+use super::partial_sums::{Sum, sum_pairs};
 use crate::simd::{Kernel, Simd};
 
-/// Minimum number of pixels for which a sample is taken. Fewer pixels are partitioned directly.
+/// Minimum number of pixels for which a sample is taken. Of fewer pixels, half is
+/// dropped at a time.
 const MIN_SAMPLED_PIXELS: usize = 1024;
 /// Number of pixels in a sample.
 const SAMPLE_SIZE: usize = 128;
@@ -22,29 +23,21 @@ pub(super) struct CandidatePixels {
     pub(super) index: Vec<u32>,
 }
 
-/// An element of [`CandidatePixels`], to be partitioned.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeyedPixel {
-    key: f64,
-    norm: f64,
-    index: u32,
-}
-
 impl CandidatePixels {
-    /// Replaces the contents by the pixels of a bin, ordered by `intensity`, that the quantile may
-    /// fall on. `norms` has w n of each, and `norm` is their sum. Returns Σ w n of the pixels below
-    /// them.
+    /// Replaces the contents by those of the given pixels, ordered by `intensity`, that the quantile may
+    /// fall on. `norms` has w n of each; `start` is Σ w n below all of them, `end` that up to and
+    /// including the last. Returns Σ w n of the pixels below the contents.
     pub(super) fn start<S: Simd>(
         &mut self,
         simd: S,
         intensity: &[f64],
         norms: &[f64],
-        norm: f64,
+        (start, end): (f64, f64),
         reaches: &dyn Fn(f64) -> bool,
     ) -> f64 {
         if norms.len() >= MIN_SAMPLED_PIXELS
             && let Some(norm_below) =
-                self.narrow_by_sample(simd, intensity, norms, (0., norm), reaches)
+                self.narrow_by_sample(simd, intensity, norms, (start, end), reaches)
         {
             return norm_below;
         }
@@ -54,7 +47,7 @@ impl CandidatePixels {
         self.norm.extend_from_slice(norms);
         self.index.clear();
         self.index.extend(0..norms.len() as u32);
-        0.
+        start
     }
 
     /// Removes most of the pixels that the quantile is not at, if there are many. Returns Σ w n
@@ -105,55 +98,100 @@ impl CandidatePixels {
     ) -> Option<f64> {
         let (low, high) = bracket_by_sample(key, norm, (start, end), reaches);
         let norm_below = start + simd.run(SumBelow { key, norm, low });
-        simd.indices_within(key, low, high, &mut self.index);
-        self.key.clear();
-        self.key.extend(self.index.iter().map(|&index| key[index as usize]));
-        self.norm.clear();
-        self.norm.extend(self.index.iter().map(|&index| norm[index as usize]));
+        self.copy_within(simd, key, norm, (low, high));
         let is_below = self.index.is_empty() || low > f64::NEG_INFINITY && reaches(norm_below);
         let is_within = high == f64::INFINITY || reaches(norm_below + simd.run(Sum(&self.norm)));
         (!is_below && is_within).then_some(norm_below)
     }
 
-    /// Removes all pixels but those with the key of the pixel at the quantile. Returns Σ w n of
-    /// the pixels below the remaining ones, given that below all.
-    pub(super) fn keep_ties(
+    /// Removes all pixels but those with the key of the pixel at the quantile: if `reaches` is true
+    /// nowhere, the largest. Returns Σ w n of the pixels below the remaining ones, given that below
+    /// all. `narrowed` is working memory.
+    pub(super) fn keep_ties<S: Simd>(
         &mut self,
-        entries: &mut Vec<KeyedPixel>,
-        norm_below: f64,
+        simd: S,
+        narrowed: &mut CandidatePixels,
+        mut norm_below: f64,
         reaches: &dyn Fn(f64) -> bool,
     ) -> f64 {
-        if self.are_all_equal() {
-            return norm_below;
+        while !self.are_all_equal() {
+            let pivot = median_of_nine(&self.key);
+            let [below, equal] = simd.run(SumAround { key: &self.key, norm: &self.norm, pivot });
+            let norm_before = norm_below + below;
+            if reaches(norm_before)
+                && self.keep_within(simd, narrowed, f64::NEG_INFINITY, pivot.next_down())
+            {
+                continue;
+            }
+            // The sum of all pixels may reach the quantile where sums over parts, rounded
+            // differently, do not.
+            if !reaches(norm_before + equal)
+                && self.keep_within(simd, narrowed, pivot.next_up(), f64::INFINITY)
+            {
+                norm_below = norm_before + equal;
+            } else {
+                self.keep_within(simd, narrowed, pivot, pivot);
+                return norm_before;
+            }
         }
-        self.copy_to(entries);
-        let (start, end, norm_below) = partition_ties(entries, norm_below, reaches);
-        self.copy_from(&entries[start..end]);
         norm_below
     }
 
-    /// Puts the pixels into the order of the frame.
-    pub(super) fn sort_by_index(&mut self, entries: &mut Vec<KeyedPixel>) {
-        if !self.index.is_sorted() {
-            self.copy_to(entries);
-            entries.sort_unstable_by_key(|entry| entry.index);
-            self.copy_from(entries);
+    /// Removes all pixels but those with keys from `low` to `high`, or none and returns false if
+    /// there is no such pixel. `narrowed` is working memory.
+    fn keep_within<S: Simd>(
+        &mut self,
+        simd: S,
+        narrowed: &mut CandidatePixels,
+        low: f64,
+        high: f64,
+    ) -> bool {
+        narrowed.copy_within(simd, &self.key, &self.norm, (low, high));
+        if narrowed.index.is_empty() {
+            return false;
         }
+        for index in &mut narrowed.index {
+            *index = self.index[*index as usize];
+        }
+        std::mem::swap(self, narrowed);
+        true
     }
 
-    fn copy_to(&self, entries: &mut Vec<KeyedPixel>) {
-        entries.clear();
-        let pixels = self.key.iter().zip(&self.norm).zip(&self.index);
-        entries.extend(pixels.map(|((&key, &norm), &index)| KeyedPixel { key, norm, index }));
-    }
-
-    fn copy_from(&mut self, entries: &[KeyedPixel]) {
+    /// Replaces the contents by the given pixels with keys from `low` to `high`, with their indices
+    /// in the given lists.
+    fn copy_within<S: Simd>(
+        &mut self,
+        simd: S,
+        key: &[f64],
+        norm: &[f64],
+        (low, high): (f64, f64),
+    ) {
+        simd.indices_within(key, low, high, &mut self.index);
         self.key.clear();
-        self.key.extend(entries.iter().map(|entry| entry.key));
+        self.key.extend(self.index.iter().map(|&index| key[index as usize]));
         self.norm.clear();
-        self.norm.extend(entries.iter().map(|entry| entry.norm));
-        self.index.clear();
-        self.index.extend(entries.iter().map(|entry| entry.index));
+        self.norm.extend(self.index.iter().map(|&index| norm[index as usize]));
+    }
+}
+
+/// Computes Σ w n of the pixels whose key is below the pivot, and of those whose key is the pivot.
+struct SumAround<'a> {
+    key: &'a [f64],
+    /// w n.
+    norm: &'a [f64],
+    pivot: f64,
+}
+
+impl Kernel for SumAround<'_> {
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> [f64; 2] {
+        let below =
+            sum_pairs(self.key, self.norm, |key, norm| if key < self.pivot { norm } else { 0. });
+        let equal =
+            sum_pairs(self.key, self.norm, |key, norm| if key == self.pivot { norm } else { 0. });
+        [below, equal]
     }
 }
 
@@ -205,60 +243,10 @@ fn bracket_by_sample(
     (low, sample.get(middle + SAMPLE_MARGIN).map_or(f64::INFINITY, |&index| key[index]))
 }
 
-/// Partitions entries into smaller, equal and larger keys, such that the pixel at the quantile is
-/// among the equal ones.
-///
-/// Returns the range `start..end` of the equal keys and Σ w n below them. If `reaches` is true
-/// nowhere, these are the entries of the largest key.
+/// Returns the median of nine keys, taken at even distances.
 #[inline(always)]
-fn partition_ties(
-    entries: &mut [KeyedPixel],
-    norm_below: f64,
-    reaches: impl Fn(f64) -> bool,
-) -> (usize, usize, f64) {
-    let (mut start, mut end, mut norm_below) = (0, entries.len(), norm_below);
-    loop {
-        let range = &mut entries[start..end];
-        let pivot = median_of_nine(range);
-        let middle = partition(range, |key| key < pivot);
-        let norm_before = norm_below + sum_norms(&range[..middle]);
-        if middle > 0 && reaches(norm_before) {
-            end = start + middle;
-            continue;
-        }
-        let equal = partition(&mut range[middle..], |key| key <= pivot);
-        let norm_up_to = norm_before + sum_norms(&range[middle..middle + equal]);
-        // The sum of all entries may reach the quantile where sums over parts, rounded differently,
-        // do not.
-        if equal == 0 || middle + equal == range.len() || reaches(norm_up_to) {
-            return (start + middle, start + middle + equal.max(1), norm_before);
-        }
-        (start, norm_below) = (start + middle + equal, norm_up_to);
-    }
-}
-
-/// Returns Σ w n.
-#[inline(always)]
-fn sum_norms(entries: &[KeyedPixel]) -> f64 {
-    sum_by(entries, |entry| entry.norm)
-}
-
-/// Returns the median of nine keys, taken at even distances: the pivot.
-#[inline(always)]
-fn median_of_nine(range: &[KeyedPixel]) -> f64 {
-    let mut nine: [f64; 9] = std::array::from_fn(|i| range[(2 * i + 1) * range.len() / 18].key);
+fn median_of_nine(key: &[f64]) -> f64 {
+    let mut nine: [f64; 9] = std::array::from_fn(|i| key[(2 * i + 1) * key.len() / 18]);
     nine.sort_unstable_by(f64::total_cmp);
     nine[4]
-}
-
-/// Moves the entries whose keys fulfil `is_first` before all others, and returns their number.
-#[inline(always)]
-fn partition(range: &mut [KeyedPixel], is_first: impl Fn(f64) -> bool) -> usize {
-    let mut middle = 0;
-    for index in 0..range.len() {
-        let key = range[index].key;
-        range.swap(index, middle);
-        middle += usize::from(is_first(key));
-    }
-    middle
 }

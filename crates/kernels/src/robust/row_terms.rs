@@ -39,6 +39,13 @@ pub(super) fn map_lanes<T: Copy>(lanes: [T; INTERLEAVED_FRAMES], f: impl Fn(T) -
     all
 }
 
+/// Returns the number where all bits of the mask are set, and 0 where none is. A condition would become a
+/// branch for each lane.
+#[inline(always)]
+pub(super) fn masked(number: f64, mask: i64) -> f64 {
+    f64::from_bits(number.to_bits() & mask.cast_unsigned())
+}
+
 /// A rule that turns counts into w s. It is a trait and not a closure because its method is called
 /// from several places and must still be inlined into each: only inlined code is compiled for the
 /// instruction set of its caller.
@@ -140,7 +147,8 @@ impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
 impl RowTerm for ZeroNorm<'_> {
     #[inline(always)]
     fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        map_lanes(raw, |raw| if raw == 0. { self.norms[entry] } else { 0. })
+        let norm = self.norms[entry];
+        map_lanes(raw, |raw| masked(norm, i64::from(raw == 0.).wrapping_neg()))
     }
 }
 

@@ -1,7 +1,10 @@
-//! Clips series of frames tile by tile, where what is found in one batch speeds up the next, and
-//! compares each frame with the same frame alone, which is clipped without tiles.
+//! Reduces series of frames by statistics for which what is found in one batch speeds up the next:
+//! sigma clipping tile by tile, and quantile means. Each frame is compared with the same frame alone,
+//! for which nothing is known from before.
 
 mod support;
+
+use std::ops::Range;
 
 use kernels::{
     CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Isa, Pipeline,
@@ -11,7 +14,7 @@ use support::{Csc, Random};
 
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 4, 0, 0, 2]);
 
-/// A series of frames and how to clip them.
+/// A series of frames and how to reduce them.
 struct Series {
     dtype: PixelType,
     plan: IntegrationPlan,
@@ -29,14 +32,34 @@ const LEVELS: [fn(u64, &mut Random) -> u64; 5] = [
     |_, random| 1 << random.below(12),
 ];
 
+/// Which pixels of a bin are looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Method {
+    SigmaClip,
+    QuantileMean,
+}
+
+/// The ranges of quantiles.
+const QUANTILES: [[f64; 2]; 8] = [
+    [0.5, 0.5],
+    [0.5, 0.5],
+    [0.25, 0.75],
+    [0., 0.9],
+    [0.4, 1.],
+    [0.45, 0.55],
+    [0.9, 0.9],
+    [0., 1.],
+];
+
 impl Series {
-    fn random(seed: u64) -> Series {
+    fn random(seed: u64, method: Method) -> Series {
         let random = &mut Random::new(seed);
         let dtype = [PixelType::U16, PixelType::U32, PixelType::I32, PixelType::U64, PixelType::U8]
             [random.below(5) as usize];
         let (pixels, nbins) = (5000 + random.below(3000), 1 + random.below(30));
         // Neighbours are in one bin or not; some pixels have none, and some bins have few pixels.
         let run = 1 + random.below(3) * 20;
+        let is_splitting = method == Method::QuantileMean && random.below(2) == 0;
         let mut csc = Csc { starts: vec![0], nbins: nbins as usize + 2, ..Csc::default() };
         for pixel in 0..pixels {
             let bin = match random.below(400) {
@@ -44,8 +67,13 @@ impl Series {
                 1..20 => None,
                 _ => Some((pixel / run * 7 + random.below(2)) % nbins),
             };
-            csc.bins.extend(bin.map(|bin| bin as u32));
-            csc.weights.extend(bin.map(|_| 1.));
+            // For quantiles, pixels may be split.
+            let is_split = is_splitting && random.below(2) == 0;
+            let parts = if is_split { &[0.3, 0.7][..] } else { &[1.] };
+            for (bin, weight) in bin.into_iter().flat_map(|bin| (bin..).zip(parts)) {
+                csc.bins.push(bin as u32);
+                csc.weights.push(*weight);
+            }
             csc.starts.push(csc.bins.len() as u64);
         }
         let spread = random.below(2);
@@ -77,9 +105,16 @@ impl Series {
         };
         let batches = (0..4).map(|_| (0..2 + random.below(10)).map(|_| frame(random)).collect());
         let batches = batches.collect();
-        let threshold = [0., 2., 3., 5.][random.below(4) as usize];
-        let max_iter = 1 + random.below(5) as u32;
-        let statistic = Statistic::SigmaClip { threshold, max_iter };
+        let statistic = match method {
+            Method::SigmaClip => Statistic::SigmaClip {
+                threshold: [0., 2., 3., 5.][random.below(4) as usize],
+                max_iter: 1 + random.below(5) as u32,
+            },
+            Method::QuantileMean => {
+                let [low, high] = QUANTILES[random.below(QUANTILES.len() as u64) as usize];
+                Statistic::QuantileMean { low, high }
+            }
+        };
         Series { dtype, plan: plan.expect("a plan"), statistic, batches }
     }
 
@@ -127,14 +162,24 @@ fn bits(sums: &Sums) -> String {
     format!("{sums:?}")
 }
 
-#[test]
-fn frames_clipped_by_tiles_have_the_bytes_of_frames_alone() {
+/// Checks random series with all instruction sets.
+fn check_random_series(method: Method) {
     for seed in 0..150 {
-        let series = Series::random(seed);
+        let series = Series::random(seed, method);
         for (index, isa) in Isa::available().into_iter().enumerate() {
             series.check(isa, (seed + index as u64).is_multiple_of(3), seed);
         }
     }
+}
+
+#[test]
+fn frames_clipped_by_tiles_have_the_bytes_of_frames_alone() {
+    check_random_series(Method::SigmaClip);
+}
+
+#[test]
+fn quantile_means_of_frames_in_batches_have_the_bytes_of_frames_alone() {
+    check_random_series(Method::QuantileMean);
 }
 
 /// Sums beyond the integers that are f64 numbers depend on the order of the pixels.
@@ -164,4 +209,35 @@ fn frames_with_sums_beyond_2_to_53_have_the_bytes_of_frames_alone() {
         batches: vec![vec![frame(0, 13), frame(2, 7)]],
     };
     series.check(Isa::available()[0], false, 0);
+}
+
+/// Where the quantiles of one batch are at two intensities, those of the next may be at one of them.
+#[test]
+fn the_median_of_a_batch_may_be_of_one_pixel_and_that_of_the_batch_before_of_two() {
+    let pixels = 1000u16;
+    let csc = Csc {
+        starts: (0..=u64::from(pixels)).collect(),
+        bins: vec![0; pixels.into()],
+        weights: vec![1.; pixels.into()],
+        nbins: 1,
+    };
+    // The first two pixels have half the weight of the others.
+    let n: Vec<f64> = (0..pixels).map(|pixel| if pixel < 2 { 1. } else { 2. }).collect();
+    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, None);
+    // The pixels in a range have an intensity of 5, the others of 6.
+    let batch = |lower: Range<u16>| -> Vec<Vec<u8>> {
+        let intensities = (0..pixels).map(|pixel| if lower.contains(&pixel) { 5 } else { 6 });
+        let values = intensities.zip(&n).map(|(intensity, &n)| intensity * n as u16);
+        vec![values.flat_map(u16::to_ne_bytes).collect(); 8]
+    };
+    let series = Series {
+        dtype: PixelType::U16,
+        plan: plan.expect("a plan"),
+        statistic: Statistic::QuantileMean { low: 0.5, high: 0.5 },
+        // Pixels of half the weight have the lower intensity, and then more than half.
+        batches: vec![batch(1..501), batch(0..600)],
+    };
+    for isa in Isa::available() {
+        series.check(isa, false, 0);
+    }
 }

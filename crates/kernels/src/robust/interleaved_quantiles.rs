@@ -1,0 +1,346 @@
+//! Quantile means of a bin in 8 interleaved frames.
+//!
+//! Each frame takes the first of these ways that gives a result, and all give the same bytes:
+//!
+//! - `among_zeros`, where both quantiles fall on pixels without a photon.
+//! - [`LaneBrackets`], which lists the pixels that the quantiles may fall on: by where those of the
+//!   frames before were, else by a sample.
+//! - All pixels of the bin, as `bin_buffer` does.
+
+use super::BinSums;
+use super::among_zeros::{OrderStart, Zeros, find_starts};
+use super::bin_entries::BinEntries;
+use super::lane_brackets::{LaneBrackets, MIN_PIXELS, PIXELS_PER_MASK, Quantile, list_bits};
+use super::partial_sums::Sum;
+use super::quantile::{
+    self, BinPixels, OtherPixels, PixelTerm, PixelTerms, QuantileRange, QuantileScratch,
+};
+use super::quantile_hints::{QuantileHints, QuantilePlaces};
+use super::row_terms::{LaneSums, ZeroNorm, sum_rows};
+use super::tile_lanes::INTERLEAVED_FRAMES;
+use crate::simd::Simd;
+
+/// Working memory of a thread.
+#[derive(Default)]
+pub(super) struct InterleavedQuantileScratch {
+    pub(super) hints: QuantileHints,
+    brackets: LaneBrackets,
+    /// Of the pixels that each quantile may fall on, in one frame.
+    lists: [PixelLists; 2],
+    /// The pixels between the quantiles: their index, and bits in groups of [`PIXELS_PER_MASK`].
+    selected: Vec<u32>,
+    selected_bits: Vec<u32>,
+    quantile: QuantileScratch,
+}
+
+/// Of some pixels of a bin, in one frame.
+#[derive(Default)]
+struct PixelLists {
+    /// s / n.
+    intensity: Vec<f64>,
+    /// w n.
+    norm: Vec<f64>,
+}
+
+/// A bin in all frames, of which the means between two quantiles are computed.
+pub(super) struct InterleavedBin<'a> {
+    /// The number of the bin in the plan.
+    pub(super) index: usize,
+    pub(super) bin: &'a BinEntries<'a>,
+    /// The pixels: one row per entry, one element per frame.
+    pub(super) rows: &'a [[u16; INTERLEAVED_FRAMES]],
+    /// w n of the entries.
+    pub(super) norms: &'a [f64],
+    /// False for a lane that has no frame or overflowing pixels: its mean is not computed.
+    pub(super) is_wanted: [bool; INTERLEAVED_FRAMES],
+}
+
+/// The means of a bin.
+struct LaneMeans {
+    sums: [Option<BinSums>; INTERLEAVED_FRAMES],
+    /// Where the quantiles are.
+    places: [QuantilePlaces; 2],
+}
+
+impl InterleavedBin<'_> {
+    /// Returns the sums over the pixels between two quantiles, in each lane that is wanted.
+    #[inline(always)]
+    pub(super) fn means_between_quantiles<S: Simd>(
+        &self,
+        simd: S,
+        low: f64,
+        high: f64,
+        scratch: &mut InterleavedQuantileScratch,
+    ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
+        let Self { index, bin, rows, .. } = *self;
+        let range = QuantileRange::new(low, high, bin.full_sums.norm);
+        let mut means =
+            LaneMeans { sums: [None; INTERLEAVED_FRAMES], places: [QuantilePlaces::NONE; 2] };
+        let is_all = range.has_no_lower() && range.has_no_upper();
+        if bin.fits_f32 && rows.len() >= MIN_PIXELS && !is_all {
+            let hint = scratch.hints.of_bin(index).map(|hint| *hint);
+            if hint.is_some_and(|hint| scratch.brackets.follow(hint, &range, self.is_wanted)) {
+                self.add_means(simd, &range, &mut means, scratch);
+            }
+            let is_missing = self.missing(&means);
+            if is_missing.contains(&true) {
+                scratch.brackets.estimate(&range, bin, rows, is_missing);
+                self.add_means(simd, &range, &mut means, scratch);
+            }
+            if let Some(hint) = scratch.hints.of_bin(index) {
+                *hint = means.places.map(|places| places.hint(rows.len(), bin.full_sums.norm));
+            }
+        } else if bin.zero_order.is_some() {
+            self.add_means_among_zeros(&range, &mut means, &mut scratch.quantile);
+        }
+        for lane in 0..INTERLEAVED_FRAMES {
+            if self.is_missing(lane, &means) {
+                means.sums[lane] = Some(self.mean_of_all(simd, lane, low, high, scratch));
+            }
+        }
+        means.sums
+    }
+
+    /// Returns whether a lane has no mean yet, and one is wanted.
+    #[inline(always)]
+    fn is_missing(&self, lane: usize, means: &LaneMeans) -> bool {
+        self.is_wanted[lane] && means.sums[lane].is_none()
+    }
+
+    /// Returns for all lanes whether they have no mean yet, and one is wanted.
+    #[inline(always)]
+    fn missing(&self, means: &LaneMeans) -> [bool; INTERLEAVED_FRAMES] {
+        std::array::from_fn(|lane| self.is_missing(lane, means))
+    }
+
+    /// Computes missing means from the pixels within and between the brackets of the quantiles, and
+    /// from pixels without a photon if there may be some. A lane stays without a mean if a quantile
+    /// is not within its bracket.
+    #[inline(always)]
+    fn add_means<S: Simd>(
+        &self,
+        simd: S,
+        range: &QuantileRange,
+        means: &mut LaneMeans,
+        scratch: &mut InterleavedQuantileScratch,
+    ) {
+        if self.bin.zero_order.is_some() && scratch.brackets.any_reaches_zero() {
+            self.add_means_among_zeros(range, means, &mut scratch.quantile);
+        }
+        if !self.missing(means).contains(&true) {
+            return;
+        }
+        for lane in 0..INTERLEAVED_FRAMES {
+            if !self.is_missing(lane, means) {
+                scratch.brackets.skip(lane);
+            }
+        }
+        scratch.brackets.split(self.bin, self.norms, self.rows);
+        for lane in 0..INTERLEAVED_FRAMES {
+            if self.is_missing(lane, means) {
+                let places = &mut means.places;
+                means.sums[lane] = self.mean_within_brackets(simd, lane, range, places, scratch);
+            }
+        }
+    }
+
+    /// Computes the missing means of the lanes whose quantiles fall on pixels without a photon.
+    #[inline(always)]
+    fn add_means_among_zeros(
+        &self,
+        range: &QuantileRange,
+        means: &mut LaneMeans,
+        scratch: &mut QuantileScratch,
+    ) {
+        let Self { bin, rows, norms, .. } = *self;
+        let zero_norms: LaneSums = sum_rows(rows, &ZeroNorm { norms });
+        let starts: [OrderStart; INTERLEAVED_FRAMES] =
+            find_starts(range, bin, rows, norms, &zero_norms);
+        for lane in 0..INTERLEAVED_FRAMES {
+            if !self.is_missing(lane, means) {
+                continue;
+            }
+            let zeros = Zeros {
+                bin: &BinLane { bin, rows, lane },
+                norms,
+                entries: bin,
+                norm: zero_norms[lane],
+                start: starts[lane],
+                is_zero: |entry: usize| rows[entry][lane] == 0,
+            };
+            means.sums[lane] = zeros.mean_between_quantiles(range, scratch);
+            if means.sums[lane].is_some() {
+                for places in &mut means.places {
+                    places.add(0., (0., 0.), zero_norms[lane]);
+                }
+            }
+        }
+    }
+
+    /// Computes the mean of a lane from the pixels within and between its brackets, or `None` if a
+    /// quantile is not within. Adds the quantiles to `places`.
+    #[inline(always)]
+    fn mean_within_brackets<S: Simd>(
+        &self,
+        simd: S,
+        lane: usize,
+        range: &QuantileRange,
+        places: &mut [QuantilePlaces; 2],
+        scratch: &mut InterleavedQuantileScratch,
+    ) -> Option<BinSums> {
+        let InterleavedQuantileScratch {
+            brackets, lists, selected, selected_bits, quantile, ..
+        } = scratch;
+        let pixels = &BinLane { bin: self.bin, rows: self.rows, lane };
+        let parts = [Quantile::Lower, Quantile::Upper]
+            .map(|quantile| PartOfLane { lane: pixels, entries: brackets.within(quantile, lane) });
+        let between = brackets.between(lane);
+        let [lower_lists, upper_lists] = lists;
+        let within_lower = parts[0].load(self.norms, lower_lists);
+        // Where both quantiles have one bracket, the second part is the first.
+        let within_upper = match &between {
+            Some(_) => &parts[1].load(self.norms, upper_lists),
+            None => &within_lower,
+        };
+        let norms = [simd.run(Sum(within_lower.norm)), simd.run(Sum(within_upper.norm))];
+        let others = [Quantile::Lower, Quantile::Upper]
+            .map(|quantile| brackets.others(quantile, lane, norms));
+        let mut find =
+            |which: Quantile, within: &BinPixels<'_, _>, reaches: &dyn Fn(f64) -> bool| {
+                let others = &others[which as usize];
+                let cut = quantile::find_cut_among(simd, within, others, reaches, quantile)?;
+                places[which as usize].add(
+                    cut.intensity,
+                    (others.low, others.high),
+                    others.norm_within,
+                );
+                Some(cut)
+            };
+        let (mut lower, mut upper) = (None, None);
+        if !range.has_no_lower() {
+            lower = Some(find(Quantile::Lower, &within_lower, &|norm| range.reaches_low(norm))?);
+        }
+        if let Some(cut) = lower.filter(|lower| range.is_median_at(lower)) {
+            let OtherPixels { low, high, norm_within, .. } = others[0];
+            places[1].add(cut.intensity, (low, high), norm_within);
+            let median = parts[0].entries[cut.index as usize];
+            return Some(quantile::sum_selected(pixels, &[median]));
+        }
+        if !range.has_no_upper() {
+            upper = Some(find(Quantile::Upper, within_upper, &|norm| range.reaches_high(norm))?);
+        }
+        let Some(between) = between else {
+            within_lower.select(simd, lower, upper, selected);
+            selected.iter_mut().for_each(|index| *index = parts[0].entries[*index as usize]);
+            return Some(quantile::sum_selected(pixels, selected));
+        };
+        selected_bits.clear();
+        selected_bits.extend(between);
+        for (part, within, [lower, upper]) in
+            [(&parts[0], &within_lower, [lower, None]), (&parts[1], within_upper, [None, upper])]
+        {
+            within.select(simd, lower, upper, selected);
+            for &index in &*selected {
+                let entry = part.entries[index as usize] as usize;
+                selected_bits[entry / PIXELS_PER_MASK] |= 1 << (entry % PIXELS_PER_MASK);
+            }
+        }
+        selected.clear();
+        for (number, &bits) in selected_bits.iter().enumerate() {
+            list_bits(bits, number * PIXELS_PER_MASK, selected);
+        }
+        Some(quantile::sum_selected(pixels, selected))
+    }
+
+    /// Computes the mean of a lane from all its pixels.
+    #[inline(always)]
+    fn mean_of_all<S: Simd>(
+        &self,
+        simd: S,
+        lane: usize,
+        low: f64,
+        high: f64,
+        scratch: &mut InterleavedQuantileScratch,
+    ) -> BinSums {
+        let Self { bin, rows, norms, .. } = *self;
+        let InterleavedQuantileScratch {
+            lists: [PixelLists { intensity, .. }, _], quantile, ..
+        } = scratch;
+        let lane = BinLane { bin, rows, lane };
+        lane.intensities_into(intensity);
+        let pixels = BinPixels { intensity, norm: norms, bin: &lane };
+        quantile::mean_between_quantiles(simd, &pixels, Some(bin.full_sums), low, high, quantile)
+    }
+}
+
+/// The pixels of a bin in one frame.
+struct BinLane<'a> {
+    bin: &'a BinEntries<'a>,
+    rows: &'a [[u16; INTERLEAVED_FRAMES]],
+    lane: usize,
+}
+
+impl BinLane<'_> {
+    /// Replaces the contents of `intensity` by s / n of the pixels.
+    #[inline(always)]
+    fn intensities_into(&self, intensity: &mut Vec<f64>) {
+        let BinLane { bin, rows, lane } = *self;
+        intensity.resize(rows.len(), 0.);
+        match bin.dark {
+            None => {
+                for ((intensity, row), norm) in intensity.iter_mut().zip(rows).zip(bin.norms) {
+                    *intensity = f64::from(row[lane]) / norm;
+                }
+            }
+            Some(dark) => {
+                let darks = bin.norms.iter().zip(dark);
+                for ((intensity, row), (norm, dark)) in intensity.iter_mut().zip(rows).zip(darks) {
+                    *intensity = (f64::from(row[lane]) - dark) / norm;
+                }
+            }
+        }
+    }
+}
+
+impl PixelTerms for BinLane<'_> {
+    #[inline(always)]
+    fn term(&self, index: usize) -> PixelTerm {
+        let raw = f64::from(self.rows[index][self.lane]);
+        self.bin.term(index, raw)
+    }
+}
+
+/// Some pixels of a bin in one frame.
+struct PartOfLane<'a> {
+    lane: &'a BinLane<'a>,
+    /// The index of each pixel in the bin.
+    entries: &'a [u32],
+}
+
+impl PartOfLane<'_> {
+    /// Returns the pixels with their intensities and norms, for which `lists` is the memory. `norms`
+    /// has w n of all pixels of the bin.
+    #[inline(always)]
+    fn load<'l>(&'l self, norms: &[f64], lists: &'l mut PixelLists) -> BinPixels<'l, Self> {
+        let BinLane { bin, rows, lane } = *self.lane;
+        let entries = self.entries.iter().map(|&entry| entry as usize);
+        lists.norm.clear();
+        lists.norm.extend(entries.clone().map(|entry| bin.norms[entry]));
+        lists.intensity.clear();
+        lists.intensity.extend(entries.clone().map(|entry| f64::from(rows[entry][lane])));
+        for (intensity, norm) in lists.intensity.iter_mut().zip(&lists.norm) {
+            *intensity /= norm;
+        }
+        for (norm, entry) in lists.norm.iter_mut().zip(entries) {
+            *norm = norms[entry];
+        }
+        BinPixels { intensity: &lists.intensity, norm: &lists.norm, bin: self }
+    }
+}
+
+impl PixelTerms for PartOfLane<'_> {
+    #[inline(always)]
+    fn term(&self, index: usize) -> PixelTerm {
+        self.lane.term(self.entries[index] as usize)
+    }
+}

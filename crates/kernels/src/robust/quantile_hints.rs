@@ -1,0 +1,123 @@
+//! [`QuantileHints`], where the quantiles of the frames before were: those of the next frames are
+//! mostly near.
+//!
+//! A hint only says where to look first. It changes no result.
+
+/// For how many plans hints are kept.
+const MAX_PLANS: usize = 8;
+
+/// Standard deviation of a median's rank, divided by the square root of the number of pixels; a
+/// fifth is added because weights differ.
+const RANK_DEVIATION: f64 = 0.6;
+/// A hint reaches so many standard deviations beyond the quantiles of the frames before.
+const DEVIATIONS: f64 = 1.5;
+/// A hint reaches beyond the quantiles of the frames before by so much of their range.
+const RANGE_SHARE: f64 = 0.25;
+
+/// A range of s / n; NaN if unknown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct IntensityRange {
+    pub(super) low: f32,
+    pub(super) high: f32,
+}
+
+impl IntensityRange {
+    const UNKNOWN: Self = Self { low: f32::NAN, high: f32::NAN };
+
+    pub(super) fn is_known(self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+}
+
+/// The hints for the bins of several plans.
+#[derive(Default)]
+pub(super) struct QuantileHints {
+    /// By the plan's id, the lower and the upper quantile of each bin; the current plan is the last.
+    plans: Vec<(u64, Vec<[IntensityRange; 2]>)>,
+}
+
+impl QuantileHints {
+    /// Returns the bytes of memory that the hints of so many bins take.
+    pub(super) fn memory_bytes(nbins: usize) -> usize {
+        MAX_PLANS * nbins * size_of::<[IntensityRange; 2]>()
+    }
+
+    /// Makes a plan the current one.
+    pub(super) fn start(&mut self, plan_id: u64, nbins: usize) {
+        let known = self.plans.iter().position(|(id, _)| *id == plan_id);
+        let plan = known.map(|index| self.plans.remove(index));
+        if self.plans.len() == MAX_PLANS {
+            self.plans.remove(0);
+        }
+        let unknown = || (plan_id, vec![[IntensityRange::UNKNOWN; 2]; nbins]);
+        self.plans.push(plan.unwrap_or_else(unknown));
+    }
+
+    /// Returns the hint for a bin of the current plan.
+    pub(super) fn of_bin(&mut self, bin: usize) -> Option<&mut [IntensityRange; 2]> {
+        self.plans.last_mut().and_then(|(_, hints)| hints.get_mut(bin))
+    }
+}
+
+/// Where a quantile of a bin is in several frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuantilePlaces {
+    least: f64,
+    greatest: f64,
+    /// The largest difference of intensities, divided by the sum of w n of the pixels between them.
+    spacing: f64,
+}
+
+impl QuantilePlaces {
+    pub(super) const NONE: Self =
+        Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY, spacing: 0. };
+
+    /// Adds the quantile of a frame. In the range `low..=high` around it are pixels with a sum of w n
+    /// of `norm_within`.
+    pub(super) fn add(&mut self, intensity: f64, (low, high): (f64, f64), norm_within: f64) {
+        self.least = self.least.min(intensity);
+        self.greatest = self.greatest.max(intensity);
+        self.spacing = self.spacing.max((high - low) / norm_within);
+    }
+
+    /// Returns where to look for the quantile in the next frames, given the number of the bin's pixels and
+    /// Σ w n of them. It is unknown if no frame was added.
+    pub(super) fn hint(&self, pixels: usize, norm: f64) -> IntensityRange {
+        let deviation = self.spacing * norm * RANK_DEVIATION / (pixels as f64).sqrt();
+        let margin = DEVIATIONS * deviation + RANGE_SHARE * (self.greatest - self.least);
+        IntensityRange { low: (self.least - margin) as f32, high: (self.greatest + margin) as f32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_wider_than_the_places() {
+        let mut places = QuantilePlaces::NONE;
+        assert!(!places.hint(100, 100.).is_known());
+        places.add(5., (4., 6.), 20.);
+        places.add(7., (6., 7.), 20.);
+        let IntensityRange { low, high } = places.hint(100, 100.);
+        // 2 intensities in 20 of 100 pixels; a rank deviates by 6.
+        let margin = (DEVIATIONS * 0.6 + RANGE_SHARE * 2.) as f32;
+        assert_eq!((low, high), (5. - margin, 7. + margin));
+    }
+
+    #[test]
+    fn plans_have_hints_of_their_own() {
+        let mut hints = QuantileHints::default();
+        let known = IntensityRange { low: 1., high: 2. };
+        hints.start(3, 2);
+        *hints.of_bin(1).expect("a bin") = [known; 2];
+        hints.start(4, 2);
+        assert!(!hints.of_bin(1).expect("a bin")[0].is_known());
+        hints.start(3, 2);
+        assert_eq!(hints.of_bin(1), Some(&mut [known; 2]));
+        (10..10 + MAX_PLANS as u64).for_each(|plan| hints.start(plan, 2));
+        assert_eq!(hints.plans.len(), MAX_PLANS);
+        hints.start(3, 2);
+        assert!(!hints.of_bin(1).expect("a bin")[0].is_known());
+    }
+}
