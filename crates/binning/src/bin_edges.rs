@@ -90,8 +90,8 @@ impl BinEdges {
         (position >= 0.0 && position < self.bin_count as f64).then_some(position as usize)
     }
 
-    /// Returns the bins that the interval `min..max` touches; `None` if it is outside the axis or
-    /// not finite.
+    /// Returns the bins that the interval `min..max` touches; `None` if it is outside the axis or an
+    /// end is NaN.
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
         let (first, last) = (self.position(min), self.position(max));

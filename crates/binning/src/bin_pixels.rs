@@ -33,8 +33,8 @@ pub fn bin_pattern(
     bin_pixels(geometry, mask, &request.into())
 }
 
-/// Builds the bins of any pattern or cake on the thread that calls it; [`PixelBinner`] builds them
-/// in blocks. `mask` is row-major and true for pixels to leave out.
+/// Builds the bins of any pattern or cake, with all columns on the thread that calls it;
+/// [`PixelBinner`] builds them in blocks. `mask` is row-major and true for pixels to leave out.
 ///
 /// # Errors
 /// Those of [`PixelBinner::new`], or no unmasked pixel lies in the range.

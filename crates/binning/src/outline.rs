@@ -83,7 +83,11 @@ impl Outline {
         let [a, b, c, d] = self.corners.map(|corner| corner[0]);
         let (min, max) =
             (smaller(smaller(a, b), smaller(c, d)), larger(larger(a, b), larger(c, d)));
-        (if self.contains_beam_center() { smaller(min, 0.0) } else { min }, max)
+        match self.contains_beam_center() {
+            // Radii such as q_oop may all be negative.
+            true => (smaller(min, 0.0), larger(max, 0.0)),
+            false => (min, max),
+        }
     }
 
     /// Returns the smallest and the largest chi in radians, each at most 2π from the first

@@ -152,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn the_pixel_at_the_beam_centre_reaches_from_negative_corners_to_zero() {
+        // As at an incident angle of -90 degrees, where q_oop is below zero on all sides of the centre.
+        let corners = [[-1.0, -2.5], [-1.0, -0.9], [-1.0, 0.7], [-1.0, 2.2]];
+        let found = exact_weights(&BinEdges::uniform(-2.0, 2.0, 16), &corners);
+        let covered: Vec<usize> =
+            found.iter().filter(|(_, weight)| *weight > 0.0).map(|(bin, _)| *bin).collect();
+        assert_eq!(covered, [4, 5, 6, 7]);
+        for (bin, weight) in &found[..4] {
+            assert!((weight - 0.25).abs() < 1e-12, "{weight} in {bin}");
+        }
+        // Also where the axis begins above the corners.
+        let found = exact_weights(&BinEdges::uniform(-0.5, 0.5, 4), &corners);
+        assert_eq!(found.iter().map(|(bin, _)| *bin).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
     fn an_outline_that_crosses_itself_keeps_its_larger_side() {
         for sign in [1.0, -1.0] {
             let mut areas = [3.0, -0.5, 1.0].map(|area| area * sign);

@@ -14,8 +14,8 @@ const TILES_PER_BLOCK: usize = 4;
 /// the frames, for an unweighted mean. The result does not depend on the number of threads.
 ///
 /// # Errors
-/// No unmasked pixel lies in the range, too many bins or pixels, or a weight that is no number
-/// after the division.
+/// No unmasked pixel lies in the range, too many bins or pixels, or a weight that is negative or
+/// not finite after the division: of several such weights, any one is named.
 pub fn build_matrix(
     binner: &PixelBinner,
     view: &DetectorView,

@@ -16,7 +16,8 @@ use crate::{build_plan, invalid_values};
 /// The version of the format and of the rules by which the matrix is made; part of the cache key.
 /// In version 2, pixels whose dark, flat or variance can't be used take no part. In version 3,
 /// positions, polarization and solid angle follow from the coordinates without an angle where that is
-/// exact, and may differ in the last bits. In version 4, so may the weights of full splitting.
+/// exact, and may differ in the last bits. In version 4, so may positions once more, and the weights of
+/// full splitting.
 const SECTIONS_VERSION: u64 = 4;
 
 impl Integrator {

@@ -40,8 +40,8 @@ pub enum MatrixError {
 pub struct TiledCsc {
     nbins: usize,
     pixels: usize,
-    /// The first bin of each pixel, below `nbins`. A pixel without entries has the first bin of the
-    /// previous pixel, whose accumulators are in the cache. Padded to whole tiles.
+    /// The first bin of each pixel, below `nbins`. A pixel without entries has the first bin of a
+    /// pixel near it, whose accumulators are in the cache. Padded to whole tiles.
     first_bin: SharedArray<u32>,
     /// The weights of each pixel in bins `first_bin` and `first_bin + 1`; 0 if it has no entry.
     /// Padded to whole tiles.

@@ -9,7 +9,7 @@ use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::PixelVarianceModel;
 
-/// Norms whose products with counts are far from the limits of f32.
+/// Norms that are positive and far from the limits of f32.
 const F32_NORMS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 /// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to
@@ -125,6 +125,11 @@ impl CsrMatrix {
     /// [`crate::RejectedPixels::TooMany`], which bounds the memory.
     pub fn max_rejected(&self) -> usize {
         rejected::max_rejected(self.pixels.len())
+    }
+
+    /// Returns the number of pixels of the bin that has most.
+    pub(super) fn largest_bin(&self) -> usize {
+        self.starts.windows(2).map(|range| range[1] - range[0]).max().unwrap_or(0)
     }
 
     /// Returns true if the statistic is sigma clipping.

@@ -6,8 +6,8 @@ use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved::{InterleavedReduction, InterleavedScratch};
 use super::interleaved_pixels::InterleavedPixels;
+use super::interleaved_quantiles::InterleavedQuantileScratch;
 use super::per_frame::PerFrameReduction;
-use super::quantile_hints::QuantileHints;
 use super::rejected::RejectedShares;
 use super::tile_clip::{RejectedCounts, TileClipScratch, TileClipping};
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -55,9 +55,11 @@ impl CsrMatrix {
     /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
     pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
         let by_tiles = self.unsplit.as_ref().map(|_| TileClipScratch::memory_bytes(plan));
-        let hints =
-            if self.is_order_free() { 0 } else { QuantileHints::memory_bytes(plan.nbins()) };
-        InterleavedPixels::memory_bytes(plan) + by_tiles.unwrap_or(0) + hints
+        let of_quantiles = match self.is_order_free() {
+            true => 0,
+            false => InterleavedQuantileScratch::memory_bytes(self, plan),
+        };
+        InterleavedPixels::memory_bytes(plan) + by_tiles.unwrap_or(0) + of_quantiles
     }
 }
 

@@ -67,7 +67,9 @@ impl Kernel for InterleavedReduction<'_> {
         let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals, rejected } =
             self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
-        scratch.quantiles.hints.start(plan.id(), plan.nbins());
+        if !matrix.is_order_free() {
+            scratch.quantiles.hints.start(plan.id(), plan.nbins());
+        }
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;

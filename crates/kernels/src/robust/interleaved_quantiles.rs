@@ -10,14 +10,16 @@
 use super::BinSums;
 use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_entries::BinEntries;
+use super::csr::CsrMatrix;
 use super::lane_brackets::{LaneBrackets, MIN_PIXELS, PIXELS_PER_MASK, Quantile, list_bits};
 use super::partial_sums::Sum;
 use super::quantile::{
-    self, BinPixels, OtherPixels, PixelTerm, PixelTerms, QuantileRange, QuantileScratch,
+    self, BinPixels, PixelTerm, PixelTerms, QuantileCut, QuantileRange, QuantileScratch,
 };
 use super::quantile_hints::{QuantileHints, QuantilePlaces};
 use super::row_terms::{LaneSums, ZeroNorm, sum_rows};
 use super::tile_lanes::INTERLEAVED_FRAMES;
+use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 
 /// Working memory of a thread.
@@ -31,6 +33,13 @@ pub(super) struct InterleavedQuantileScratch {
     selected: Vec<u32>,
     selected_bits: Vec<u32>,
     quantile: QuantileScratch,
+}
+
+impl InterleavedQuantileScratch {
+    /// Returns the bytes of memory that hints and brackets take at the most, for frames of a plan.
+    pub(super) fn memory_bytes(matrix: &CsrMatrix, plan: &IntegrationPlan) -> usize {
+        QuantileHints::memory_bytes(plan.nbins()) + LaneBrackets::memory_bytes(matrix.largest_bin())
+    }
 }
 
 /// Of some pixels of a bin, in one frame.
@@ -90,7 +99,8 @@ impl InterleavedBin<'_> {
             if let Some(hint) = scratch.hints.of_bin(index) {
                 *hint = means.places.map(|places| places.hint(rows.len(), bin.full_sums.norm));
             }
-        } else if bin.zero_order.is_some() {
+        }
+        if bin.zero_order.is_some() && self.missing(&means).contains(&true) {
             self.add_means_among_zeros(&range, &mut means, &mut scratch.quantile);
         }
         for lane in 0..INTERLEAVED_FRAMES {
@@ -171,7 +181,7 @@ impl InterleavedBin<'_> {
             means.sums[lane] = zeros.mean_between_quantiles(range, scratch);
             if means.sums[lane].is_some() {
                 for places in &mut means.places {
-                    places.add(0., (0., 0.), zero_norms[lane]);
+                    places.add_known(0.);
                 }
             }
         }
@@ -209,20 +219,22 @@ impl InterleavedBin<'_> {
             |which: Quantile, within: &BinPixels<'_, _>, reaches: &dyn Fn(f64) -> bool| {
                 let others = &others[which as usize];
                 let cut = quantile::find_cut_among(simd, within, others, reaches, quantile)?;
-                places[which as usize].add(
-                    cut.intensity,
-                    (others.low, others.high),
-                    others.norm_within,
-                );
+                places[which as usize].add(cut.intensity, cut.norm_up_to, others);
                 Some(cut)
             };
         let (mut lower, mut upper) = (None, None);
         if !range.has_no_lower() {
             lower = Some(find(Quantile::Lower, &within_lower, &|norm| range.reaches_low(norm))?);
         }
-        if let Some(cut) = lower.filter(|lower| range.is_median_at(lower)) {
-            let OtherPixels { low, high, norm_within, .. } = others[0];
-            places[1].add(cut.intensity, (low, high), norm_within);
+        let is_median = |cut: &QuantileCut, rounding| {
+            !range.has_no_upper() && range.is_median_at(cut.norm_up_to + rounding)
+        };
+        let rounding = others[0].rounding;
+        if let Some(cut) = lower.filter(|cut| is_median(cut, rounding)) {
+            if !is_median(&cut, -rounding) {
+                return None;
+            }
+            places[1].add(cut.intensity, cut.norm_up_to, &others[0]);
             let median = parts[0].entries[cut.index as usize];
             return Some(quantile::sum_selected(pixels, &[median]));
         }

@@ -1,17 +1,19 @@
 //! [`LaneBrackets`], the pixels of a bin that the quantiles of 8 interleaved frames may fall on.
 //!
-//! A sample of the bin's pixels brackets both quantiles of each frame. One pass over all frames, in
+//! Both quantiles of each frame are bracketed by those of the frames before, or by a sample of the
+//! bin's pixels. One pass over all frames, in
 //! f32, adds up w n of the pixels outside of the brackets and lists those within; only these are
 //! then looked at one by one. Rounding can put pixels near the ends of a bracket on either side of
 //! it, so a quantile counts as found only at a distance from the ends that rounding does not reach.
 
 use super::bin_entries::BinEntries;
+use super::partial_sums::PARTIAL_SUMS;
 use super::quantile::{OtherPixels, QuantileRange};
 use super::quantile_hints::IntensityRange;
 use super::row_terms::{LaneSums, masked};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 
-/// Bins with fewer pixels are not worth a sample.
+/// Bins with fewer pixels are not worth a sample or a hint.
 pub(super) const MIN_PIXELS: usize = 256;
 /// The largest number of pixels in a sample, a power of two; of small bins it is less.
 const MAX_SAMPLE: usize = 256;
@@ -75,7 +77,7 @@ pub(super) enum Quantile {
 pub(super) struct LaneBrackets {
     sample: Vec<LaneNumbers>,
     /// The bracket of each quantile, ascending. Where they overlap, as for a median, the first is
-    /// that of both, and nothing is between them and in the second.
+    /// that of both, and nothing is between them or in the second.
     brackets: [Bracket; 2],
     /// The index in the bin of each pixel within a bracket, ascending.
     within: [[Vec<u32>; INTERLEAVED_FRAMES]; 2],
@@ -85,6 +87,8 @@ pub(super) struct LaneBrackets {
     /// Σ w n of the pixels below the brackets, and of those between them.
     norm_below: LaneSums,
     norm_between: LaneSums,
+    /// By how much two sums over the bin may differ that add the same numbers in another order.
+    rounding: f64,
 }
 
 impl Default for LaneBrackets {
@@ -96,11 +100,17 @@ impl Default for LaneBrackets {
             between: Vec::new(),
             norm_below: [0.; INTERLEAVED_FRAMES],
             norm_between: [0.; INTERLEAVED_FRAMES],
+            rounding: 0.,
         }
     }
 }
 
 impl LaneBrackets {
+    /// Returns the bytes of memory that the lists for bins of so many pixels take at the most.
+    pub(super) fn memory_bytes(pixels: usize) -> usize {
+        2 * INTERLEAVED_FRAMES * pixels * size_of::<u32>()
+    }
+
     /// Brackets the quantiles of the lanes that are wanted by where those of other frames were.
     /// Returns false if that is unknown.
     #[inline(always)]
@@ -161,7 +171,10 @@ impl LaneBrackets {
             upper = Bracket::ABOVE_ALL;
         }
         for lane in 0..INTERLEAVED_FRAMES {
-            if upper.low[lane] <= lower.high[lane] {
+            // Also where rounding could confuse a pixel above the one with a pixel below the other.
+            let gap =
+                lower.high[lane] * (1. + 2. * WIDENING)..upper.low[lane] * (1. - 2. * WIDENING);
+            if gap.is_empty() {
                 lower.low[lane] = lower.low[lane].min(upper.low[lane]);
                 lower.high[lane] = lower.high[lane].max(upper.high[lane]);
                 (upper.low[lane], upper.high[lane]) = (lower.high[lane], lower.high[lane]);
@@ -199,7 +212,7 @@ impl LaneBrackets {
 
     /// Returns whether both quantiles of a lane have the same bracket, the lower one.
     #[inline(always)]
-    fn is_one(&self, lane: usize) -> bool {
+    fn has_one_bracket(&self, lane: usize) -> bool {
         self.brackets[1].low[lane] <= self.brackets[0].high[lane]
     }
 
@@ -211,9 +224,13 @@ impl LaneBrackets {
         norms: &[f64],
         rows: &[[u16; INTERLEAVED_FRAMES]],
     ) {
-        self.within.as_flattened_mut().iter_mut().for_each(Vec::clear);
+        for list in self.within.as_flattened_mut() {
+            list.clear();
+            list.reserve_exact(rows.len());
+        }
+        self.rounding = rounding_of_sums(rows.len()) * bin.full_sums.norm;
         self.between.clear();
-        match (0..INTERLEAVED_FRAMES).all(|lane| self.is_one(lane)) {
+        match (0..INTERLEAVED_FRAMES).all(|lane| self.has_one_bracket(lane)) {
             true => self.split_rows::<false>(bin, norms, rows),
             false => self.split_rows::<true>(bin, norms, rows),
         }
@@ -228,37 +245,44 @@ impl LaneBrackets {
         rows: &[[u16; INTERLEAVED_FRAMES]],
     ) {
         let [lower, upper] = self.brackets.map(Bracket::widened);
-        let mut norm_below = [0.; INTERLEAVED_FRAMES];
-        let mut norm_between = [0.; INTERLEAVED_FRAMES];
+        self.norm_below = [0.; INTERLEAVED_FRAMES];
+        self.norm_between = [0.; INTERLEAVED_FRAMES];
         let chunks = rows
             .chunks(PIXELS_PER_MASK)
             .zip(bin.norms.chunks(PIXELS_PER_MASK))
             .zip(norms.chunks(PIXELS_PER_MASK));
-        for (number, ((rows, of_pixels), norms)) in chunks.enumerate() {
+        for (number, ((rows, pixel_norms), norms)) in chunks.enumerate() {
             let mut within_lower = [0; INTERLEAVED_FRAMES];
             let mut within_upper = [0; INTERLEAVED_FRAMES];
             let mut between = [0; INTERLEAVED_FRAMES];
-            for (bit, ((row, &of_pixel), &norm)) in
-                rows.iter().zip(of_pixels).zip(norms).enumerate()
+            let mut norm_below = [0.; INTERLEAVED_FRAMES];
+            let mut norm_between = [0.; INTERLEAVED_FRAMES];
+            for (bit, ((row, &pixel_norm), &norm)) in
+                rows.iter().zip(pixel_norms).zip(norms).enumerate()
             {
-                let of_pixel = of_pixel as f32;
+                let pixel_norm = pixel_norm as f32;
                 let bit = 1_u32 << bit;
                 // Masks and no branches, so that the compiler uses vectors.
                 for lane in 0..INTERLEAVED_FRAMES {
                     let raw = f32::from(row[lane]);
-                    let is_below = all_bits_if(raw < lower.low[lane] * of_pixel);
-                    let is_above = all_bits_if(raw > lower.high[lane] * of_pixel);
+                    let is_below = all_bits_if(raw < lower.low[lane] * pixel_norm);
+                    let is_above = all_bits_if(raw > lower.high[lane] * pixel_norm);
                     norm_below[lane] += masked(norm, is_below.cast_signed().into());
                     within_lower[lane] |= bit & !(is_below | is_above);
                     if TWO {
-                        let is_below_upper = all_bits_if(raw < upper.low[lane] * of_pixel);
-                        let is_above_upper = all_bits_if(raw > upper.high[lane] * of_pixel);
+                        let is_below_upper = all_bits_if(raw < upper.low[lane] * pixel_norm);
+                        let is_above_upper = all_bits_if(raw > upper.high[lane] * pixel_norm);
                         let is_between = is_above & is_below_upper;
                         norm_between[lane] += masked(norm, is_between.cast_signed().into());
                         within_upper[lane] |= bit & is_above & !(is_below_upper | is_above_upper);
                         between[lane] |= bit & is_between;
                     }
                 }
+            }
+            // Sums of few pixels at a time, which are rounded less.
+            for lane in 0..INTERLEAVED_FRAMES {
+                self.norm_below[lane] += norm_below[lane];
+                self.norm_between[lane] += norm_between[lane];
             }
             let first = number * PIXELS_PER_MASK;
             for (list, mask) in self.within[0].iter_mut().zip(within_lower) {
@@ -271,7 +295,6 @@ impl LaneBrackets {
                 self.between.push(between);
             }
         }
-        (self.norm_below, self.norm_between) = (norm_below, norm_between);
     }
 
     /// Returns the pixels that a quantile of a lane may fall on, by their index in the bin.
@@ -294,6 +317,7 @@ impl LaneBrackets {
         OtherPixels {
             norm_below,
             norm_within: norms[index],
+            rounding: self.rounding,
             low: f64::from(low[lane]) * (1. - half),
             high: f64::from(high[lane]) * (1. + half),
         }
@@ -303,16 +327,25 @@ impl LaneBrackets {
     /// both quantiles have the same bracket.
     #[inline(always)]
     pub(super) fn between(&self, lane: usize) -> Option<impl Iterator<Item = u32> + use<'_>> {
-        (!self.is_one(lane)).then(|| self.between.iter().map(move |masks| masks[lane]))
+        (!self.has_one_bracket(lane)).then(|| self.between.iter().map(move |masks| masks[lane]))
     }
 
     #[inline(always)]
     fn bracket_of(&self, quantile: Quantile, lane: usize) -> usize {
         match quantile {
-            Quantile::Upper if !self.is_one(lane) => 1,
+            Quantile::Upper if !self.has_one_bracket(lane) => 1,
             _ => 0,
         }
     }
+}
+
+/// Returns by how much two sums over a bin may differ, relative to them: one in groups of
+/// [`PIXELS_PER_MASK`], and one of [`PARTIAL_SUMS`].
+fn rounding_of_sums(pixels: usize) -> f64 {
+    let additions =
+        PIXELS_PER_MASK + pixels.div_ceil(PIXELS_PER_MASK) + pixels.div_ceil(PARTIAL_SUMS);
+    // Some more, for what is added to such sums.
+    (additions + 64) as f64 * f64::EPSILON
 }
 
 /// Returns a mask of all bits, or of none.

@@ -63,7 +63,7 @@ pub(super) struct QuantileCut {
     pub(super) intensity: f64,
     term: PixelTerm,
     /// Σ w n up to and including the pixel at the quantile.
-    norm_up_to: f64,
+    pub(super) norm_up_to: f64,
 }
 
 /// Access to the contributions of the pixels of a bin.
@@ -118,10 +118,10 @@ impl QuantileRange {
     }
 
     /// Returns whether both quantiles are at the pixel of the lower one, as they mostly are for a
-    /// median.
+    /// median, given Σ w n up to and including it.
     #[inline(always)]
-    pub(super) fn is_median_at(&self, lower: &QuantileCut) -> bool {
-        self.low == self.high && self.reaches_high(lower.norm_up_to)
+    pub(super) fn is_median_at(&self, norm_up_to: f64) -> bool {
+        self.low == self.high && self.reaches_high(norm_up_to)
     }
 
     /// Returns whether a pixel is at the upper quantile or above it, given Σ w n up to and including
@@ -177,6 +177,8 @@ pub(super) struct OtherPixels {
     pub(super) norm_below: f64,
     /// Σ w n of the given pixels.
     pub(super) norm_within: f64,
+    /// By how much these sums may differ from those of other ways to add up all pixels.
+    pub(super) rounding: f64,
     /// The pixels below are lower than this intensity.
     pub(super) low: f64,
     /// The pixels above are higher than this intensity.
@@ -202,7 +204,7 @@ pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
     };
     let lower = (!range.has_no_lower()).then(|| find(&|norm| range.reaches_low(norm), scratch));
     let upper = (!range.has_no_upper()).then(|| {
-        let is_same = |lower: &QuantileCut| range.is_median_at(lower);
+        let is_same = |lower: &QuantileCut| range.is_median_at(lower.norm_up_to);
         let same = lower.filter(is_same);
         same.unwrap_or_else(|| find(&|norm| range.reaches_high(norm), scratch))
     });
@@ -216,8 +218,8 @@ pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
     }
 }
 
-/// Finds the pixel at a quantile as [`find_cut`] does, or returns `None` if it is not among the given
-/// pixels.
+/// Finds the pixel at a quantile as [`find_cut`] does, or returns `None` if it may not be among the
+/// given pixels, or if rounding decides whether the sums reach the quantile.
 pub(super) fn find_cut_among<S: Simd, B: PixelTerms>(
     simd: S,
     pixels: &BinPixels<'_, B>,
@@ -225,14 +227,15 @@ pub(super) fn find_cut_among<S: Simd, B: PixelTerms>(
     reaches: &dyn Fn(f64) -> bool,
     scratch: &mut QuantileScratch,
 ) -> Option<QuantileCut> {
-    let OtherPixels { norm_below, norm_within, low, high } = *others;
+    let OtherPixels { norm_below, norm_within, rounding, low, high } = *others;
     if pixels.norm.is_empty() || reaches(norm_below) {
         return None;
     }
     let norms = (norm_below, norm_below + norm_within);
     let cut = find_cut(simd, pixels, norms, reaches, scratch);
-    let is_last = high < f64::INFINITY && !reaches(cut.norm_up_to);
-    (!is_last && (low..=high).contains(&cut.intensity)).then_some(cut)
+    let is_reached = reaches(cut.norm_up_to - rounding) || high == f64::INFINITY;
+    let is_first = !reaches(cut.norm_up_to - cut.term.norm + rounding);
+    (is_reached && is_first && (low..=high).contains(&cut.intensity)).then_some(cut)
 }
 
 /// Returns the sums over the selected pixels of a bin.

@@ -3,18 +3,22 @@
 //!
 //! A hint only says where to look first. It changes no result.
 
-/// For how many plans hints are kept.
+use super::quantile::OtherPixels;
+
+/// For how many plans hints are kept, as those of a detector that moves.
 const MAX_PLANS: usize = 8;
 
 /// Standard deviation of a median's rank, divided by the square root of the number of pixels; a
 /// fifth is added because weights differ.
 const RANK_DEVIATION: f64 = 0.6;
-/// A hint reaches so many standard deviations beyond the quantiles of the frames before.
+/// A hint reaches so many standard deviations beyond the quantiles of the frames before. The range of
+/// eight is wider than two deviations, so that few of the next frames are beyond.
 const DEVIATIONS: f64 = 1.5;
-/// A hint reaches beyond the quantiles of the frames before by so much of their range.
+/// A hint reaches beyond the quantiles of the frames before by so much of their range: intensities
+/// that rise go on rising.
 const RANGE_SHARE: f64 = 0.25;
 
-/// A range of s / n; NaN if unknown.
+/// A range of s / n; not finite if unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct IntensityRange {
     pub(super) low: f32,
@@ -72,16 +76,29 @@ impl QuantilePlaces {
     pub(super) const NONE: Self =
         Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY, spacing: 0. };
 
-    /// Adds the quantile of a frame. In the range `low..=high` around it are pixels with a sum of w n
-    /// of `norm_within`.
-    pub(super) fn add(&mut self, intensity: f64, (low, high): (f64, f64), norm_within: f64) {
+    /// Adds the quantile of a frame, with Σ w n up to and including the pixel at it. It was found
+    /// among pixels between the `others`.
+    pub(super) fn add(&mut self, intensity: f64, norm_up_to: f64, others: &OtherPixels) {
+        self.add_known(intensity);
+        let below = norm_up_to - others.norm_below;
+        // A range that is open at one end is known from the other end to the quantile.
+        let (distance, norm) = match (others.low.is_finite(), others.high.is_finite()) {
+            (true, true) => (others.high - others.low, others.norm_within),
+            (true, false) => (intensity - others.low, below),
+            (false, true) => (others.high - intensity, others.norm_within - below),
+            (false, false) => (f64::INFINITY, 1.),
+        };
+        self.spacing = self.spacing.max(distance / norm);
+    }
+
+    /// Adds the quantile of a frame of which nothing else is known.
+    pub(super) fn add_known(&mut self, intensity: f64) {
         self.least = self.least.min(intensity);
         self.greatest = self.greatest.max(intensity);
-        self.spacing = self.spacing.max((high - low) / norm_within);
     }
 
     /// Returns where to look for the quantile in the next frames, given the number of the bin's pixels and
-    /// Σ w n of them. It is unknown if no frame was added.
+    /// Σ w n of them. It is unknown if no frame was added, or the range around a quantile was open.
     pub(super) fn hint(&self, pixels: usize, norm: f64) -> IntensityRange {
         let deviation = self.spacing * norm * RANK_DEVIATION / (pixels as f64).sqrt();
         let margin = DEVIATIONS * deviation + RANGE_SHARE * (self.greatest - self.least);
@@ -97,8 +114,11 @@ mod tests {
     fn a_hint_is_wider_than_the_places() {
         let mut places = QuantilePlaces::NONE;
         assert!(!places.hint(100, 100.).is_known());
-        places.add(5., (4., 6.), 20.);
-        places.add(7., (6., 7.), 20.);
+        let others =
+            |low, high| OtherPixels { norm_below: 40., norm_within: 20., rounding: 0., low, high };
+        places.add(5., 50., &others(4., 6.));
+        // One intensity in the 10 pixels up to the quantile.
+        places.add(7., 50., &others(6., f64::INFINITY));
         let IntensityRange { low, high } = places.hint(100, 100.);
         // 2 intensities in 20 of 100 pixels; a rank deviates by 6.
         let margin = (DEVIATIONS * 0.6 + RANGE_SHARE * 2.) as f32;
