@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_pixel_at_the_beam_centre_reaches_from_negative_corners_to_zero() {
-        // As at an incident angle of -90 degrees, where q_oop is below zero on all sides of the centre.
+        // As at an incident angle of -90 degrees, where q_oop is below zero around the centre.
         let corners = [[-1.0, -2.5], [-1.0, -0.9], [-1.0, 0.7], [-1.0, 2.2]];
         let found = exact_weights(&BinEdges::uniform(-2.0, 2.0, 16), &corners);
         let covered: Vec<usize> =

@@ -21,7 +21,8 @@ const PIXELS_PER_CHECK: usize = 1 << 14;
 /// [`append_columns`](Self::append_columns) computes the columns of the integration matrix.
 ///
 /// Columns of a large detector are computed block by block, in any order and on any number of
-/// threads, and stored in the form in which they are used: so there is no other array of all of them.
+/// threads, and stored in the form in which they are used: so there is no other array of all of
+/// them.
 pub struct PixelBinner {
     request: BinningRequest,
     positions: Positions,

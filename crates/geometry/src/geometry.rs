@@ -12,8 +12,8 @@ use crate::{Detector, DetectorError, Poni, SampleFrame, Unit};
 
 /// The positions of all pixels of a detector that a PONI file places in the laboratory.
 ///
-/// All arrays are row-major and have one item per pixel, but that of corner values has one per node of the
-/// grid where pixels share corners. As in pyFAI, centres are computed in
+/// All arrays are row-major and have one item per pixel, but that of corner values has one per node
+/// of the grid where pixels share corners. As in pyFAI, centres are computed in
 /// double precision, and half widths from corners rounded to single precision in the base unit:
 /// patterns with pixel splitting agree with pyFAI's only with the same rounding.
 pub struct Geometry {

@@ -41,13 +41,14 @@ enum Method {
 }
 
 /// The ranges of quantiles.
-const QUANTILES: [[f64; 2]; 8] = [
+const QUANTILES: [[f64; 2]; 9] = [
     [0.5, 0.5],
     [0.5, 0.5],
     [0.25, 0.75],
     [0., 0.9],
     [0.4, 1.],
     [0.45, 0.55],
+    [0.35, 0.6],
     [0.9, 0.9],
     [0., 1.],
 ];
@@ -214,18 +215,23 @@ fn frames_with_sums_beyond_2_to_53_have_the_bytes_of_frames_alone() {
 
 /// Returns a series of one bin of pixels, each with a norm, in batches of 8 equal frames.
 fn series_of_one_bin(n: &[f64], quantiles: [f64; 2], frames: &[Vec<u16>]) -> Series {
-    let csc = Csc {
-        starts: (0..=n.len() as u64).collect(),
-        bins: vec![0; n.len()],
-        weights: vec![1.; n.len()],
-        nbins: 1,
-    };
+    series_of_weighted_bin(vec![1.; n.len()], n, quantiles, frames)
+}
+
+/// Returns a series as [`series_of_one_bin`] does, with the weight of each pixel in the bin.
+fn series_of_weighted_bin(
+    weights: Vec<f32>,
+    n: &[f64],
+    [low, high]: [f64; 2],
+    frames: &[Vec<u16>],
+) -> Series {
+    let (starts, bins) = ((0..=n.len() as u64).collect(), vec![0; n.len()]);
+    let csc = Csc { starts, bins, weights, nbins: 1 };
     let plan = IntegrationPlan::new(csc.matrix(), n, VarianceModel::POISSON, None);
     let batch = |values: &Vec<u16>| {
         let frame: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         vec![frame; 8]
     };
-    let [low, high] = quantiles;
     Series {
         dtype: PixelType::U16,
         plan: plan.expect("a plan"),
@@ -278,22 +284,50 @@ fn brackets_that_f32_does_not_tell_apart_are_one() {
     }
 }
 
+/// Returns a pixel, its counts and its norm, so many times.
 fn repeat((count, pixel): (usize, (u16, f64))) -> impl Iterator<Item = (u16, f64)> {
     std::iter::repeat_n(pixel, count)
 }
 
-/// Sums of equal norms that are rounded in one direction may reach a quantile, or not, by the order in
-/// which they are added.
+/// Sums that are rounded may reach a quantile, or not, by the order in which they are added.
 #[test]
-fn rounded_sums_of_equal_norms_reach_quantiles_alike() {
-    let pixels = 328_800_usize;
-    let n = vec![0.1; pixels];
-    let spread: Vec<u16> = (0..pixels).map(|pixel| (pixel * 7919 % 60_000) as u16).collect();
-    // Nearly all pixels have no photon, but those of the sample.
-    let sparse = (0..pixels).map(|pixel| {
-        let is_sampled = (pixel * 512 + 256) % pixels < 512;
-        if is_sampled { 5 } else { 0 }
-    });
-    let frames = [spread.clone(), spread, sparse.collect()];
-    series_of_one_bin(&n, [0.5, 0.5], &frames).check(Isa::available()[0], false, 0);
+fn sums_that_rounding_decides_on_reach_quantiles_alike() {
+    let pixels = 1000_u16;
+    let n = vec![0.7; pixels.into()];
+    // All intensities differ. Those of neighbors are far apart.
+    let values: Vec<u16> = (0..pixels).map(|pixel| pixel * 7 % pixels).collect();
+    // The sum over so many pixels reaches the limit of a quantile by rounding, or does not.
+    for below in [305., 308.] {
+        let slack = 1e-12 * f64::from(pixels);
+        let limits = [below + slack, below - slack].map(|limit| limit / f64::from(pixels));
+        for step in -64..64 {
+            let [low, high] = limits
+                .map(|quantile| f64::from_bits(quantile.to_bits().saturating_add_signed(step)));
+            for quantiles in [[low, 1.], [0., high], [high, high]] {
+                series_of_one_bin(&n, quantiles, &[values.clone(), values.clone()]).check(
+                    Isa::available()[0],
+                    false,
+                    step.unsigned_abs(),
+                );
+            }
+        }
+    }
+}
+
+/// Pixels without a photon are added up one by one, also where the sample of pixels has none.
+#[test]
+fn pixels_without_a_photon_are_added_up_alike_where_a_sample_has_none() {
+    // The median is between two of the pixels with a norm of 0.2, after so many with 0.1 that the
+    // rounding of their sum decides whether the first one reaches it.
+    let (tenths, above) = (164_400, 10);
+    let pixels = tenths + 256 + 82_072 + 2 * above;
+    let (mut n, mut sparse) = (vec![0.; pixels], vec![0; pixels]);
+    for number in 0..256 {
+        let sampled = (2 * number + 1) * pixels / 512;
+        (n[sampled], sparse[sampled]) = (0.1, 5);
+    }
+    for (index, n) in n.iter_mut().filter(|n| **n == 0.).enumerate() {
+        *n = if index < tenths { 0.1 } else { 0.2 };
+    }
+    series_of_one_bin(&n, [0.5, 0.5], &[sparse]).check(Isa::available()[0], false, 0);
 }

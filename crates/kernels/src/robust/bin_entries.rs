@@ -6,6 +6,9 @@ use std::sync::OnceLock;
 use super::BinSums;
 use super::quantile::PixelTerm;
 
+/// Norms that are positive and far from the limits of f32.
+pub(super) const F32_NORMS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
 /// The entries of a bin, in the order of the frame. All lists have the same length.
 #[derive(Clone, Copy)]
 pub(crate) struct BinEntries<'a> {
@@ -21,8 +24,6 @@ pub(crate) struct BinEntries<'a> {
     /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
     /// frame.
     pub(crate) zero_order: Option<&'a ZeroOrder>,
-    /// True if there is no dark frame and intensities can be compared in f32.
-    pub(crate) fits_f32: bool,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
     /// weights are more exact than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,
@@ -122,4 +123,10 @@ impl BinEntries<'_> {
             PixelVariance::Given(given) => given[entry],
         }
     }
+}
+
+/// Returns the number of pixels in the largest bin. `starts` are the index of the first entry of each
+/// bin, then the number of entries.
+pub(super) fn largest_bin(starts: &[usize]) -> usize {
+    starts.windows(2).map(|range| range[1] - range[0]).max().unwrap_or(0)
 }

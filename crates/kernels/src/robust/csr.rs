@@ -1,6 +1,6 @@
 //! [`CsrMatrix`], the sparse matrix in CSR form, and the statistic to compute with it.
 
-use super::bin_entries::{BinEntries, PixelVariance, ZeroOrder};
+use super::bin_entries::{BinEntries, F32_NORMS, PixelVariance, ZeroOrder, largest_bin};
 use super::frame_bin_sums::FrameBinSums;
 use super::rejected;
 use super::unsplit_bins::UnsplitBins;
@@ -8,9 +8,6 @@ use super::{BinSums, Reduction, Statistic};
 use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::PixelVarianceModel;
-
-/// Norms that are positive and far from the limits of f32.
-const F32_NORMS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 /// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to
 /// compute with it.
@@ -35,8 +32,9 @@ pub struct CsrMatrix {
     /// The order of each bin's pixels without a photon; empty unless the statistic needs it. A dark
     /// frame tells such pixels apart.
     zero_orders: Vec<ZeroOrder>,
-    /// True if quantiles can be bracketed in f32: all n are in [`F32_NORMS`], and there is no dark frame.
-    fits_f32: bool,
+    /// True if quantiles can be bracketed in f32: all n are in [`F32_NORMS`], and there is no dark
+    /// frame.
+    pub(super) has_f32_quantiles: bool,
     /// The matrix by pixel, if frames can be clipped tile by tile.
     pub(super) unsplit: Option<UnsplitBins>,
 }
@@ -81,7 +79,8 @@ impl CsrMatrix {
         }
         let has_quantiles = matches!(statistic, Statistic::QuantileMean { .. });
         let zero_orders = if has_quantiles && plan.dark().is_none() { nbins } else { 0 };
-        let fits_f32 = zero_orders > 0 && norms.iter().all(|norm| F32_NORMS.contains(norm));
+        let has_f32_quantiles =
+            zero_orders > 0 && norms.iter().all(|norm| F32_NORMS.contains(norm));
         let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
             pixels: pixel_of_entry,
@@ -90,7 +89,7 @@ impl CsrMatrix {
             dark,
             variance,
             zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
-            fits_f32,
+            has_f32_quantiles,
             unsplit: None,
             starts,
         };
@@ -127,9 +126,9 @@ impl CsrMatrix {
         rejected::max_rejected(self.pixels.len())
     }
 
-    /// Returns the number of pixels of the bin that has most.
+    /// Returns the number of pixels in the largest bin.
     pub(super) fn largest_bin(&self) -> usize {
-        self.starts.windows(2).map(|range| range[1] - range[0]).max().unwrap_or(0)
+        largest_bin(&self.starts)
     }
 
     /// Returns true if the statistic is sigma clipping.
@@ -177,7 +176,6 @@ impl CsrMatrix {
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             zero_order: self.zero_orders.get(bin),
-            fits_f32: self.fits_f32,
             full_sums: BinSums {
                 signal: 0.,
                 variance: 0.,

@@ -67,9 +67,7 @@ impl Kernel for InterleavedReduction<'_> {
         let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals, rejected } =
             self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
-        if !matrix.is_order_free() {
-            scratch.quantiles.hints.start(plan.id(), plan.nbins());
-        }
+        let mut hints = scratch.quantiles.take_hints(matrix, plan);
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
@@ -93,9 +91,9 @@ impl Kernel for InterleavedReduction<'_> {
                 (Statistic::QuantileMean { low, high }, ..) => {
                     let is_wanted =
                         std::array::from_fn(|lane| lane < totals.len() && has_no_overflow[lane]);
-                    let bin =
-                        InterleavedBin { index: bin_index, bin: &bin, rows, norms, is_wanted };
-                    bin.means_between_quantiles(simd, low, high, quantiles)
+                    let bin = InterleavedBin { bin: &bin, rows, norms, is_wanted };
+                    let hint = hints.get_mut(bin_index);
+                    bin.means_between_quantiles(simd, low, high, hint, quantiles)
                 }
                 (_, None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
                 (_, Some(weights), None) => {
@@ -118,6 +116,7 @@ impl Kernel for InterleavedReduction<'_> {
                 totals.set_bin(bin_index, sums);
             }
         }
+        scratch.quantiles.keep_hints(plan, hints);
     }
 }
 

@@ -10,13 +10,14 @@
 use super::BinSums;
 use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_entries::BinEntries;
+use super::by_plan::ByPlan;
 use super::csr::CsrMatrix;
 use super::lane_brackets::{LaneBrackets, MIN_PIXELS, PIXELS_PER_MASK, Quantile, list_bits};
 use super::partial_sums::Sum;
 use super::quantile::{
     self, BinPixels, PixelTerm, PixelTerms, QuantileCut, QuantileRange, QuantileScratch,
 };
-use super::quantile_hints::{QuantileHints, QuantilePlaces};
+use super::quantile_hints::{IntensityRange, QuantileHint, QuantilePlaces};
 use super::row_terms::{LaneSums, ZeroNorm, sum_rows};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use crate::plan::IntegrationPlan;
@@ -25,7 +26,7 @@ use crate::simd::Simd;
 /// Working memory of a thread.
 #[derive(Default)]
 pub(super) struct InterleavedQuantileScratch {
-    pub(super) hints: QuantileHints,
+    hints: ByPlan<Vec<QuantileHint>>,
     brackets: LaneBrackets,
     /// Of the pixels that each quantile may fall on, in one frame.
     lists: [PixelLists; 2],
@@ -38,11 +39,32 @@ pub(super) struct InterleavedQuantileScratch {
 impl InterleavedQuantileScratch {
     /// Returns the bytes of memory that hints and brackets take at the most, for frames of a plan.
     pub(super) fn memory_bytes(matrix: &CsrMatrix, plan: &IntegrationPlan) -> usize {
-        QuantileHints::memory_bytes(plan.nbins()) + LaneBrackets::memory_bytes(matrix.largest_bin())
+        let hints = plan.nbins() * size_of::<QuantileHint>();
+        ByPlan::<Vec<QuantileHint>>::memory_bytes(hints)
+            + LaneBrackets::memory_bytes(matrix.largest_bin())
+    }
+
+    /// Takes the hints of each bin that the last frames of a plan gave; none if quantiles can't be
+    /// bracketed.
+    pub(super) fn take_hints(
+        &mut self,
+        matrix: &CsrMatrix,
+        plan: &IntegrationPlan,
+    ) -> Vec<QuantileHint> {
+        let nbins = if matrix.has_f32_quantiles { plan.nbins() } else { 0 };
+        let unknown = || vec![[IntensityRange::UNKNOWN; 2]; nbins];
+        self.hints.take(plan.id()).unwrap_or_else(unknown)
+    }
+
+    /// Keeps the hints for the next frames of a plan.
+    pub(super) fn keep_hints(&mut self, plan: &IntegrationPlan, hints: Vec<QuantileHint>) {
+        if !hints.is_empty() {
+            self.hints.keep(plan.id(), hints);
+        }
     }
 }
 
-/// Of some pixels of a bin, in one frame.
+/// Memory for the intensities and norms of some pixels of a bin in one frame.
 #[derive(Default)]
 struct PixelLists {
     /// s / n.
@@ -53,8 +75,6 @@ struct PixelLists {
 
 /// A bin in all frames, of which the means between two quantiles are computed.
 pub(super) struct InterleavedBin<'a> {
-    /// The number of the bin in the plan.
-    pub(super) index: usize,
     pub(super) bin: &'a BinEntries<'a>,
     /// The pixels: one row per entry, one element per frame.
     pub(super) rows: &'a [[u16; INTERLEAVED_FRAMES]],
@@ -72,23 +92,27 @@ struct LaneMeans {
 }
 
 impl InterleavedBin<'_> {
-    /// Returns the sums over the pixels between two quantiles, in each lane that is wanted.
+    /// Returns the sums over the pixels between two quantiles, in each lane that is wanted. Replaces the
+    /// hint by one for the next frames. Without one, quantiles are not bracketed.
     #[inline(always)]
     pub(super) fn means_between_quantiles<S: Simd>(
         &self,
         simd: S,
         low: f64,
         high: f64,
+        hint: Option<&mut QuantileHint>,
         scratch: &mut InterleavedQuantileScratch,
     ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
-        let Self { index, bin, rows, .. } = *self;
+        let Self { bin, rows, is_wanted, .. } = *self;
         let range = QuantileRange::new(low, high, bin.full_sums.norm);
         let mut means =
             LaneMeans { sums: [None; INTERLEAVED_FRAMES], places: [QuantilePlaces::NONE; 2] };
         let is_all = range.has_no_lower() && range.has_no_upper();
-        if bin.fits_f32 && rows.len() >= MIN_PIXELS && !is_all {
-            let hint = scratch.hints.of_bin(index).map(|hint| *hint);
-            if hint.is_some_and(|hint| scratch.brackets.follow(hint, &range, self.is_wanted)) {
+        if let Some(hint) = hint
+            && rows.len() >= MIN_PIXELS
+            && !is_all
+        {
+            if scratch.brackets.follow(*hint, &range, is_wanted) {
                 self.add_means(simd, &range, &mut means, scratch);
             }
             let is_missing = self.missing(&means);
@@ -96,9 +120,7 @@ impl InterleavedBin<'_> {
                 scratch.brackets.estimate(&range, bin, rows, is_missing);
                 self.add_means(simd, &range, &mut means, scratch);
             }
-            if let Some(hint) = scratch.hints.of_bin(index) {
-                *hint = means.places.map(|places| places.hint(rows.len(), bin.full_sums.norm));
-            }
+            *hint = means.places.map(|places| places.hint(rows.len(), bin.full_sums.norm));
         }
         if bin.zero_order.is_some() && self.missing(&means).contains(&true) {
             self.add_means_among_zeros(&range, &mut means, &mut scratch.quantile);
@@ -235,31 +257,23 @@ impl InterleavedBin<'_> {
                 return None;
             }
             places[1].add(cut.intensity, cut.norm_up_to, &others[0]);
-            let median = parts[0].entries[cut.index as usize];
+            let median = within_lower.bin.entry(cut.index);
             return Some(quantile::sum_selected(pixels, &[median]));
         }
         if !range.has_no_upper() {
             upper = Some(find(Quantile::Upper, within_upper, &|norm| range.reaches_high(norm))?);
         }
-        let Some(between) = between else {
-            within_lower.select(simd, lower, upper, selected);
-            selected.iter_mut().for_each(|index| *index = parts[0].entries[*index as usize]);
-            return Some(quantile::sum_selected(pixels, selected));
-        };
-        selected_bits.clear();
-        selected_bits.extend(between);
-        for (part, within, [lower, upper]) in
-            [(&parts[0], &within_lower, [lower, None]), (&parts[1], within_upper, [None, upper])]
-        {
-            within.select(simd, lower, upper, selected);
-            for &index in &*selected {
-                let entry = part.entries[index as usize] as usize;
-                selected_bits[entry / PIXELS_PER_MASK] |= 1 << (entry % PIXELS_PER_MASK);
+        match between {
+            None => {
+                within_lower.select(simd, lower, upper, selected);
+                selected.iter_mut().for_each(|index| *index = within_lower.bin.entry(*index));
             }
-        }
-        selected.clear();
-        for (number, &bits) in selected_bits.iter().enumerate() {
-            list_bits(bits, number * PIXELS_PER_MASK, selected);
+            Some(between) => {
+                selected_bits.clear();
+                selected_bits.extend(between);
+                let parts = [(&within_lower, lower, None), (within_upper, None, upper)];
+                select_with_parts(simd, parts, selected_bits, selected);
+            }
         }
         Some(quantile::sum_selected(pixels, selected))
     }
@@ -282,6 +296,29 @@ impl InterleavedBin<'_> {
         lane.intensities_into(intensity);
         let pixels = BinPixels { intensity, norm: norms, bin: &lane };
         quantile::mean_between_quantiles(simd, &pixels, Some(bin.full_sums), low, high, quantile)
+    }
+}
+
+/// Replaces the contents of `selected` by the pixels of a bin that are set in `bits`, in groups of
+/// [`PIXELS_PER_MASK`], and those of each part from its lower quantile to its upper one. Sets the
+/// latter in `bits`, too.
+#[inline(always)]
+fn select_with_parts<S: Simd>(
+    simd: S,
+    parts: [(&BinPixels<'_, PartOfLane<'_>>, Option<QuantileCut>, Option<QuantileCut>); 2],
+    bits: &mut [u32],
+    selected: &mut Vec<u32>,
+) {
+    for (pixels, lower, upper) in parts {
+        pixels.select(simd, lower, upper, selected);
+        for &index in &*selected {
+            let entry = pixels.bin.entry(index) as usize;
+            bits[entry / PIXELS_PER_MASK] |= 1 << (entry % PIXELS_PER_MASK);
+        }
+    }
+    selected.clear();
+    for (number, &bits) in bits.iter().enumerate() {
+        list_bits(bits, number * PIXELS_PER_MASK, selected);
     }
 }
 
@@ -330,6 +367,12 @@ struct PartOfLane<'a> {
 }
 
 impl PartOfLane<'_> {
+    /// Returns the index in the bin of a pixel of the part.
+    #[inline(always)]
+    fn entry(&self, index: u32) -> u32 {
+        self.entries[index as usize]
+    }
+
     /// Returns the pixels with their intensities and norms, for which `lists` is the memory. `norms`
     /// has w n of all pixels of the bin.
     #[inline(always)]
@@ -353,6 +396,6 @@ impl PartOfLane<'_> {
 impl PixelTerms for PartOfLane<'_> {
     #[inline(always)]
     fn term(&self, index: usize) -> PixelTerm {
-        self.lane.term(self.entries[index] as usize)
+        self.lane.term(self.entry(index as u32) as usize)
     }
 }

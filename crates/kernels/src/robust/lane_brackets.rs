@@ -1,16 +1,17 @@
 //! [`LaneBrackets`], the pixels of a bin that the quantiles of 8 interleaved frames may fall on.
 //!
 //! Both quantiles of each frame are bracketed by those of the frames before, or by a sample of the
-//! bin's pixels. One pass over all frames, in
-//! f32, adds up w n of the pixels outside of the brackets and lists those within; only these are
-//! then looked at one by one. Rounding can put pixels near the ends of a bracket on either side of
-//! it, so a quantile counts as found only at a distance from the ends that rounding does not reach.
+//! bin's pixels. One pass over all frames, in f32, adds up w n of the pixels outside of the brackets
+//! and lists those within; only these are then looked at one by one. Rounding can put pixels near the
+//! ends of a bracket on either side of it, so a quantile counts as found only at a distance from the
+//! ends that rounding does not reach.
 
 use super::bin_entries::BinEntries;
+use super::lane_sort::{LaneNumbers, sort_lanes};
 use super::partial_sums::PARTIAL_SUMS;
 use super::quantile::{OtherPixels, QuantileRange};
-use super::quantile_hints::IntensityRange;
-use super::row_terms::{LaneSums, masked};
+use super::quantile_hints::{IntensityRange, QuantileHint};
+use super::row_terms::{LaneSums, number_or_zero};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 
 /// Bins with fewer pixels are not worth a sample or a hint.
@@ -31,8 +32,6 @@ const WIDENING: f32 = 1. / (1 << 20) as f32;
 /// Number of pixels that are compared before those within the brackets are listed: one in each bit.
 pub(super) const PIXELS_PER_MASK: usize = u32::BITS as usize;
 
-/// One number of each frame.
-type LaneNumbers = [f32; INTERLEAVED_FRAMES];
 /// For each frame, a bit for each of [`PIXELS_PER_MASK`] pixels.
 type LaneMasks = [u32; INTERLEAVED_FRAMES];
 
@@ -116,7 +115,7 @@ impl LaneBrackets {
     #[inline(always)]
     pub(super) fn follow(
         &mut self,
-        hint: [IntensityRange; 2],
+        hint: QuantileHint,
         range: &QuantileRange,
         is_wanted: [bool; INTERLEAVED_FRAMES],
     ) -> bool {
@@ -267,13 +266,13 @@ impl LaneBrackets {
                     let raw = f32::from(row[lane]);
                     let is_below = all_bits_if(raw < lower.low[lane] * pixel_norm);
                     let is_above = all_bits_if(raw > lower.high[lane] * pixel_norm);
-                    norm_below[lane] += masked(norm, is_below.cast_signed().into());
+                    norm_below[lane] += number_or_zero(norm, is_below.cast_signed().into());
                     within_lower[lane] |= bit & !(is_below | is_above);
                     if TWO {
                         let is_below_upper = all_bits_if(raw < upper.low[lane] * pixel_norm);
                         let is_above_upper = all_bits_if(raw > upper.high[lane] * pixel_norm);
                         let is_between = is_above & is_below_upper;
-                        norm_between[lane] += masked(norm, is_between.cast_signed().into());
+                        norm_between[lane] += number_or_zero(norm, is_between.cast_signed().into());
                         within_upper[lane] |= bit & is_above & !(is_below_upper | is_above_upper);
                         between[lane] |= bit & is_between;
                     }
@@ -360,68 +359,5 @@ pub(super) fn list_bits(mut bits: u32, first: usize, list: &mut Vec<u32>) {
     while bits != 0 {
         list.push(first as u32 + bits.trailing_zeros());
         bits &= bits - 1;
-    }
-}
-
-/// Sorts the numbers of each lane, by Batcher's odd-even merge sort: which numbers are compared does
-/// not depend on them, so all lanes are sorted at once. The length is a power of two.
-#[inline(always)]
-fn sort_lanes(rows: &mut [LaneNumbers]) {
-    let mut merged = 1;
-    while merged < rows.len() {
-        let mut distance = merged;
-        while distance > 0 {
-            let mut first = distance % merged;
-            while first + distance < rows.len() {
-                for index in first..(first + distance).min(rows.len() - distance) {
-                    if index / (2 * merged) == (index + distance) / (2 * merged) {
-                        order_lanes(rows, index, index + distance);
-                    }
-                }
-                first += 2 * distance;
-            }
-            distance /= 2;
-        }
-        merged *= 2;
-    }
-}
-
-/// Swaps the numbers of two rows where the first is larger.
-#[inline(always)]
-fn order_lanes(rows: &mut [LaneNumbers], first: usize, second: usize) {
-    let (mut smaller, mut larger) = (rows[first], rows[second]);
-    for lane in 0..INTERLEAVED_FRAMES {
-        let (a, b) = (smaller[lane], larger[lane]);
-        smaller[lane] = if a < b { a } else { b };
-        larger[lane] = if a < b { b } else { a };
-    }
-    (rows[first], rows[second]) = (smaller, larger);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_lanes_are_sorted() {
-        for size in [1, 2, 64, 256] {
-            let mut state = 1_u32;
-            let mut number = || {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 24) as f32
-            };
-            let mut rows: Vec<LaneNumbers> =
-                (0..size).map(|_| std::array::from_fn(|_| number())).collect();
-            let mut expected = rows.clone();
-            for lane in 0..INTERLEAVED_FRAMES {
-                let mut sorted: Vec<f32> = rows.iter().map(|row| row[lane]).collect();
-                sorted.sort_by(f32::total_cmp);
-                for (row, sorted) in expected.iter_mut().zip(sorted) {
-                    row[lane] = sorted;
-                }
-            }
-            sort_lanes(&mut rows);
-            assert_eq!(rows, expected, "{size}");
-        }
     }
 }

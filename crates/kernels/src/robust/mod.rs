@@ -26,6 +26,7 @@
 mod among_zeros;
 mod bin_buffer;
 mod bin_entries;
+mod by_plan;
 mod csr;
 mod frame_bin_sums;
 mod integrate;
@@ -33,6 +34,7 @@ mod interleaved;
 mod interleaved_pixels;
 mod interleaved_quantiles;
 mod lane_brackets;
+mod lane_sort;
 mod logarithm;
 mod partial_sums;
 mod per_frame;

@@ -1,9 +1,9 @@
 //! The mean of the pixels between two quantiles, as pyFAI's `medfilt1d_ng`.
 //!
 //! A quantile is found by selection, not by sorting all pixels: a sample brackets it, one pass
-//! picks the pixels within the bracket, and of these candidates about half is dropped at a time. Where
-//! few photons fall, most pixels of a bin are equal; then the same is done with what orders equal
-//! pixels.
+//! picks the pixels within the bracket, and of these candidates about half is dropped at a time.
+//! Where few photons fall, most pixels of a bin are equal; then the same is done with what orders
+//! equal pixels.
 
 use std::cmp::Ordering;
 
@@ -233,7 +233,9 @@ pub(super) fn find_cut_among<S: Simd, B: PixelTerms>(
     }
     let norms = (norm_below, norm_below + norm_within);
     let cut = find_cut(simd, pixels, norms, reaches, scratch);
-    let is_reached = reaches(cut.norm_up_to - rounding) || high == f64::INFINITY;
+    // Without pixels above, the last pixel is at the quantile if the sums do not reach it.
+    let is_reached = reaches(cut.norm_up_to - rounding)
+        || high == f64::INFINITY && !reaches(cut.norm_up_to + rounding);
     let is_first = !reaches(cut.norm_up_to - cut.term.norm + rounding);
     (is_reached && is_first && (low..=high).contains(&cut.intensity)).then_some(cut)
 }

@@ -3,8 +3,7 @@
 use super::partial_sums::{Sum, sum_pairs};
 use crate::simd::{Kernel, Simd};
 
-/// Minimum number of pixels for which a sample is taken. Of fewer pixels, half is
-/// dropped at a time.
+/// Minimum number of pixels for which a sample is taken. Of fewer pixels, half is dropped at a time.
 const MIN_SAMPLED_PIXELS: usize = 1024;
 /// Number of pixels in a sample.
 const SAMPLE_SIZE: usize = 128;
@@ -24,8 +23,8 @@ pub(super) struct CandidatePixels {
 }
 
 impl CandidatePixels {
-    /// Replaces the contents by those of the given pixels, ordered by `intensity`, that the quantile may
-    /// fall on. `norms` has w n of each; `start` is Σ w n below all of them, `end` that up to and
+    /// Replaces the contents by those of the given pixels, ordered by `intensity`, that the quantile
+    /// may fall on. `norms` has w n of each; `start` is Σ w n below all of them, `end` that up to and
     /// including the last. Returns Σ w n of the pixels below the contents.
     pub(super) fn start<S: Simd>(
         &mut self,
@@ -64,10 +63,7 @@ impl CandidatePixels {
             let below_narrowed =
                 narrowed.narrow_by_sample(simd, &self.key, &self.norm, range, reaches);
             let Some(below_narrowed) = below_narrowed else { break };
-            for index in &mut narrowed.index {
-                *index = self.index[*index as usize];
-            }
-            std::mem::swap(self, narrowed);
+            self.swap_with_part(narrowed);
             norm_below = below_narrowed;
             if self.norm.len() > narrowed.norm.len() / 2 {
                 break;
@@ -150,11 +146,16 @@ impl CandidatePixels {
         if narrowed.index.is_empty() {
             return false;
         }
-        for index in &mut narrowed.index {
+        self.swap_with_part(narrowed);
+        true
+    }
+
+    /// Swaps the contents with some of them, whose indices are those in the lists.
+    fn swap_with_part(&mut self, part: &mut CandidatePixels) {
+        for index in &mut part.index {
             *index = self.index[*index as usize];
         }
-        std::mem::swap(self, narrowed);
-        true
+        std::mem::swap(self, part);
     }
 
     /// Replaces the contents by the given pixels with keys from `low` to `high`, with their indices

@@ -1,18 +1,15 @@
-//! [`QuantileHints`], where the quantiles of the frames before were: those of the next frames are
-//! mostly near.
+//! [`QuantileHint`], where the quantiles of the frames before were: those of the next frames are mostly
+//! near.
 //!
 //! A hint only says where to look first. It changes no result.
 
 use super::quantile::OtherPixels;
 
-/// For how many plans hints are kept, as those of a detector that moves.
-const MAX_PLANS: usize = 8;
-
 /// Standard deviation of a median's rank, divided by the square root of the number of pixels; a
 /// fifth is added because weights differ.
 const RANK_DEVIATION: f64 = 0.6;
-/// A hint reaches so many standard deviations beyond the quantiles of the frames before. The range of
-/// eight is wider than two deviations, so that few of the next frames are beyond.
+/// A hint reaches so many standard deviations beyond the quantiles of the frames before. Those of eight
+/// frames are more than two deviations apart, so that few of the next frames are beyond.
 const DEVIATIONS: f64 = 1.5;
 /// A hint reaches beyond the quantiles of the frames before by so much of their range: intensities
 /// that rise go on rising.
@@ -25,41 +22,14 @@ pub(super) struct IntensityRange {
     pub(super) high: f32,
 }
 
+/// Where to look for the lower and the upper quantile of a bin.
+pub(super) type QuantileHint = [IntensityRange; 2];
+
 impl IntensityRange {
-    const UNKNOWN: Self = Self { low: f32::NAN, high: f32::NAN };
+    pub(super) const UNKNOWN: Self = Self { low: f32::NAN, high: f32::NAN };
 
     pub(super) fn is_known(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
-    }
-}
-
-/// The hints for the bins of several plans.
-#[derive(Default)]
-pub(super) struct QuantileHints {
-    /// By the plan's id, the lower and the upper quantile of each bin; the current plan is the last.
-    plans: Vec<(u64, Vec<[IntensityRange; 2]>)>,
-}
-
-impl QuantileHints {
-    /// Returns the bytes of memory that the hints of so many bins take.
-    pub(super) fn memory_bytes(nbins: usize) -> usize {
-        MAX_PLANS * nbins * size_of::<[IntensityRange; 2]>()
-    }
-
-    /// Makes a plan the current one.
-    pub(super) fn start(&mut self, plan_id: u64, nbins: usize) {
-        let known = self.plans.iter().position(|(id, _)| *id == plan_id);
-        let plan = known.map(|index| self.plans.remove(index));
-        if self.plans.len() == MAX_PLANS {
-            self.plans.remove(0);
-        }
-        let unknown = || (plan_id, vec![[IntensityRange::UNKNOWN; 2]; nbins]);
-        self.plans.push(plan.unwrap_or_else(unknown));
-    }
-
-    /// Returns the hint for a bin of the current plan.
-    pub(super) fn of_bin(&mut self, bin: usize) -> Option<&mut [IntensityRange; 2]> {
-        self.plans.last_mut().and_then(|(_, hints)| hints.get_mut(bin))
     }
 }
 
@@ -97,8 +67,9 @@ impl QuantilePlaces {
         self.greatest = self.greatest.max(intensity);
     }
 
-    /// Returns where to look for the quantile in the next frames, given the number of the bin's pixels and
-    /// Σ w n of them. It is unknown if no frame was added, or the range around a quantile was open.
+    /// Returns where to look for the quantile in the next frames, given the number of the bin's pixels
+    /// and Σ w n of them. It is unknown if no frame was added, or if the range around a quantile was
+    /// open at both ends.
     pub(super) fn hint(&self, pixels: usize, norm: f64) -> IntensityRange {
         let deviation = self.spacing * norm * RANK_DEVIATION / (pixels as f64).sqrt();
         let margin = DEVIATIONS * deviation + RANGE_SHARE * (self.greatest - self.least);
@@ -123,21 +94,5 @@ mod tests {
         // 2 intensities in 20 of 100 pixels; a rank deviates by 6.
         let margin = (DEVIATIONS * 0.6 + RANGE_SHARE * 2.) as f32;
         assert_eq!((low, high), (5. - margin, 7. + margin));
-    }
-
-    #[test]
-    fn plans_have_hints_of_their_own() {
-        let mut hints = QuantileHints::default();
-        let known = IntensityRange { low: 1., high: 2. };
-        hints.start(3, 2);
-        *hints.of_bin(1).expect("a bin") = [known; 2];
-        hints.start(4, 2);
-        assert!(!hints.of_bin(1).expect("a bin")[0].is_known());
-        hints.start(3, 2);
-        assert_eq!(hints.of_bin(1), Some(&mut [known; 2]));
-        (10..10 + MAX_PLANS as u64).for_each(|plan| hints.start(plan, 2));
-        assert_eq!(hints.plans.len(), MAX_PLANS);
-        hints.start(3, 2);
-        assert!(!hints.of_bin(1).expect("a bin")[0].is_known());
     }
 }

@@ -39,10 +39,10 @@ pub(super) fn map_lanes<T: Copy>(lanes: [T; INTERLEAVED_FRAMES], f: impl Fn(T) -
     all
 }
 
-/// Returns the number where all bits of the mask are set, and 0 where none is. A condition would become a
+/// Returns the number if all bits of the mask are set, and 0 if none is. A condition would become a
 /// branch for each lane.
 #[inline(always)]
-pub(super) fn masked(number: f64, mask: i64) -> f64 {
+pub(super) fn number_or_zero(number: f64, mask: i64) -> f64 {
     f64::from_bits(number.to_bits() & mask.cast_unsigned())
 }
 
@@ -148,7 +148,7 @@ impl RowTerm for ZeroNorm<'_> {
     #[inline(always)]
     fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
         let norm = self.norms[entry];
-        map_lanes(raw, |raw| masked(norm, i64::from(raw == 0.).wrapping_neg()))
+        map_lanes(raw, |raw| number_or_zero(norm, i64::from(raw == 0.).wrapping_neg()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`UnsplitBins`], the matrix by pixel where no pixel is split.
 
+use super::bin_entries::{F32_NORMS, largest_bin};
 use super::{Reduction, Statistic};
 use crate::plan::IntegrationPlan;
 use crate::summation_order::TILE;
@@ -11,9 +12,6 @@ pub(super) const SMALL_BIN: usize = 64;
 
 /// Bins of fewer pixels than [`SMALL_BIN`] may have one in so many of all pixels.
 const MAX_SMALL_BINS_DIVISOR: usize = 64;
-
-/// The reciprocals of norms are in this range, far from the limits of f32.
-const RECIPROCALS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 /// The bin and the norm of each pixel, for a matrix in which each pixel is in one bin at the most,
 /// with a weight of 1. Padded to whole tiles. It takes 8 bytes per pixel.
@@ -48,10 +46,10 @@ impl UnsplitBins {
         else {
             return None;
         };
-        let sizes = || starts.windows(2).map(|range| range[1] - range[0]);
-        let in_small_bins: usize = sizes().filter(|&size| size < SMALL_BIN).sum();
+        let sizes = starts.windows(2).map(|range| range[1] - range[0]);
+        let in_small_bins: usize = sizes.filter(|&size| size < SMALL_BIN).sum();
         if reduction.variance_model != VarianceModel::POISSON
-            || !norms.iter().all(|norm| RECIPROCALS.contains(&norm.recip()))
+            || !norms.iter().all(|norm| F32_NORMS.contains(norm))
             || in_small_bins > pixels.len() / MAX_SMALL_BINS_DIVISOR
         {
             return None;
@@ -68,8 +66,7 @@ impl UnsplitBins {
                 reciprocals[pixel as usize] = norm.recip() as f32;
             }
         }
-        let largest_bin = sizes().max().unwrap_or(0);
-        Some(Self { bins, reciprocals, largest_bin, threshold, max_iter })
+        Some(Self { bins, reciprocals, largest_bin: largest_bin(starts), threshold, max_iter })
     }
 
     /// Returns the bytes of memory that it takes.

@@ -1,5 +1,6 @@
 //! [`TileClipScratch`], the working memory, and the pass over frames that fills it.
 
+use super::super::by_plan::ByPlan;
 use super::super::csr::CsrMatrix;
 use super::super::interleaved_pixels::MAX_OVERFLOW_DIVISOR;
 use super::super::tile_lanes::INTERLEAVED_FRAMES;
@@ -23,9 +24,6 @@ const MAX_CANDIDATES_DIVISOR: usize = 32;
 /// After a failure, clipping by tiles is tried again after so many calls.
 const CALLS_AFTER_FAILURE: usize = 64;
 
-/// For how many plans the ranges of candidates, and failures, are kept.
-const MAX_PLANS: usize = 8;
-
 /// A tile without photons.
 static NO_PHOTONS: TileCounts = [[0; INTERLEAVED_FRAMES]; TILE];
 
@@ -38,11 +36,10 @@ pub(in super::super) struct TileClipScratch {
     pub(super) candidates: Candidates,
     pub(super) invalid: Candidates,
     pub(super) clip: ClipScratch,
-    /// The ranges for the candidates of the next frames of a plan, one per bin, by the plan's id.
-    ranges: Vec<(u64, Vec<CandidateRange>)>,
-    /// The plans for which clipping by tiles failed, by id, and after how many calls it is tried
-    /// again.
-    failures: Vec<(u64, usize)>,
+    /// The ranges for the candidates of the next frames, one per bin.
+    ranges: ByPlan<Vec<CandidateRange>>,
+    /// If clipping by tiles failed: after how many calls it is tried again.
+    failures: ByPlan<usize>,
 }
 
 /// Returns how many candidates the frames may have together.
@@ -68,7 +65,9 @@ impl TileClipScratch {
     pub(in super::super) fn memory_bytes(plan: &IntegrationPlan) -> usize {
         (max_candidates(plan) + max_invalid(plan)) * size_of::<Candidate>()
             + BinRows::memory_bytes(plan.nbins())
-            + MAX_PLANS * plan.nbins() * size_of::<CandidateRange>()
+            + ByPlan::<Vec<CandidateRange>>::memory_bytes(
+                plan.nbins() * size_of::<CandidateRange>(),
+            )
     }
 
     /// Takes the ranges that suited the last frames of a plan, or those to begin with.
@@ -77,16 +76,12 @@ impl TileClipScratch {
         matrix: &CsrMatrix,
         plan: &IntegrationPlan,
     ) -> Vec<CandidateRange> {
-        let known = self.ranges.iter().position(|(id, _)| *id == plan.id());
-        known.map_or_else(|| first_ranges(matrix), |index| self.ranges.remove(index).1)
+        self.ranges.take(plan.id()).unwrap_or_else(|| first_ranges(matrix))
     }
 
     /// Keeps the ranges for the next frames of a plan.
     pub(super) fn keep_ranges(&mut self, plan: &IntegrationPlan, ranges: Vec<CandidateRange>) {
-        if self.ranges.len() == MAX_PLANS {
-            self.ranges.remove(0);
-        }
-        self.ranges.push((plan.id(), ranges));
+        self.ranges.keep(plan.id(), ranges);
     }
 
     /// Sets all sums to 0, and the ranges of the bins in the lanes of so many frames. Other lanes have
@@ -105,8 +100,7 @@ impl TileClipScratch {
 
     /// Returns whether frames of a plan are to be clipped by tiles: unless that has failed lately.
     pub(in super::super) fn is_worth_trying(&mut self, plan: &IntegrationPlan) -> bool {
-        let failed = self.failures.iter_mut().find(|(id, _)| *id == plan.id());
-        failed.is_none_or(|(_, left)| {
+        self.failures.get_mut(plan.id()).is_none_or(|left| {
             *left = left.saturating_sub(1);
             *left == 0
         })
@@ -115,11 +109,7 @@ impl TileClipScratch {
     /// Remembers that frames of a plan could not be clipped by tiles: those that follow are likely
     /// to be like them.
     pub(in super::super) fn remember_failure(&mut self, plan: &IntegrationPlan) {
-        self.failures.retain(|(id, _)| *id != plan.id());
-        if self.failures.len() == MAX_PLANS {
-            self.failures.remove(0);
-        }
-        self.failures.push((plan.id(), CALLS_AFTER_FAILURE));
+        self.failures.keep(plan.id(), CALLS_AFTER_FAILURE);
     }
 
     /// Sets ranges such that only pixels of unfinished bins are candidates.

@@ -3,8 +3,8 @@
 //!
 //! [`Avx2`] and [`Avx512`] are proofs, and so are [`Avx512Base`] and [`Gfni`], of which [`Avx512`]
 //! consists: a value of such a type exists only after `detect` or `detect_with_gfni` has found all
-//! its features on this processor. `call_with_features!` is the one place that relies on them to call a function that is
-//! compiled for features.
+//! its features on this processor. `call_with_features!` is the one place that relies on them to
+//! call a function that is compiled for features.
 #![allow(unsafe_code)]
 
 mod shuffle_avx2;
@@ -107,10 +107,10 @@ macro_rules! call_with_features {
         // safe: they take values, references and slices, and check lengths. They are undefined
         // behavior on a processor that lacks a feature. It has all of them: the caller passes a
         // token, whose fields are private to this module, so that only `detect` and
-        // `detect_with_gfni` make one, and they ask the processor for each feature. This module alone pairs functions with
-        // tokens, in the invocations of `impl_decoding!` and `impl_simd!` below. A function of `shuffle_avx2` or
-        // `shuffle_avx512` that enables a feature which `detect` of its token does not check would
-        // break this.
+        // `detect_with_gfni` make one, and they ask the processor for each feature. This module
+        // alone pairs functions with tokens, in the invocations of `impl_decoding!` and `impl_simd!`
+        // below. A function of `shuffle_avx2` or `shuffle_avx512` that enables a feature which is
+        // not checked for its token would break this.
         unsafe { $call }
     }};
 }
