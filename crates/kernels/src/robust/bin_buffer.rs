@@ -2,6 +2,7 @@
 
 use super::among_zeros::{OrderStart, Zeros};
 use super::bin_entries::{BinEntries, PixelVariance};
+use super::list_bits::list_bits;
 use super::partial_sums::{sum, sum_pairs};
 use super::quantile::{BinPixels, PixelTerm, PixelTerms, QuantileRange};
 use super::rejected::ClipStep;
@@ -9,6 +10,9 @@ use super::{BinSums, quantile};
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::simd::Simd;
+
+/// Number of pixels that are compared before the outliers among them are listed: one in each bit.
+const PIXELS_PER_MASK: usize = u64::BITS as usize;
 
 /// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from
 /// the mean.
@@ -31,6 +35,8 @@ pub(crate) struct BinBuffer {
     pub(super) intensity: Vec<f64>,
     /// The steps of clipping that dropped pixels of this bin; `None` if they are not recorded.
     pub(super) clip_steps: Option<Vec<ClipStep>>,
+    /// The indices of pixels to be removed, ascending.
+    dropped: Vec<u32>,
     /// Working memory of the quantile search.
     scratch: quantile::QuantileScratch,
 }
@@ -85,7 +91,13 @@ impl BinBuffer {
         if !rule.any_invalid(raw) {
             return true;
         }
-        self.retain(|entry, _, _| !rule.contains(raw[entry]));
+        self.dropped.clear();
+        for (entry, &raw) in raw.iter().enumerate() {
+            if rule.contains(raw) {
+                self.dropped.push(entry as u32);
+            }
+        }
+        self.drop_listed();
         false
     }
 
@@ -140,33 +152,15 @@ impl BinBuffer {
         self.norms.is_empty()
     }
 
-    /// Removes the pixels for which `keep(index, w s, w n)` is false. The order of the others
-    /// stays.
+    /// Removes the pixels in `dropped`. The order of the others stays.
     #[inline(always)]
-    pub(super) fn retain(&mut self, keep: impl Fn(usize, f64, f64) -> bool) {
-        let mut kept = 0;
-        let [has_weights, has_variance, has_intensity] =
-            [&self.weights, &self.variance, &self.intensity].map(|list| !list.is_empty());
-        for entry in 0..self.norms.len() {
-            let (signal, norm) = (self.signal[entry], self.norms[entry]);
-            self.signal[kept] = signal;
-            self.norms[kept] = norm;
-            if has_weights {
-                self.weights[kept] = self.weights[entry];
+    fn drop_listed(&mut self) {
+        let Self { signal, norms, weights, variance, intensity, dropped, .. } = self;
+        for list in [signal, norms, weights, variance, intensity] {
+            if !list.is_empty() {
+                remove(list, dropped);
             }
-            if has_variance {
-                self.variance[kept] = self.variance[entry];
-            }
-            if has_intensity {
-                self.intensity[kept] = self.intensity[entry];
-            }
-            kept += usize::from(keep(entry, signal, norm));
         }
-        self.signal.truncate(kept);
-        self.norms.truncate(kept);
-        self.weights.truncate(kept);
-        self.variance.truncate(kept);
-        self.intensity.truncate(kept);
     }
 
     /// Returns the sums over the buffered pixels, with a variance of 0. Weights are taken from
@@ -210,13 +204,20 @@ impl BinBuffer {
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
         let step = ClipStep { mean, limit: limit_with_tolerance(mean, limit) };
-        let outliers = sum_pairs(&self.signal, &self.norms, |signal, norm| {
-            f64::from(!step.keeps(signal, norm))
-        });
-        if outliers == 0. {
+        self.dropped.clear();
+        let pixels = self.signal.chunks(PIXELS_PER_MASK).zip(self.norms.chunks(PIXELS_PER_MASK));
+        for (number, (signal, norms)) in pixels.enumerate() {
+            let mut outliers = 0;
+            // A mask and no branch, so that the compiler uses vectors.
+            for (bit, (&signal, &norm)) in signal.iter().zip(norms).enumerate() {
+                outliers |= u64::from(!step.keeps(signal, norm)).wrapping_neg() & (1 << bit);
+            }
+            list_bits(outliers, number * PIXELS_PER_MASK, &mut self.dropped);
+        }
+        if self.dropped.is_empty() {
             return false;
         }
-        self.retain(|_, signal, norm| step.keeps(signal, norm));
+        self.drop_listed();
         if let Some(steps) = &mut self.clip_steps {
             steps.push(step);
         }
@@ -240,4 +241,37 @@ impl PixelTerms for BinBuffer {
 #[inline(always)]
 pub(super) fn limit_with_tolerance(mean: f64, limit: f64) -> f64 {
     limit + MEAN_TOLERANCE * mean.abs()
+}
+
+/// Removes the elements with some indices, which ascend.
+#[inline(always)]
+fn remove(list: &mut Vec<f64>, indices: &[u32]) {
+    let mut kept = indices.first().map_or(list.len(), |&index| index as usize);
+    for (number, &index) in indices.iter().enumerate() {
+        let next = indices.get(number + 1).map_or(list.len(), |&next| next as usize);
+        let between = index as usize + 1..next;
+        list.copy_within(between.clone(), kept);
+        kept += between.len();
+    }
+    list.truncate(kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_elements_leave_the_others_in_order() {
+        let all = [0., 1., 2., 3., 4., 5., 6.];
+        for bits in 0..1 << all.len() {
+            let mut indices = Vec::new();
+            list_bits(bits, 0, &mut indices);
+            let mut list = all.to_vec();
+            remove(&mut list, &indices);
+            let is_removed = |&&number: &&f64| indices.contains(&(number as u32));
+            let expected: Vec<f64> = all.iter().filter(|n| !is_removed(n)).copied().collect();
+            assert_eq!(list, expected, "{indices:?}");
+            assert_eq!(indices.len(), bits.count_ones() as usize);
+        }
+    }
 }

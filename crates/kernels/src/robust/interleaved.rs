@@ -20,7 +20,7 @@ use super::row_terms::{
 use super::sigma_clip;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use super::without_masked::WithoutMasked;
-use super::{BinSums, Reduction, Statistic};
+use super::{BinSums, RawPixels, Reduction, Statistic};
 use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
@@ -93,7 +93,9 @@ impl Kernel for InterleavedReduction<'_> {
                         std::array::from_fn(|lane| lane < totals.len() && has_no_overflow[lane]);
                     let bin = InterleavedBin { bin: &bin, rows, norms, is_wanted };
                     let hint = hints.get_mut(bin_index);
+                    // Only lanes with overflow, and unused ones, have no sums.
                     bin.means_between_quantiles(simd, low, high, hint, quantiles)
+                        .map(|sums| LaneReduction::Done(sums.unwrap_or_default()))
                 }
                 (_, None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
                 (_, Some(weights), None) => {
@@ -102,17 +104,27 @@ impl Kernel for InterleavedReduction<'_> {
                 (.., Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
-                let sums = match sums[lane] {
-                    Some(sums) if has_no_overflow[lane] => sums,
-                    _ => {
-                        raw.clear();
-                        for (&pixel, row) in bin.pixels.iter().zip(rows.iter()) {
-                            raw.push(interleaved.value(pixel, lane, row[lane]));
-                        }
-                        let rejected = rejected.get_mut(lane);
-                        reduction.reduce_and_collect(simd, &bin, raw, &valid, buffer, rejected)
+                raw.clear();
+                let unclipped = match sums[lane] {
+                    _ if !has_no_overflow[lane] => {
+                        let pixels = bin.pixels.iter().zip(rows.iter());
+                        raw.extend(
+                            pixels.map(|(&pixel, row)| interleaved.value(pixel, lane, row[lane])),
+                        );
+                        None
+                    }
+                    LaneReduction::Done(sums) => {
+                        totals.set_bin(bin_index, sums);
+                        continue;
+                    }
+                    LaneReduction::Unclipped(sums) => {
+                        raw.extend(rows.iter().map(|row| f64::from(row[lane])));
+                        Some(sums)
                     }
                 };
+                let pixels = RawPixels { bin: &bin, raw, rule: &valid, unclipped };
+                let rejected = rejected.get_mut(lane);
+                let sums = reduction.reduce_and_collect(simd, &pixels, buffer, rejected);
                 totals.set_bin(bin_index, sums);
             }
         }
@@ -150,8 +162,17 @@ fn gather_rows(
     largest
 }
 
-/// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma
-/// clipping finds an outlier.
+/// The outcome of the sums over all pixels of a bin, in one frame.
+#[derive(Clone, Copy)]
+enum LaneReduction {
+    /// The result.
+    Done(BinSums),
+    /// The sums over all pixels, among which sigma clipping finds outliers, with the variance that
+    /// it finds them by.
+    Unclipped(BinSums),
+}
+
+/// Returns the sums of each lane, computed over all rows.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
@@ -159,7 +180,7 @@ fn sum_lanes(
     rows: &[[u16; INTERLEAVED_FRAMES]],
     norms: &[f64],
     signal: impl WeightedSignal,
-) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
+) -> [LaneReduction; INTERLEAVED_FRAMES] {
     let variance_model = reduction.variance_model;
     let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = map_lanes(signals, |signal| signal / bin.full_sums.norm);
@@ -180,10 +201,18 @@ fn sum_lanes(
         });
         outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
     }
-    let variance = if variance_model.is_spread_in_result() { variance } else { pixel_variance };
+    let final_variance =
+        if variance_model.is_spread_in_result() { variance } else { pixel_variance };
     std::array::from_fn(|lane| {
-        let sums = BinSums { signal: signals[lane], variance: variance[lane], ..bin.full_sums };
-        (outliers[lane] == 0.).then_some(sums)
+        let sums = |variance: LaneSums| BinSums {
+            signal: signals[lane],
+            variance: variance[lane],
+            ..bin.full_sums
+        };
+        match outliers[lane] {
+            0. => LaneReduction::Done(sums(final_variance)),
+            _ => LaneReduction::Unclipped(sums(variance)),
+        }
     })
 }
 

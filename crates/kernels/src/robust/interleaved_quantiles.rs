@@ -12,7 +12,8 @@ use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_entries::BinEntries;
 use super::by_plan::ByPlan;
 use super::csr::CsrMatrix;
-use super::lane_brackets::{LaneBrackets, MIN_PIXELS, PIXELS_PER_MASK, Quantile, list_bits};
+use super::lane_brackets::{LaneBrackets, MIN_PIXELS, PIXELS_PER_MASK, Quantile};
+use super::list_bits::list_bits;
 use super::partial_sums::Sum;
 use super::quantile::{
     self, BinPixels, PixelTerm, PixelTerms, QuantileCut, QuantileRange, QuantileScratch,
@@ -318,7 +319,7 @@ fn select_with_parts<S: Simd>(
     }
     selected.clear();
     for (number, &bits) in bits.iter().enumerate() {
-        list_bits(bits, number * PIXELS_PER_MASK, selected);
+        list_bits(bits.into(), number * PIXELS_PER_MASK, selected);
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::bin_entries::BinEntries;
 use super::lane_sort::{LaneNumbers, sort_lanes};
+use super::list_bits::list_bits;
 use super::partial_sums::PARTIAL_SUMS;
 use super::quantile::{OtherPixels, QuantileRange};
 use super::quantile_hints::{IntensityRange, QuantileHint};
@@ -285,11 +286,11 @@ impl LaneBrackets {
             }
             let first = number * PIXELS_PER_MASK;
             for (list, mask) in self.within[0].iter_mut().zip(within_lower) {
-                list_bits(mask, first, list);
+                list_bits(mask.into(), first, list);
             }
             if TWO {
                 for (list, mask) in self.within[1].iter_mut().zip(within_upper) {
-                    list_bits(mask, first, list);
+                    list_bits(mask.into(), first, list);
                 }
                 self.between.push(between);
             }
@@ -351,13 +352,4 @@ fn rounding_of_sums(pixels: usize) -> f64 {
 #[inline(always)]
 fn all_bits_if(is_set: bool) -> u32 {
     u32::from(is_set).wrapping_neg()
-}
-
-/// Appends the numbers of the bits that are set, ascending; the lowest bit is number `first`.
-#[inline(always)]
-pub(super) fn list_bits(mut bits: u32, first: usize, list: &mut Vec<u32>) {
-    while bits != 0 {
-        list.push(first as u32 + bits.trailing_zeros());
-        bits &= bits - 1;
-    }
 }

@@ -35,6 +35,7 @@ mod interleaved_pixels;
 mod interleaved_quantiles;
 mod lane_brackets;
 mod lane_sort;
+mod list_bits;
 mod logarithm;
 mod partial_sums;
 mod per_frame;
@@ -99,6 +100,16 @@ pub(crate) struct BinSums {
     pub(crate) count: f64,
 }
 
+/// The pixels of a bin in a frame, as they are stored.
+struct RawPixels<'a, T> {
+    bin: &'a BinEntries<'a>,
+    /// One pixel per entry of the bin.
+    raw: &'a [T],
+    rule: &'a InvalidRanges<T>,
+    /// The sums that clipping begins with, if they are known.
+    unclipped: Option<BinSums>,
+}
+
 /// The rule that reduces the pixels of a bin to sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reduction {
@@ -107,20 +118,18 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// Returns the sums over the pixels of a bin that are valid and selected. `raw` has one pixel
-    /// per entry of `bin`.
+    /// Returns the sums over the pixels of a bin that are valid and selected.
     #[inline(always)]
     fn reduce_raw<T: Pixel, S: Simd>(
         &self,
         simd: S,
-        bin: &BinEntries<'_>,
-        raw: &[T],
-        rule: &InvalidRanges<T>,
+        pixels: &RawPixels<'_, T>,
         buffer: &mut BinBuffer,
     ) -> BinSums {
+        let RawPixels { bin, raw, rule, unclipped } = *pixels;
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
         let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
-        self.reduce(simd, buffer, all_valid.then_some(bin))
+        self.reduce(simd, buffer, all_valid.then_some(bin), unclipped)
     }
 
     /// Returns the sums as [`Reduction::reduce_raw`] does, and adds the pixels that clipping rejects
@@ -129,31 +138,32 @@ impl Reduction {
     fn reduce_and_collect<T: Pixel, S: Simd>(
         &self,
         simd: S,
-        bin: &BinEntries<'_>,
-        raw: &[T],
-        rule: &InvalidRanges<T>,
+        pixels: &RawPixels<'_, T>,
         buffer: &mut BinBuffer,
         rejected: Option<&mut RejectedShares>,
     ) -> BinSums {
         let Some(rejected) = rejected else {
-            return self.reduce_raw(simd, bin, raw, rule, buffer);
+            return self.reduce_raw(simd, pixels, buffer);
         };
         buffer.clip_steps = Some(Vec::new());
-        let sums = self.reduce_raw(simd, bin, raw, rule, buffer);
+        let sums = self.reduce_raw(simd, pixels, buffer);
         let steps = buffer.clip_steps.take().unwrap_or_default();
+        let RawPixels { bin, raw, rule, .. } = *pixels;
         rejected.add_bin(bin, raw, rule, &steps);
         sums
     }
 
     /// Returns the sums over the selected pixels in `buffer`. `whole` is the bin if all its pixels
     /// are valid. Then its weights are used instead of new sums, because they are more exact and
-    /// equal to those of other frames.
+    /// equal to those of other frames. `unclipped` are the sums that clipping begins with, if they
+    /// are known.
     #[inline(always)]
     fn reduce<S: Simd>(
         &self,
         simd: S,
         buffer: &mut BinBuffer,
         whole: Option<&BinEntries<'_>>,
+        unclipped: Option<BinSums>,
     ) -> BinSums {
         let full_sums = whole.map(|bin| bin.full_sums);
         match self.statistic {
@@ -163,7 +173,10 @@ impl Reduction {
                 BinSums { variance: self.variance(buffer, &sums), ..sums }
             }
             Statistic::SigmaClip { threshold, max_iter } => {
-                sigma_clip::sigma_clip(buffer, full_sums, self.variance_model, threshold, max_iter)
+                let model = self.variance_model;
+                let sums = unclipped
+                    .unwrap_or_else(|| sigma_clip::sums_to_clip_by(buffer, full_sums, model));
+                sigma_clip::sigma_clip(buffer, sums, model, threshold, max_iter)
             }
             Statistic::QuantileMean { low, high } => {
                 buffer.mean_between_quantiles(simd, whole, low, high)

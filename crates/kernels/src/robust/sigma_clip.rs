@@ -6,20 +6,19 @@ use super::logarithm::ln;
 use crate::variance_model::VarianceModel;
 
 /// Drops outliers until none remain, at most `max_iter` times, and returns the sums over the
-/// remaining pixels.
+/// remaining pixels. `sums` are those over all pixels, with the variance to clip by, as
+/// [`sums_to_clip_by`] returns them.
 ///
 /// If the spread of the pixels is used for clipping alone, the returned variance is the pixels'
 /// own.
 #[inline(always)]
 pub(super) fn sigma_clip(
     buffer: &mut BinBuffer,
-    full_sums: Option<BinSums>,
+    mut sums: BinSums,
     variance_model: VarianceModel,
     threshold: f64,
     max_iter: u32,
 ) -> BinSums {
-    let from_spread = variance_model.is_spread_in_clipping();
-    let mut sums = with_variance(buffer, buffer.sums(full_sums), from_spread);
     for _ in 0..max_iter {
         if !buffer.drop_outliers(sums.signal / sums.norm, outlier_limit(&sums, threshold)) {
             break;
@@ -27,17 +26,24 @@ pub(super) fn sigma_clip(
         if buffer.is_empty() {
             return BinSums::default();
         }
-        sums = with_variance(buffer, buffer.sums(None), from_spread);
+        sums = sums_to_clip_by(buffer, None, variance_model);
     }
-    if from_spread && !variance_model.is_spread_in_result() {
+    if variance_model.is_spread_in_clipping() && !variance_model.is_spread_in_result() {
         sums.variance = buffer.variance();
     }
     sums
 }
 
+/// Returns the sums over the buffered pixels, with the variance that outliers are found by. Weights
+/// are taken from `full_sums` if given.
 #[inline(always)]
-fn with_variance(buffer: &BinBuffer, sums: BinSums, from_spread: bool) -> BinSums {
-    let variance = if from_spread {
+pub(super) fn sums_to_clip_by(
+    buffer: &BinBuffer,
+    full_sums: Option<BinSums>,
+    variance_model: VarianceModel,
+) -> BinSums {
+    let sums = buffer.sums(full_sums);
+    let variance = if variance_model.is_spread_in_clipping() {
         buffer.azimuthal_variance(sums.signal / sums.norm)
     } else {
         buffer.variance()
