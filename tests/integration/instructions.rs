@@ -64,9 +64,10 @@ fn cases() -> Vec<Case> {
         ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }),
     ];
     let plain = plain.map(|(name, options)| Case { name, options, recipe: &[] });
-    let robust: [(_, &[_]); 3] = [
+    let robust: [(_, &[_]); 4] = [
         ("clipped by tiles", &["--split=no", "--sigma-clip=5", "--error-model=poisson"]),
         ("azimuthal errors", &["--split=bbox", "--error-model=azimuthal"]),
+        ("clipped by the spread", &["--split=bbox", "--sigma-clip=5", "--error-model=azimuthal"]),
         ("median", &["--split=bbox", "--median=50", "--error-model=poisson"]),
     ];
     let robust = robust.map(|(name, recipe)| Case { name, options: few.clone(), recipe });

@@ -33,14 +33,17 @@ const LEVELS: [fn(u64, &mut Random) -> u64; 6] = [
     |_, _| 1,
 ];
 
-/// Which pixels of a bin are looked at.
+/// How the pixels of a bin are reduced.
 #[derive(Clone, Copy, PartialEq)]
 enum Method {
-    SigmaClip,
+    /// By sigma clipping with Poisson errors and without splitting pixels.
+    ClipByTiles,
+    /// To a mean or by sigma clipping, with errors from the spread of the pixels.
+    Spread,
     QuantileMean,
 }
 
-/// The ranges of quantiles.
+/// The ranges of quantiles. The median is drawn twice as often as others.
 const QUANTILES: [[f64; 2]; 9] = [
     [0.5, 0.5],
     [0.5, 0.5],
@@ -61,7 +64,8 @@ impl Series {
         let (pixels, nbins) = (5000 + random.below(3000), 1 + random.below(30));
         // Neighbours are in one bin or not; some pixels have none, and some bins have few pixels.
         let run = 1 + random.below(3) * 20;
-        let is_splitting = method == Method::QuantileMean && random.below(2) == 0;
+        // No pixel is split where frames are clipped by tiles.
+        let is_splitting = method != Method::ClipByTiles && random.below(2) == 0;
         let mut csc = Csc { starts: vec![0], nbins: nbins as usize + 2, ..Csc::default() };
         for pixel in 0..pixels {
             let bin = match random.below(400) {
@@ -69,7 +73,6 @@ impl Series {
                 1..20 => None,
                 _ => Some((pixel / run * 7 + random.below(2)) % nbins),
             };
-            // For quantiles, pixels may be split.
             let is_split = is_splitting && random.below(2) == 0;
             let parts = if is_split { &[0.3, 0.7][..] } else { &[1.] };
             for (bin, weight) in bin.into_iter().flat_map(|bin| (bin..).zip(parts)) {
@@ -80,8 +83,25 @@ impl Series {
         }
         // All norms are equal, differ by less than f32 resolves, or by a factor of up to three.
         let step = [0., 2_f64.powi(-26), 1e-3][random.below(3) as usize];
-        let n: Vec<f64> = (0..pixels).map(|_| 0.5 + random.below(1000) as f64 * step).collect();
-        let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, None);
+        // Some are negative, as those of a flat-field image may be.
+        let negative = match method {
+            Method::ClipByTiles => 0,
+            _ => [0, 0, 1000, 20][random.below(4) as usize],
+        };
+        let norm = |_| {
+            let sign = if negative > 0 && random.below(negative) == 0 { -1. } else { 1. };
+            sign * (0.5 + random.below(1000) as f64 * step)
+        };
+        let n: Vec<f64> = (0..pixels).map(norm).collect();
+        let errors = match method {
+            Method::Spread => {
+                [VarianceModel::AZIMUTHAL, VarianceModel::HYBRID][random.below(2) as usize]
+            }
+            _ => VarianceModel::POISSON,
+        };
+        let dark: Option<Vec<f64>> = (method == Method::Spread && random.below(4) == 0)
+            .then(|| (0..pixels).map(|_| random.below(30) as f64 / 8.).collect());
+        let plan = IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref());
         let level = LEVELS[random.below(6) as usize];
         let spots = [0, 3000, 500, 30][random.below(4) as usize];
         let invalid = [0, 0, 2000, 300, 100][random.below(5) as usize];
@@ -90,7 +110,7 @@ impl Series {
             number += 1;
             let level = level(number, random);
             let mut bytes = Vec::new();
-            for n in &n {
+            for n in n.iter().map(|n| n.abs()) {
                 // A sum of uniform numbers, about as wide as Poisson's distribution.
                 let width = 1 + ((12. * level as f64 / 4.).sqrt() as u64);
                 let noise: u64 = (0..4).map(|_| random.below(width)).sum();
@@ -108,9 +128,12 @@ impl Series {
         let batches = (0..4).map(|_| (0..2 + random.below(10)).map(|_| frame(random)).collect());
         let batches = batches.collect();
         let statistic = match method {
-            Method::SigmaClip => Statistic::SigmaClip {
+            Method::Spread if errors == VarianceModel::AZIMUTHAL && random.below(4) == 0 => {
+                Statistic::Mean
+            }
+            Method::ClipByTiles | Method::Spread => Statistic::SigmaClip {
                 threshold: [0., 2., 3., 5.][random.below(4) as usize],
-                max_iter: 1 + random.below(5) as u32,
+                max_iter: random.below(6) as u32,
             },
             Method::QuantileMean => {
                 let [low, high] = QUANTILES[random.below(QUANTILES.len() as u64) as usize];
@@ -176,7 +199,12 @@ fn check_random_series(method: Method) {
 
 #[test]
 fn frames_clipped_by_tiles_have_the_bytes_of_frames_alone() {
-    check_random_series(Method::SigmaClip);
+    check_random_series(Method::ClipByTiles);
+}
+
+#[test]
+fn means_and_clipping_by_the_spread_have_the_bytes_of_frames_alone() {
+    check_random_series(Method::Spread);
 }
 
 #[test]
@@ -214,19 +242,13 @@ fn frames_with_sums_beyond_2_to_53_have_the_bytes_of_frames_alone() {
 }
 
 /// Returns a series of one bin of pixels, each with a norm, in batches of 8 equal frames.
-fn series_of_one_bin(n: &[f64], quantiles: [f64; 2], frames: &[Vec<u16>]) -> Series {
-    series_of_weighted_bin(vec![1.; n.len()], n, quantiles, frames)
-}
-
-/// Returns a series as [`series_of_one_bin`] does, with the weight of each pixel in the bin.
-fn series_of_weighted_bin(
-    weights: Vec<f32>,
-    n: &[f64],
-    [low, high]: [f64; 2],
-    frames: &[Vec<u16>],
-) -> Series {
-    let (starts, bins) = ((0..=n.len() as u64).collect(), vec![0; n.len()]);
-    let csc = Csc { starts, bins, weights, nbins: 1 };
+fn series_of_one_bin(n: &[f64], [low, high]: [f64; 2], frames: &[Vec<u16>]) -> Series {
+    let csc = Csc {
+        starts: (0..=n.len() as u64).collect(),
+        bins: vec![0; n.len()],
+        weights: vec![1.; n.len()],
+        nbins: 1,
+    };
     let plan = IntegrationPlan::new(csc.matrix(), n, VarianceModel::POISSON, None);
     let batch = |values: &Vec<u16>| {
         let frame: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();

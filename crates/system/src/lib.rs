@@ -9,6 +9,7 @@
 pub mod atomic;
 pub mod cpu;
 pub mod damaged_file;
+pub mod huge_pages;
 pub mod mapped_file;
 pub mod memory;
 pub mod ownership;

@@ -1,14 +1,13 @@
 //! Measures how many frames per second one core, or each OpenCL device, integrates: from stored
 //! chunks in memory to sums.
 //!
-//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins, bounding-box splitting
-//! and Poisson errors.
+//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins and Poisson errors.
 //!
 //! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING]
 //! [FRAMES-PER-BATCH] [portable|avx2|avx512|opencl] [METHOD]`
 //!
-//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles. All but
-//! `sum` do not split pixels.
+//! METHOD is sum, azimuthal, clip, clip-azimuthal, split-clip, split-clip-azimuthal, median or
+//! quartiles. Pixels are split by their bounding boxes, but not by `clip` and `clip-azimuthal`.
 #![allow(clippy::print_stdout)]
 
 mod opencl;

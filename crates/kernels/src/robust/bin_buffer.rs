@@ -12,7 +12,7 @@ use crate::pixel::Pixel;
 use crate::simd::Simd;
 
 /// Number of pixels that are compared before the outliers among them are listed: one in each bit.
-const PIXELS_PER_MASK: usize = u64::BITS as usize;
+const PIXELS_PER_OUTLIER_MASK: usize = u64::BITS as usize;
 
 /// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from
 /// the mean.
@@ -36,22 +36,20 @@ pub(crate) struct BinBuffer {
     /// The steps of clipping that dropped pixels of this bin; `None` if they are not recorded.
     pub(super) clip_steps: Option<Vec<ClipStep>>,
     /// The indices of pixels to be removed, ascending.
-    dropped: Vec<u32>,
+    to_drop: Vec<u32>,
     /// Working memory of the quantile search.
     scratch: quantile::QuantileScratch,
 }
 
 impl BinBuffer {
-    /// Replaces the contents by the valid pixels of a bin, and returns true if all its pixels are
-    /// valid. Fills `intensity` if `with_intensities`.
+    /// Replaces the contents by the pixels of a bin. Fills `intensity` if `with_intensities`.
     #[inline(always)]
-    pub(super) fn load_valid<T: Pixel>(
+    pub(super) fn load<T: Pixel>(
         &mut self,
         bin: &BinEntries<'_>,
         raw: &[T],
-        rule: &InvalidRanges<T>,
         with_intensities: bool,
-    ) -> bool {
+    ) {
         let BinEntries { weights, norms, dark, variance, .. } = *bin;
         self.weights.clear();
         self.norms.clear();
@@ -88,17 +86,23 @@ impl BinBuffer {
             }
             PixelVariance::Given(given) => self.variance.extend_from_slice(given),
         }
+    }
+
+    /// Removes the pixels that are invalid, given all as they were loaded, and returns true if there
+    /// are any.
+    #[inline(always)]
+    pub(super) fn drop_invalid<T: Pixel>(&mut self, raw: &[T], rule: &InvalidRanges<T>) -> bool {
         if !rule.any_invalid(raw) {
-            return true;
+            return false;
         }
-        self.dropped.clear();
+        self.to_drop.clear();
         for (entry, &raw) in raw.iter().enumerate() {
             if rule.contains(raw) {
-                self.dropped.push(entry as u32);
+                self.to_drop.push(entry as u32);
             }
         }
         self.drop_listed();
-        false
+        true
     }
 
     /// Returns the sums over the pixels between two quantiles; see
@@ -152,13 +156,13 @@ impl BinBuffer {
         self.norms.is_empty()
     }
 
-    /// Removes the pixels in `dropped`. The order of the others stays.
+    /// Removes the pixels in `to_drop`. The order of the others stays.
     #[inline(always)]
     fn drop_listed(&mut self) {
-        let Self { signal, norms, weights, variance, intensity, dropped, .. } = self;
+        let Self { signal, norms, weights, variance, intensity, to_drop, .. } = self;
         for list in [signal, norms, weights, variance, intensity] {
             if !list.is_empty() {
-                remove(list, dropped);
+                remove_at(to_drop, list);
             }
         }
     }
@@ -204,17 +208,18 @@ impl BinBuffer {
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
         let step = ClipStep { mean, limit: limit_with_tolerance(mean, limit) };
-        self.dropped.clear();
-        let pixels = self.signal.chunks(PIXELS_PER_MASK).zip(self.norms.chunks(PIXELS_PER_MASK));
+        self.to_drop.clear();
+        let norms = self.norms.chunks(PIXELS_PER_OUTLIER_MASK);
+        let pixels = self.signal.chunks(PIXELS_PER_OUTLIER_MASK).zip(norms);
         for (number, (signal, norms)) in pixels.enumerate() {
             let mut outliers = 0;
             // A mask and no branch, so that the compiler uses vectors.
             for (bit, (&signal, &norm)) in signal.iter().zip(norms).enumerate() {
                 outliers |= u64::from(!step.keeps(signal, norm)).wrapping_neg() & (1 << bit);
             }
-            list_bits(outliers, number * PIXELS_PER_MASK, &mut self.dropped);
+            list_bits(outliers, number * PIXELS_PER_OUTLIER_MASK, &mut self.to_drop);
         }
-        if self.dropped.is_empty() {
+        if self.to_drop.is_empty() {
             return false;
         }
         self.drop_listed();
@@ -245,7 +250,7 @@ pub(super) fn limit_with_tolerance(mean: f64, limit: f64) -> f64 {
 
 /// Removes the elements with some indices, which ascend.
 #[inline(always)]
-fn remove(list: &mut Vec<f64>, indices: &[u32]) {
+fn remove_at(indices: &[u32], list: &mut Vec<f64>) {
     let mut kept = indices.first().map_or(list.len(), |&index| index as usize);
     for (number, &index) in indices.iter().enumerate() {
         let next = indices.get(number + 1).map_or(list.len(), |&next| next as usize);
@@ -267,7 +272,7 @@ mod tests {
             let mut indices = Vec::new();
             list_bits(bits, 0, &mut indices);
             let mut list = all.to_vec();
-            remove(&mut list, &indices);
+            remove_at(&indices, &mut list);
             let is_removed = |&&number: &&f64| indices.contains(&(number as u32));
             let expected: Vec<f64> = all.iter().filter(|n| !is_removed(n)).copied().collect();
             assert_eq!(list, expected, "{indices:?}");

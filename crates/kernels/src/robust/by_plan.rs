@@ -16,9 +16,10 @@ impl<T> Default for ByPlan<T> {
 }
 
 impl<T> ByPlan<T> {
-    /// Returns the bytes of memory that it takes at the most if each value takes so many.
+    /// Returns the bytes of memory that the values take at the most, one of which may have been
+    /// taken, if each takes so many.
     pub(super) fn memory_bytes(value: usize) -> usize {
-        MAX_PLANS * value
+        (MAX_PLANS + 1) * value
     }
 
     /// Returns the value of a plan.

@@ -9,6 +9,10 @@ use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
 use crate::variance_model::PixelVarianceModel;
 
+/// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the
+/// hardware prefetcher can't follow.
+const PREFETCH_DISTANCE: usize = 64;
+
 /// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to
 /// compute with it.
 ///
@@ -158,8 +162,8 @@ impl CsrMatrix {
 
     /// Returns the pixels of all entries from the first one of a bin on, including those of the
     /// bins that follow.
-    pub(super) fn pixels_from_bin(&self, bin: usize) -> &[u32] {
-        &self.pixels[self.starts[bin]..]
+    pub(super) fn pixels_from_bin(&self, bin: usize) -> PixelsFromBin<'_> {
+        PixelsFromBin(&self.pixels[self.starts[bin]..])
     }
 
     /// Returns the pixels that a bin has, with their weights and norms.
@@ -184,5 +188,23 @@ impl CsrMatrix {
                 count: plan.count()[bin],
             },
         }
+    }
+}
+
+/// The pixels of all entries from the first one of a bin on.
+#[derive(Clone, Copy)]
+pub(super) struct PixelsFromBin<'a>(&'a [u32]);
+
+impl PixelsFromBin<'_> {
+    /// Returns the pixel of an entry.
+    #[inline(always)]
+    pub(super) fn pixel(self, entry: usize) -> usize {
+        self.0[entry] as usize
+    }
+
+    /// Returns the pixel that is to be prefetched when an entry is read.
+    #[inline(always)]
+    pub(super) fn pixel_ahead(self, entry: usize) -> usize {
+        self.0[(entry + PREFETCH_DISTANCE).min(self.0.len() - 1)] as usize
     }
 }

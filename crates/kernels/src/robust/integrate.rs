@@ -173,8 +173,10 @@ impl<T: Pixel> CsrBatch<'_, T> {
         let mut sources: Vec<_> = frames.iter().map(open).collect();
         let CsrScratch { interleaved_pixels, interleaved: scratch, buffer, .. } = &mut **scratch;
         let interleaved = interleaved_pixels.get_or_insert_default();
-        if !interleaved.read(simd, plan, rules, &mut sources) {
-            return None;
+        match interleaved.read(simd, plan, rules, &mut sources) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(why) => return Some(frames.iter().map(|_| Err(why.clone())).collect()),
         }
         let mut totals: Vec<FrameBinSums> =
             frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
@@ -190,7 +192,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
         });
         let mut rejected = rejected.into_iter().enumerate().map(|(lane, shares)| {
             let value = |pixel: u32| {
-                let stored = interleaved.pixels[pixel as usize][lane];
+                let stored = interleaved.rows()[pixel as usize][lane];
                 interleaved.value(pixel, lane, stored)
             };
             shares.into_pixels(plan, value)

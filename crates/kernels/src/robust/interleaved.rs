@@ -7,7 +7,7 @@
 
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
-use super::csr::CsrMatrix;
+use super::csr::{CsrMatrix, PixelsFromBin};
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::interleaved_quantiles::{InterleavedBin, InterleavedQuantileScratch};
@@ -24,10 +24,6 @@ use super::{BinSums, RawPixels, Reduction, Statistic};
 use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
-
-/// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the
-/// hardware prefetcher can't follow.
-const PREFETCH_DISTANCE: usize = 64;
 
 /// Number of rows that are gathered before their maximum is taken.
 const GATHERED_ROWS: usize = 64;
@@ -72,7 +68,7 @@ impl Kernel for InterleavedReduction<'_> {
             let bin = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
             let mut largest = gather_rows(
-                &interleaved.pixels,
+                interleaved.rows(),
                 matrix.pixels_from_bin(bin_index),
                 bin.pixels.len(),
                 rows,
@@ -93,9 +89,8 @@ impl Kernel for InterleavedReduction<'_> {
                         std::array::from_fn(|lane| lane < totals.len() && has_no_overflow[lane]);
                     let bin = InterleavedBin { bin: &bin, rows, norms, is_wanted };
                     let hint = hints.get_mut(bin_index);
-                    // Only lanes with overflow, and unused ones, have no sums.
                     bin.means_between_quantiles(simd, low, high, hint, quantiles)
-                        .map(|sums| LaneReduction::Done(sums.unwrap_or_default()))
+                        .map(|sums| sums.map_or(LaneReduction::Alone, LaneReduction::Done))
                 }
                 (_, None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
                 (_, Some(weights), None) => {
@@ -105,14 +100,8 @@ impl Kernel for InterleavedReduction<'_> {
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
                 raw.clear();
-                let unclipped = match sums[lane] {
-                    _ if !has_no_overflow[lane] => {
-                        let pixels = bin.pixels.iter().zip(rows.iter());
-                        raw.extend(
-                            pixels.map(|(&pixel, row)| interleaved.value(pixel, lane, row[lane])),
-                        );
-                        None
-                    }
+                let reduced = if has_no_overflow[lane] { sums[lane] } else { LaneReduction::Alone };
+                let unclipped = match reduced {
                     LaneReduction::Done(sums) => {
                         totals.set_bin(bin_index, sums);
                         continue;
@@ -121,10 +110,17 @@ impl Kernel for InterleavedReduction<'_> {
                         raw.extend(rows.iter().map(|row| f64::from(row[lane])));
                         Some(sums)
                     }
+                    LaneReduction::Alone => {
+                        let pixels = bin.pixels.iter().zip(rows.iter());
+                        raw.extend(
+                            pixels.map(|(&pixel, row)| interleaved.value(pixel, lane, row[lane])),
+                        );
+                        None
+                    }
                 };
-                let pixels = RawPixels { bin: &bin, raw, rule: &valid, unclipped };
+                let pixels = RawPixels { bin: &bin, raw, rule: &valid };
                 let rejected = rejected.get_mut(lane);
-                let sums = reduction.reduce_and_collect(simd, &pixels, buffer, rejected);
+                let sums = reduction.reduce_and_collect(simd, &pixels, unclipped, buffer, rejected);
                 totals.set_bin(bin_index, sums);
             }
         }
@@ -137,7 +133,7 @@ impl Kernel for InterleavedReduction<'_> {
 #[inline(always)]
 fn gather_rows(
     pixels: &[[u16; INTERLEAVED_FRAMES]],
-    indices: &[u32],
+    indices: PixelsFromBin<'_>,
     count: usize,
     rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
 ) -> [u16; INTERLEAVED_FRAMES] {
@@ -148,9 +144,8 @@ fn gather_rows(
         let mut largest_here = [0; INTERLEAVED_FRAMES];
         let first = number * GATHERED_ROWS;
         for (entry, row) in rows.iter_mut().enumerate() {
-            let ahead = indices[(first + entry + PREFETCH_DISTANCE).min(indices.len() - 1)];
-            prefetch_value(&pixels[ahead as usize]);
-            *row = pixels[indices[first + entry] as usize];
+            prefetch_value(&pixels[indices.pixel_ahead(first + entry)]);
+            *row = pixels[indices.pixel(first + entry)];
             for lane in 0..INTERLEAVED_FRAMES {
                 largest_here[lane] = largest_here[lane].max(row[lane]);
             }
@@ -162,7 +157,7 @@ fn gather_rows(
     largest
 }
 
-/// The outcome of the sums over all pixels of a bin, in one frame.
+/// The outcome of reducing a bin in all lanes at once, in one of them.
 #[derive(Clone, Copy)]
 enum LaneReduction {
     /// The result.
@@ -170,9 +165,11 @@ enum LaneReduction {
     /// The sums over all pixels, among which sigma clipping finds outliers, with the variance that
     /// it finds them by.
     Unclipped(BinSums),
+    /// None. The frame's pixels are to be reduced alone.
+    Alone,
 }
 
-/// Returns the sums of each lane, computed over all rows.
+/// Sums each lane over all rows, and looks for outliers if they are to be clipped.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
@@ -209,9 +206,10 @@ fn sum_lanes(
             variance: variance[lane],
             ..bin.full_sums
         };
-        match outliers[lane] {
-            0. => LaneReduction::Done(sums(final_variance)),
-            _ => LaneReduction::Unclipped(sums(variance)),
+        if outliers[lane] == 0. {
+            LaneReduction::Done(sums(final_variance))
+        } else {
+            LaneReduction::Unclipped(sums(variance))
         }
     })
 }

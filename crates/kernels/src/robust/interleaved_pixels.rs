@@ -2,6 +2,8 @@
 //! don't fit.
 
 use super::tile_lanes::{INTERLEAVED_FRAMES, TileLanes};
+use system::huge_pages::HugePageBuffer;
+
 use crate::codec::DecodeError;
 use crate::fused::{InvalidRules, Lane, PixelSource, TileContext};
 use crate::pixel::{Pixel, PixelWidth};
@@ -20,9 +22,8 @@ pub(super) const MAX_OVERFLOW_DIVISOR: usize = 256;
 /// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.
 #[derive(Default)]
 pub(crate) struct InterleavedPixels {
-    /// One row per pixel, one element per frame. Rows of pixels without matrix entries may hold any
-    /// value.
-    pub(super) pixels: Vec<[u16; INTERLEAVED_FRAMES]>,
+    /// See [`InterleavedPixels::rows`]. A bin's pixels are all over the frame.
+    rows: HugePageBuffer,
     /// For each lane, the index and the value of all pixels with matrix entries that are
     /// [`OVERFLOW`], by ascending index. The value of an invalid pixel is NaN.
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
@@ -35,40 +36,51 @@ impl InterleavedPixels {
         plan.unused.len() * TILE * size_of::<[u16; INTERLEAVED_FRAMES]>()
     }
 
+    /// Returns one row per pixel, with one element per frame. Rows of pixels without matrix entries
+    /// may hold any value.
+    pub(super) fn rows(&self) -> &[[u16; INTERLEAVED_FRAMES]] {
+        bytemuck::cast_slice(self.rows.as_bytes())
+    }
+
     /// Reads up to [`INTERLEAVED_FRAMES`] frames for a plan.
     ///
     /// A source that fails is replaced by its error; its lane then holds arbitrary values. Returns
     /// false if too many pixels overflow. The sources are then consumed, and the contents of `self`
     /// must not be used.
+    ///
+    /// # Errors
+    /// Fails if there is too little memory.
     pub(super) fn read<T: Pixel, S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
         rules: &InvalidRules<T>,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
-    ) -> bool {
+    ) -> Result<bool, DecodeError> {
         let max_overflow = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
-        self.pixels.resize(plan.unused.len() * TILE, [0; INTERLEAVED_FRAMES]);
+        let bytes = Self::memory_bytes(plan);
+        self.rows.resize(bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
+        let rows: &mut [[u16; INTERLEAVED_FRAMES]] =
+            bytemuck::cast_slice_mut(self.rows.as_bytes_mut());
         self.overflow.iter_mut().for_each(Vec::clear);
         self.tile_lanes.start();
-        for tile_index in 0..plan.unused.len() {
+        for (tile_index, tile) in rows.as_chunks_mut().0.iter_mut().enumerate() {
             let overflow = &mut self.overflow;
             self.tile_lanes.read(simd, plan, tile_index, rules, sources, |index, lane, tile| {
                 fit_to_u16(lane, tile, &mut overflow[index]);
             });
             if self.overflow.iter().map(Vec::len).sum::<usize>() > max_overflow {
-                return false;
+                return Ok(false);
             }
-            let pixels = &mut self.pixels.as_chunks_mut().0[tile_index];
-            if !self.tile_lanes.interleave(simd, pixels) {
-                pixels.fill([0; INTERLEAVED_FRAMES]);
+            if !self.tile_lanes.interleave(simd, tile) {
+                tile.fill([0; INTERLEAVED_FRAMES]);
             }
         }
-        true
+        Ok(true)
     }
 
     /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of
-    /// `pixels`.
+    /// [`InterleavedPixels::rows`].
     #[inline(always)]
     pub(super) fn value(&self, pixel: u32, lane: usize, stored: u16) -> f64 {
         if stored == OVERFLOW { self.overflow_value(pixel, lane) } else { f64::from(stored) }

@@ -52,8 +52,10 @@ impl InterleavedQuantileScratch {
         matrix: &CsrMatrix,
         plan: &IntegrationPlan,
     ) -> Vec<QuantileHint> {
-        let nbins = if matrix.has_f32_quantiles { plan.nbins() } else { 0 };
-        let unknown = || vec![[IntensityRange::UNKNOWN; 2]; nbins];
+        if !matrix.has_f32_quantiles {
+            return Vec::new();
+        }
+        let unknown = || vec![[IntensityRange::UNKNOWN; 2]; plan.nbins()];
         self.hints.take(plan.id()).unwrap_or_else(unknown)
     }
 

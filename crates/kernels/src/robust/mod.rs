@@ -100,14 +100,12 @@ pub(crate) struct BinSums {
     pub(crate) count: f64,
 }
 
-/// The pixels of a bin in a frame, as they are stored.
+/// The pixels of a bin in a frame, before dark and weights are applied.
 struct RawPixels<'a, T> {
     bin: &'a BinEntries<'a>,
     /// One pixel per entry of the bin.
     raw: &'a [T],
     rule: &'a InvalidRanges<T>,
-    /// The sums that clipping begins with, if they are known.
-    unclipped: Option<BinSums>,
 }
 
 /// The rule that reduces the pixels of a bin to sums.
@@ -119,16 +117,21 @@ pub(crate) struct Reduction {
 
 impl Reduction {
     /// Returns the sums over the pixels of a bin that are valid and selected.
+    ///
+    /// If sums to clip by are known, as [`sigma_clip::sums_to_clip_by`] returns them, clipping begins
+    /// with them, and all pixels must be valid.
     #[inline(always)]
     fn reduce_raw<T: Pixel, S: Simd>(
         &self,
         simd: S,
         pixels: &RawPixels<'_, T>,
+        unclipped: Option<BinSums>,
         buffer: &mut BinBuffer,
     ) -> BinSums {
-        let RawPixels { bin, raw, rule, unclipped } = *pixels;
+        let RawPixels { bin, raw, rule } = *pixels;
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
-        let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
+        buffer.load(bin, raw, with_intensities);
+        let all_valid = unclipped.is_some() || !buffer.drop_invalid(raw, rule);
         self.reduce(simd, buffer, all_valid.then_some(bin), unclipped)
     }
 
@@ -139,16 +142,17 @@ impl Reduction {
         &self,
         simd: S,
         pixels: &RawPixels<'_, T>,
+        unclipped: Option<BinSums>,
         buffer: &mut BinBuffer,
         rejected: Option<&mut RejectedShares>,
     ) -> BinSums {
         let Some(rejected) = rejected else {
-            return self.reduce_raw(simd, pixels, buffer);
+            return self.reduce_raw(simd, pixels, unclipped, buffer);
         };
         buffer.clip_steps = Some(Vec::new());
-        let sums = self.reduce_raw(simd, pixels, buffer);
+        let sums = self.reduce_raw(simd, pixels, unclipped, buffer);
         let steps = buffer.clip_steps.take().unwrap_or_default();
-        let RawPixels { bin, raw, rule, .. } = *pixels;
+        let RawPixels { bin, raw, rule } = *pixels;
         rejected.add_bin(bin, raw, rule, &steps);
         sums
     }

@@ -11,9 +11,6 @@ use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
 
-/// How many matrix entries ahead to prefetch, for the reason that `interleaved` does.
-const PREFETCH_DISTANCE: usize = 64;
-
 /// A reduction of decoded frames, all to be reduced with one matrix.
 pub(crate) struct PerFrameReduction<'a, T> {
     pub(super) matrix: &'a CsrMatrix,
@@ -42,13 +39,12 @@ impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
             for (index, (frame, totals)) in self.frames.iter().zip(&mut *self.totals).enumerate() {
                 raw.clear();
                 raw.extend((0..bin.pixels.len()).map(|entry| {
-                    let ahead = indices[(entry + PREFETCH_DISTANCE).min(indices.len() - 1)];
-                    prefetch_value(&frame[ahead as usize * T::SIZE]);
-                    T::read(&frame[indices[entry] as usize * T::SIZE..])
+                    prefetch_value(&frame[indices.pixel_ahead(entry) * T::SIZE]);
+                    T::read(&frame[indices.pixel(entry) * T::SIZE..])
                 }));
                 let rejected = self.rejected.get_mut(index);
-                let pixels = RawPixels { bin: &bin, raw: &raw, rule: self.rule, unclipped: None };
-                let sums = reduction.reduce_and_collect(simd, &pixels, self.buffer, rejected);
+                let pixels = RawPixels { bin: &bin, raw: &raw, rule: self.rule };
+                let sums = reduction.reduce_and_collect(simd, &pixels, None, self.buffer, rejected);
                 totals.set_bin(bin_index, sums);
             }
         }
