@@ -145,6 +145,11 @@ impl Series {
 
     /// Integrates the frames of the series together, and each alone.
     fn check(&self, isa: Isa, is_compressed: bool, seed: u64) {
+        self.check_with(&mut Scratch::new(isa), isa, is_compressed, seed);
+    }
+
+    /// Checks as [`Series::check`] does, with the working memory of other series.
+    fn check_with(&self, scratch: &mut Scratch, isa: Isa, is_compressed: bool, seed: u64) {
         let Series { dtype, plan, statistic, batches } = self;
         let open = |filters| Pipeline::from_hdf5(filters, *dtype, false).expect("known filters");
         let plain = open(&[]);
@@ -153,7 +158,6 @@ impl Series {
         let invalid = InvalidValues::from_integers(support::gaps(*dtype));
         let spec =
             IntegrationSpec { plan, invalid: &invalid, csr: Some(&csr), collects_rejected: true };
-        let scratch = &mut Scratch::new(isa);
         for (number, batch) in batches.iter().enumerate() {
             let encode = |bytes: &Vec<u8>| match is_compressed {
                 true => support::bslz4(bytes, dtype.size(), 8192 / dtype.size()),
@@ -210,6 +214,18 @@ fn means_and_clipping_by_the_spread_have_the_bytes_of_frames_alone() {
 #[test]
 fn quantile_means_of_frames_in_batches_have_the_bytes_of_frames_alone() {
     check_random_series(Method::QuantileMean);
+}
+
+/// Frames of a smaller detector leave room in the memory of a larger one's.
+#[test]
+fn frames_of_several_sizes_have_the_same_bytes_in_one_memory() {
+    let isa = Isa::available()[0];
+    for method in [Method::ClipByTiles, Method::Spread, Method::QuantileMean] {
+        let scratch = &mut Scratch::new(isa);
+        for seed in 0..20 {
+            Series::random(seed, method).check_with(scratch, isa, false, seed);
+        }
+    }
 }
 
 /// Sums beyond the integers that are f64 numbers depend on the order of the pixels.
@@ -316,7 +332,7 @@ fn repeat((count, pixel): (usize, (u16, f64))) -> impl Iterator<Item = (u16, f64
 fn sums_that_rounding_decides_on_reach_quantiles_alike() {
     let pixels = 1000_u16;
     let n = vec![0.7; pixels.into()];
-    // All intensities differ. Those of neighbors are far apart.
+    // All intensities differ. Those of neighbours are far apart.
     let values: Vec<u16> = (0..pixels).map(|pixel| pixel * 7 % pixels).collect();
     // The sum over so many pixels reaches the limit of a quantile by rounding, or does not.
     for below in [305., 308.] {

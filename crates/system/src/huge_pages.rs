@@ -16,19 +16,16 @@ pub struct HugePageBuffer {
 }
 
 impl HugePageBuffer {
-    /// Gives the buffer a length in bytes. Where that changes it, all bytes are 0 then; else they
-    /// stay as they are.
+    /// Makes the buffer at least so many bytes long. If it grows, all its bytes are 0; else they stay
+    /// as they are. It never shrinks, so that users of several lengths don't allocate it in turns.
     ///
     /// # Errors
     /// Fails as [`memory::reserve`] does. The buffer is empty then.
-    pub fn resize(&mut self, len: usize) -> io::Result<()> {
-        if self.as_bytes().len() == len {
+    pub fn grow(&mut self, len: usize) -> io::Result<()> {
+        if len <= self.as_bytes().len() {
             return Ok(());
         }
         self.map = None;
-        if len == 0 {
-            return Ok(());
-        }
         memory::check_available(len as u64)?;
         let map = MmapOptions::new().len(len).map_anon()?;
         // A system without huge pages refuses the advice; the memory is as good, but slower.
@@ -54,19 +51,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_keeps_its_bytes_until_its_length_changes() {
+    fn a_buffer_keeps_its_bytes_until_it_grows() {
         let mut buffer = HugePageBuffer::default();
+        buffer.grow(0).expect("nothing");
         assert!(buffer.as_bytes().is_empty());
-        buffer.resize(3 << 20).expect("a little memory");
+        buffer.grow(3 << 20).expect("a little memory");
         assert!(buffer.as_bytes().len() == 3 << 20 && buffer.as_bytes().iter().all(|&b| b == 0));
         buffer.as_bytes_mut()[5] = 1;
-        buffer.resize(3 << 20).expect("the same");
-        assert_eq!(buffer.as_bytes()[5], 1);
-        buffer.resize(10).expect("less");
-        assert_eq!(buffer.as_bytes(), [0; 10]);
-        let why = buffer.resize(1 << 60).expect_err("too much");
+        buffer.grow(10).expect("less");
+        assert_eq!((buffer.as_bytes().len(), buffer.as_bytes()[5]), (3 << 20, 1));
+        buffer.grow(4 << 20).expect("more");
+        assert!(buffer.as_bytes().len() == 4 << 20 && buffer.as_bytes().iter().all(|&b| b == 0));
+        let why = buffer.grow(1 << 60).expect_err("too much");
         assert_eq!(why.kind(), io::ErrorKind::OutOfMemory);
         assert!(buffer.as_bytes().is_empty());
-        buffer.resize(0).expect("nothing");
     }
 }

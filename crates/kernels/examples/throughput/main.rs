@@ -1,7 +1,8 @@
 //! Measures how many frames per second one core, or each OpenCL device, integrates: from stored
 //! chunks in memory to sums.
 //!
-//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins and Poisson errors.
+//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins. Errors are
+//! Poisson's, but for METHODs that end in `azimuthal`.
 //!
 //! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING]
 //! [FRAMES-PER-BATCH] [portable|avx2|avx512|opencl] [METHOD]`

@@ -36,8 +36,8 @@ impl InterleavedPixels {
         plan.unused.len() * TILE * size_of::<[u16; INTERLEAVED_FRAMES]>()
     }
 
-    /// Returns one row per pixel, with one element per frame. Rows of pixels without matrix entries
-    /// may hold any value.
+    /// Returns one row per pixel of the frames that were read, with one element per frame, and maybe
+    /// more. Rows of pixels without matrix entries may hold any value.
     pub(super) fn rows(&self) -> &[[u16; INTERLEAVED_FRAMES]] {
         bytemuck::cast_slice(self.rows.as_bytes())
     }
@@ -59,9 +59,9 @@ impl InterleavedPixels {
     ) -> Result<bool, DecodeError> {
         let max_overflow = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
         let bytes = Self::memory_bytes(plan);
-        self.rows.resize(bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
+        self.rows.grow(bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
         let rows: &mut [[u16; INTERLEAVED_FRAMES]] =
-            bytemuck::cast_slice_mut(self.rows.as_bytes_mut());
+            bytemuck::cast_slice_mut(&mut self.rows.as_bytes_mut()[..bytes]);
         self.overflow.iter_mut().for_each(Vec::clear);
         self.tile_lanes.start();
         for (tile_index, tile) in rows.as_chunks_mut().0.iter_mut().enumerate() {

@@ -129,6 +129,7 @@ impl Reduction {
         buffer: &mut BinBuffer,
     ) -> BinSums {
         let RawPixels { bin, raw, rule } = *pixels;
+        debug_assert!(unclipped.is_none() || !rule.any_invalid(raw), "sums of invalid pixels");
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
         buffer.load(bin, raw, with_intensities);
         let all_valid = unclipped.is_some() || !buffer.drop_invalid(raw, rule);
