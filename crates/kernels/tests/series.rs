@@ -322,6 +322,44 @@ fn brackets_that_f32_does_not_tell_apart_are_one() {
     }
 }
 
+/// Rounding can put pixels on either side of where the sample of a bin's pixels expects a median.
+#[test]
+fn medians_at_the_ends_of_where_they_are_expected_are_found_alike() {
+    let unit = 2_f64.powi(-24);
+    for seed in 0..200 {
+        let random = &mut Random::new(seed);
+        // Of 1024 pixels, every fourth is in the sample, 8 units above the one before. Where these
+        // ranks are, a 16th of a millionth away, pixels are told to be on one side or the other.
+        let (rank, beyond) = [(100, -16.), (119, -16.), (137, 16.), (156, 16.)][seed as usize % 4];
+        let end = f64::from(rank) * 8. + beyond;
+        let mut sample = (0..256).map(|rank| f64::from(rank) * 8.);
+        let sampled_below = (end / 8.) as u32;
+        let mut others = (0..768).map(|number| match number {
+            // Around the end, where the median is.
+            0..100 => end + random.below(80) as f64 / 10. - 4.,
+            // Half of all pixels are below or near.
+            _ if number < 100 + 512 - 50 - sampled_below => random.below(400) as f64,
+            _ => 1600. + random.below(400) as f64,
+        });
+        let intensity = |pixel: u32| match pixel % 4 {
+            2 => sample.next().expect("256 pixels"),
+            _ => others.next().expect("768 pixels"),
+        };
+        let n: Vec<f64> = (0..1024).map(intensity).map(|units| 1. / (1. + units * unit)).collect();
+        let random = &mut Random::new(seed);
+        let mut frame = || -> Vec<u16> {
+            let (dark, bright) = (random.below(20), 1000 - random.below(20));
+            let count = |number| if number < dark { 0 } else { 1 + u16::from(number >= bright) };
+            n.iter().map(|_| count(random.below(1000))).collect()
+        };
+        let frames: Vec<Vec<u16>> = (0..8).map(|_| frame()).collect();
+        let mut series = series_of_one_bin(&n, [0.5, 0.5], &frames);
+        // One batch of different frames: nothing is known from one before.
+        series.batches = vec![series.batches.into_iter().map(|batch| batch[0].clone()).collect()];
+        series.check(Isa::available()[0], false, seed);
+    }
+}
+
 /// Returns a pixel, its counts and its norm, so many times.
 fn repeat((count, pixel): (usize, (u16, f64))) -> impl Iterator<Item = (u16, f64)> {
     std::iter::repeat_n(pixel, count)

@@ -31,6 +31,8 @@ struct Case {
     shape: [usize; 2],
     dtype: PixelType,
     light: Light,
+    /// True if the beam loses a fifth of its strength over the frames.
+    fades: bool,
     /// True if module gaps hold the largest value of the type (-1 for signed types); the mask
     /// excludes them.
     gaps: bool,
@@ -64,6 +66,7 @@ const CASE: Case = Case {
     shape: EIGER,
     dtype: PixelType::U32,
     light: Light::Rings(3.),
+    fades: false,
     gaps: true,
     dead: None,
     store: Store::Bslz4,
@@ -73,7 +76,7 @@ const fn flat(name: &'static str, mean: f64) -> Case {
     Case { name, light: Light::Flat(mean), gaps: false, ..CASE }
 }
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 22] = [
     flat("eiger-u32 0.001", 0.001),
     flat("eiger-u32 0.1", 0.1),
     flat("eiger-u32 2", 2.),
@@ -81,6 +84,8 @@ const CASES: [Case; 20] = [
     flat("eiger-u32 1000", 1000.),
     Case { name: "eiger-u32 rings gaps", ..CASE },
     Case { name: "eiger-u32 bright gaps", light: Light::Rings(900.), ..CASE },
+    Case { fades: true, ..flat("eiger-u32 7 fading", 7.) },
+    Case { name: "eiger-u32 bright fading gaps", light: Light::Rings(900.), fades: true, ..CASE },
     Case { name: "eiger-u32 rings dead", dead: Some(100_000), ..CASE },
     Case { name: "eiger-u32 rings rotten", dead: Some(100), ..CASE },
     Case { name: "eiger2-u32 rings gaps", shape: [2162, 2068], ..CASE },
@@ -286,11 +291,12 @@ impl Case {
             random ^= random << 17;
             random
         };
+        let beam = if self.fades { 1. - 0.2 * seed as f64 / DISTINCT as f64 } else { 1. };
         let levels: Vec<Vec<u16>> = match self.light {
-            Light::Flat(mean) => vec![quantiles(mean)],
-            Light::Rings(crest) => {
-                (0..64).map(|l| quantiles(0.05 + crest * (l as f64 / 63.).powi(2))).collect()
-            }
+            Light::Flat(mean) => vec![quantiles(mean * beam)],
+            Light::Rings(crest) => (0..64)
+                .map(|l| quantiles(beam * (0.05 + crest * (l as f64 / 63.).powi(2))))
+                .collect(),
         };
         let greatest = u64::MAX >> (64 - 8 * self.dtype.size());
         let mut frame = Vec::with_capacity(rows * columns);

@@ -7,10 +7,11 @@
 
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
+use super::bin_lane::InterleavedBin;
 use super::csr::{CsrMatrix, PixelsFromBin};
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
-use super::interleaved_quantiles::{InterleavedBin, InterleavedQuantileScratch};
+use super::interleaved_quantiles::InterleavedQuantileScratch;
 use super::partial_sums;
 use super::rejected::RejectedShares;
 use super::row_terms::{

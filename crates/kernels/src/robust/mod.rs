@@ -26,6 +26,7 @@
 mod among_zeros;
 mod bin_buffer;
 mod bin_entries;
+mod bin_lane;
 mod by_plan;
 mod csr;
 mod frame_bin_sums;
@@ -34,6 +35,9 @@ mod interleaved;
 mod interleaved_pixels;
 mod interleaved_quantiles;
 mod lane_brackets;
+mod lane_regions;
+mod lane_sample;
+mod lane_segments;
 mod lane_sort;
 mod list_bits;
 mod logarithm;

@@ -86,6 +86,12 @@ impl QuantileRange {
         Self { low, high, norm, slack: QUANTILE_TOLERANCE * norm.abs() }
     }
 
+    /// Returns whether both quantiles are one, and pixels can be on either side of it.
+    #[inline(always)]
+    pub(super) fn is_single(&self) -> bool {
+        self.low == self.high && !self.has_no_lower() && !self.has_no_upper()
+    }
+
     /// Returns whether no pixel is too low.
     #[inline(always)]
     pub(super) fn has_no_lower(&self) -> bool {

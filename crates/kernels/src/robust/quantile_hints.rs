@@ -3,7 +3,7 @@
 //!
 //! A hint only says where to look first. It changes no result.
 
-use super::quantile::OtherPixels;
+use super::quantile::{OtherPixels, QuantileRange};
 
 /// Standard deviation of a median's rank, divided by the square root of the number of pixels; a
 /// fifth is added because weights differ.
@@ -22,14 +22,44 @@ pub(super) struct IntensityRange {
     pub(super) high: f32,
 }
 
-/// Where to look for the lower and the upper quantile of a bin.
-pub(super) type QuantileHint = [IntensityRange; 2];
+/// Where to look for the quantiles of a bin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuantileHint {
+    /// Of the lower and the upper quantile.
+    pub(super) ranges: [IntensityRange; 2],
+    /// True if the quantiles of the last frames were where those before them hinted at. If they were
+    /// not, as where the beam's strength changes, those of the next frames are not expected to be.
+    has_held: bool,
+}
+
+impl QuantileHint {
+    pub(super) const UNKNOWN: Self = Self { ranges: [IntensityRange::UNKNOWN; 2], has_held: true };
+
+    /// Returns whether it is worth to look there.
+    pub(super) fn is_useful(&self, range: &QuantileRange) -> bool {
+        let [lower, upper] = self.ranges.map(IntensityRange::is_known);
+        self.has_held && (lower || range.has_no_lower()) && (upper || range.has_no_upper())
+    }
+
+    /// Replaces the hint by one from where the quantiles of the last frames were, given the number of
+    /// the bin's pixels and Σ w n of them.
+    pub(super) fn update(&mut self, places: &[QuantilePlaces; 2], pixels: usize, norm: f64) {
+        let mut ranges = self.ranges.iter().zip(places);
+        self.has_held = ranges.all(|(range, places)| !range.is_known() || range.has_all(places));
+        self.ranges = places.map(|places| places.hint(pixels, norm));
+    }
+}
 
 impl IntensityRange {
     pub(super) const UNKNOWN: Self = Self { low: f32::NAN, high: f32::NAN };
 
     pub(super) fn is_known(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
+    }
+
+    /// Returns whether a quantile was here in all frames.
+    fn has_all(self, places: &QuantilePlaces) -> bool {
+        f64::from(self.low) <= places.least && places.greatest <= f64::from(self.high)
     }
 }
 
