@@ -125,4 +125,19 @@ mod tests {
         let margin = (DEVIATIONS * 0.6 + RANGE_SHARE * 2.) as f32;
         assert_eq!((low, high), (5. - margin, 7. + margin));
     }
+
+    #[test]
+    fn a_hint_that_missed_is_not_followed_until_it_would_have_held() {
+        let range = QuantileRange::new(0.5, 0.5, 100.);
+        let others =
+            OtherPixels { norm_below: 40., norm_within: 20., rounding: 0., low: 0., high: 10. };
+        let mut hint = QuantileHint::UNKNOWN;
+        let mut update_with = |intensity: f64| {
+            let mut places = [QuantilePlaces::NONE; 2];
+            places.iter_mut().for_each(|places| places.add(intensity, 50., &others));
+            hint.update(&places, 100, 100.);
+            hint.is_useful(&range)
+        };
+        assert_eq!([5., 5., 500., 500.].map(&mut update_with), [true, true, false, true]);
+    }
 }
