@@ -326,31 +326,44 @@ fn brackets_that_f32_does_not_tell_apart_are_one() {
 #[test]
 fn medians_at_the_ends_of_where_they_are_expected_are_found_alike() {
     let unit = 2_f64.powi(-24);
-    for seed in 0..200 {
+    for seed in 0..400 {
         let random = &mut Random::new(seed);
-        // Of 1024 pixels, every fourth is in the sample, 8 units above the one before. Where these
-        // ranks are, a 16th of a millionth away, pixels are told to be on one side or the other.
+        // Of 1024 pixels, every fourth is in the sample, 8 units above the one before. Pixels 16 units
+        // beyond those of these ranks are taken to be on one side or the other.
         let (rank, beyond) = [(100, -16.), (119, -16.), (137, 16.), (156, 16.)][seed as usize % 4];
         let end = f64::from(rank) * 8. + beyond;
         let mut sample = (0..256).map(|rank| f64::from(rank) * 8.);
-        let sampled_below = (end / 8.) as u32;
+        // Half of all pixels are below the end, or a few more or less.
+        let others_below = 512 - 90 + random.below(80) as u32 - (end / 8.) as u32;
         let mut others = (0..768).map(|number| match number {
             // Around the end, where the median is.
-            0..100 => end + random.below(80) as f64 / 10. - 4.,
-            // Half of all pixels are below or near.
-            _ if number < 100 + 512 - 50 - sampled_below => random.below(400) as f64,
+            0..100 => end + random.below(80) as f64 / 20. - 2.,
+            _ if number < 100 + others_below => random.below(400) as f64,
             _ => 1600. + random.below(400) as f64,
         });
-        let intensity = |pixel: u32| match pixel % 4 {
-            2 => sample.next().expect("256 pixels"),
-            _ => others.next().expect("768 pixels"),
-        };
-        let n: Vec<f64> = (0..1024).map(intensity).map(|units| 1. / (1. + units * unit)).collect();
-        let random = &mut Random::new(seed);
+        let intensities: Vec<f64> = (0..1024)
+            .map(|pixel| match pixel % 4 {
+                2 => sample.next().expect("256 pixels"),
+                _ => others.next().expect("768 pixels"),
+            })
+            .collect();
+        // Intensities of different counts are rounded differently.
+        let counts: Vec<u16> = (0..1024).map(|_| 1 + 2 * random.below(4) as u16).collect();
+        let n: Vec<f64> = counts
+            .iter()
+            .zip(intensities)
+            .map(|(&count, units)| f64::from(count) / (1. + units * unit))
+            .collect();
+        // The median moves a little where a few of the pixels that are not in the sample have another
+        // intensity.
         let mut frame = || -> Vec<u16> {
             let (dark, bright) = (random.below(20), 1000 - random.below(20));
-            let count = |number| if number < dark { 0 } else { 1 + u16::from(number >= bright) };
-            n.iter().map(|_| count(random.below(1000))).collect()
+            let mut count = |pixel: usize| match (pixel % 4, random.below(1000)) {
+                (0 | 1 | 3, number) if number < dark => 0,
+                (0 | 1 | 3, number) if number >= bright => 2 * counts[pixel],
+                _ => counts[pixel],
+            };
+            (0..1024).map(&mut count).collect()
         };
         let frames: Vec<Vec<u16>> = (0..8).map(|_| frame()).collect();
         let mut series = series_of_one_bin(&n, [0.5, 0.5], &frames);

@@ -8,32 +8,18 @@
 
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartOfLane, PartsScratch, Quantile, find};
-use super::lane_regions::LaneRegions;
-use super::lane_sample::LaneSample;
+use super::lane_regions::{
+    LaneMasks, LaneRegions, PIXELS_PER_MASK, WIDENING, all_bits_if, rounding_of_sums,
+};
+use super::lane_sample::{LARGEST_DEVIATION, LaneSample};
 use super::lane_sort::LaneNumbers;
 use super::list_bits::IndexList;
-use super::partial_sums::{PARTIAL_SUMS, Sum};
+use super::partial_sums::Sum;
 use super::quantile::{self, BinPixels, OtherPixels, QuantileCut, QuantileRange};
 use super::quantile_hints::{IntensityRange, QuantileHint, QuantilePlaces};
 use super::row_terms::{LaneSums, number_or_zero};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use crate::simd::Simd;
-
-/// Bins with fewer pixels are not worth a sample or a hint.
-pub(super) const MIN_PIXELS: usize = 256;
-/// The brackets reach so many standard deviations of a median's rank in the sample to either side: a
-/// sixth more than three, because weights differ.
-const DEVIATIONS: f64 = 3.5;
-
-/// How much wider the brackets are than the sample says, relative to their ends: five times what the
-/// products that pixels are compared with are rounded by.
-pub(super) const WIDENING: f32 = 1. / (1 << 20) as f32;
-
-/// Number of pixels that are compared before those within the brackets are listed: one in each bit.
-pub(super) const PIXELS_PER_MASK: usize = u32::BITS as usize;
-
-/// For each frame, a bit for each of [`PIXELS_PER_MASK`] pixels.
-pub(super) type LaneMasks = [u32; INTERLEAVED_FRAMES];
 
 /// A range of s / n in each frame.
 #[derive(Clone, Copy)]
@@ -67,8 +53,7 @@ impl Bracket {
 
 /// The brackets of the quantiles in each frame, and the pixels within.
 pub(super) struct LaneBrackets {
-    /// The bracket of each quantile, ascending. Where they overlap, as for a median, the first is
-    /// that of both, and nothing is between them or in the second.
+    /// The bracket of each quantile, ascending. Where they overlap, the first is that of both, and nothing is between them or in the second.
     brackets: [Bracket; 2],
     /// The index in the bin of each pixel within a bracket, ascending.
     within: [[IndexList; INTERLEAVED_FRAMES]; 2],
@@ -104,7 +89,8 @@ impl Default for LaneBrackets {
 impl LaneBrackets {
     /// Returns the bytes of memory that the lists for bins of so many pixels take at the most.
     pub(super) fn memory_bytes(pixels: usize) -> usize {
-        2 * INTERLEAVED_FRAMES * IndexList::memory_bytes(pixels)
+        (2 * INTERLEAVED_FRAMES + 1) * IndexList::memory_bytes(pixels)
+            + pixels.div_ceil(PIXELS_PER_MASK) * (size_of::<LaneMasks>() + size_of::<u32>())
     }
 
     /// Sets the brackets of the lanes that are wanted, and of the others such that none of their
@@ -244,7 +230,7 @@ impl LaneRegions for LaneBrackets {
         is_wanted: [bool; INTERLEAVED_FRAMES],
     ) {
         let brackets = range.ranks(sample.size()).map(|rank| {
-            let [low, high] = sample.bracket(rank, DEVIATIONS);
+            let [low, high] = sample.bracket(rank, LARGEST_DEVIATION);
             Bracket { low, high }
         });
         self.set_brackets(brackets, range, is_wanted);
@@ -317,21 +303,6 @@ impl LaneRegions for LaneBrackets {
         }
         Some(quantile::sum_selected(lane, &self.selected))
     }
-}
-
-/// Returns by how much two sums over a bin may differ, relative to them: one in groups of
-/// [`PIXELS_PER_MASK`], and one of [`PARTIAL_SUMS`].
-pub(super) fn rounding_of_sums(pixels: usize) -> f64 {
-    let additions =
-        PIXELS_PER_MASK + pixels.div_ceil(PIXELS_PER_MASK) + pixels.div_ceil(PARTIAL_SUMS);
-    // Some more, for what is added to such sums.
-    (additions + 64) as f64 * f64::EPSILON
-}
-
-/// Returns a mask of all bits, or of none.
-#[inline(always)]
-pub(super) fn all_bits_if(is_set: bool) -> u32 {
-    u32::from(is_set).wrapping_neg()
 }
 
 /// Adds the pixels of each part from its lower quantile to its upper one to those that are set in

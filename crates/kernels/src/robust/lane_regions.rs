@@ -3,10 +3,24 @@
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartsScratch};
 use super::lane_sample::LaneSample;
+use super::partial_sums::PARTIAL_SUMS;
 use super::quantile::QuantileRange;
 use super::quantile_hints::{QuantileHint, QuantilePlaces};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use crate::simd::Simd;
+
+/// Bins with fewer pixels are not worth a sample or a hint.
+pub(super) const MIN_PIXELS: usize = 256;
+
+/// How much wider regions are than the sample or the hint says, relative to their ends: five times
+/// what the products that pixels are compared with are rounded by.
+pub(super) const WIDENING: f32 = 1. / (1 << 20) as f32;
+
+/// Number of pixels that are compared before those in a region are noted: one in each bit.
+pub(super) const PIXELS_PER_MASK: usize = u32::BITS as usize;
+
+/// For each frame, a bit for each of [`PIXELS_PER_MASK`] pixels.
+pub(super) type LaneMasks = [u32; INTERLEAVED_FRAMES];
 
 /// Regions of intensities in which the quantiles of each frame are sought.
 pub(super) trait LaneRegions {
@@ -45,4 +59,19 @@ pub(super) trait LaneRegions {
         places: &mut [QuantilePlaces; 2],
         scratch: &mut PartsScratch,
     ) -> Option<BinSums>;
+}
+
+/// Returns by how much two sums over a bin may differ, relative to them: one in groups of
+/// [`PIXELS_PER_MASK`], and one of [`PARTIAL_SUMS`].
+pub(super) fn rounding_of_sums(pixels: usize) -> f64 {
+    let additions =
+        PIXELS_PER_MASK + pixels.div_ceil(PIXELS_PER_MASK) + pixels.div_ceil(PARTIAL_SUMS);
+    // Some more, for what is added to such sums.
+    (additions + 64) as f64 * f64::EPSILON
+}
+
+/// Returns a mask of all bits, or of none.
+#[inline(always)]
+pub(super) fn all_bits_if(is_set: bool) -> u32 {
+    u32::from(is_set).wrapping_neg()
 }

@@ -10,6 +10,10 @@ const MAX_SAMPLE: usize = 256;
 /// Number of pixels of a bin for each in the sample, at least.
 const PIXELS_PER_SAMPLE: usize = 4;
 
+/// A quantile's rank deviates from that in the sample by less than so many standard deviations of a
+/// median's rank, nearly always: a sixth more than three, because weights differ.
+pub(super) const LARGEST_DEVIATION: f64 = 3.5;
+
 /// A sample of the pixels of a bin, sorted by s / n in each frame.
 #[derive(Default)]
 pub(super) struct LaneSample {

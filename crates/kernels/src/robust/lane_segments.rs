@@ -2,17 +2,18 @@
 //!
 //! Three segments of intensities, one above the other, are set by where the medians of the frames
 //! before were, or by a sample of the bin's pixels. One pass over all frames, in f32, marks the
-//! pixels of each segment and adds up w n of those below the second and the third. The sums tell
-//! which segment the median is in, and only its pixels are then looked at one by one: few, because
-//! the median is mostly in the second segment, which is narrow, and the others are narrow, too.
+//! pixels of each segment and adds up w n of those below the second. If this sum does not reach the
+//! median, and with the second segment neither, it is in the third. Few pixels are thus looked at one
+//! by one: those of the second segment, which is narrow, and one time in four those of another.
 //! Rounding can put pixels near the ends of a segment on either side of it, so a median counts as
 //! found only at a distance from the ends that rounding does not reach.
 
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartOfLane, PartsScratch};
-use super::lane_brackets::{LaneMasks, PIXELS_PER_MASK, WIDENING, all_bits_if, rounding_of_sums};
-use super::lane_regions::LaneRegions;
-use super::lane_sample::LaneSample;
+use super::lane_regions::{
+    LaneMasks, LaneRegions, PIXELS_PER_MASK, WIDENING, all_bits_if, rounding_of_sums,
+};
+use super::lane_sample::{LARGEST_DEVIATION, LaneSample};
 use super::lane_sort::LaneNumbers;
 use super::list_bits::IndexList;
 use super::quantile::{OtherPixels, QuantileRange};
@@ -23,10 +24,7 @@ use crate::simd::Simd;
 
 /// The median is in the second segment if its rank deviates by less than so many standard
 /// deviations from that in the sample: three times in four.
-const DEVIATIONS_OF_SECOND: f64 = 1.2;
-/// It is in one of the segments if it deviates by less than this; a sixth more than three, because
-/// weights differ.
-const DEVIATIONS_OF_ALL: f64 = 3.5;
+const DEVIATION_OF_SECOND: f64 = 1.2;
 
 /// One of the segments, which ascend.
 #[derive(Clone, Copy)]
@@ -161,8 +159,8 @@ impl LaneRegions for LaneSegments {
         is_wanted: [bool; INTERLEAVED_FRAMES],
     ) {
         let [rank, _] = range.ranks(sample.size());
-        let [first, end] = sample.bracket(rank, DEVIATIONS_OF_ALL);
-        let [second, third] = sample.bracket(rank, DEVIATIONS_OF_SECOND);
+        let [first, end] = sample.bracket(rank, LARGEST_DEVIATION);
+        let [second, third] = sample.bracket(rank, DEVIATION_OF_SECOND);
         self.set_limits([first, second, third, end], is_wanted);
     }
 
