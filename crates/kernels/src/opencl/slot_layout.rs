@@ -3,6 +3,10 @@
 //! A slot is a partial sum of one bin, in one span of consecutive tiles. A lane of a work-group
 //! adds the entries of a slot, a *row* in each tile, so that no two lanes write the same sum.
 
+use std::ops::Range;
+
+use rayon::prelude::*;
+
 use crate::plan::IntegrationPlan;
 
 /// Maximum number of entries in a row, so that all lanes have about the same work. A bin with more
@@ -12,6 +16,9 @@ const MAX_ROW_ENTRIES: usize = 16;
 /// Minimum number of pixels in a span. Consecutive tiles share most of their bins, and within a
 /// span the slots of these.
 const MIN_SPAN_PIXELS: usize = 16 << 10;
+
+/// Number of spans that threads order at a time: some for each of many threads.
+const SPANS_AT_A_TIME: usize = 256;
 
 /// Returns the number of tiles of a frame in blocks of `elements` pixels, and the number of its
 /// pixels that are in blocks. Returns `None` if they don't fit in 32 bits.
@@ -27,12 +34,8 @@ pub(super) fn tile_counts(pixels: usize, elements: usize) -> Option<[u32; 2]> {
 /// the last tile also has the up to seven pixels after the last block.
 #[derive(Debug, Default)]
 pub(super) struct SlotLayout {
-    /// Tiles per frame.
-    pub(super) tiles: u32,
     /// Tiles per span; the last span may have fewer.
     pub(super) span: u32,
-    /// Pixels of a frame that are in blocks.
-    pub(super) block_pixels: u32,
     /// Index of the first slot of each span, then the number of slots.
     pub(super) slot_starts: Vec<u32>,
     /// Index of each tile's first element in `entry_starts`.
@@ -62,28 +65,49 @@ struct SlotEntry {
     weight: f32,
 }
 
+/// The part of a [`SlotLayout`] that is of one span: indices count from its first slot, row and entry.
+#[derive(Default)]
+struct TileSpan {
+    slots: u32,
+    row_starts: Vec<u32>,
+    entry_starts: Vec<u32>,
+    pixel_in_tile: Vec<u16>,
+    weights: Vec<f32>,
+    used: Vec<u8>,
+    /// Pairs of a bin and one of its slots.
+    bin_slots: Vec<(u32, u32)>,
+}
+
+/// The tiles of a plan's pixels.
+struct Tiles<'a> {
+    plan: &'a IntegrationPlan,
+    /// Pixels per tile.
+    elements: usize,
+    count: usize,
+    block_pixels: usize,
+}
+
 impl SlotLayout {
     /// Orders the entries of a plan for blocks of `elements` pixels, a multiple of 8 below 2^16.
     /// Returns `None` if an index does not fit in 32 bits.
     pub(super) fn new(plan: &IntegrationPlan, elements: usize) -> Option<SlotLayout> {
         let [tile_count, block_pixels] = tile_counts(plan.pixels(), elements)?;
-        let (tiles, span) = (tile_count as usize, (MIN_SPAN_PIXELS / elements).max(1));
-        let mut layout = SlotLayout {
-            tiles: tile_count,
-            span: span as u32,
-            block_pixels,
-            slot_starts: vec![0],
-            used: vec![0; tiles * (elements / 8 + 1)],
-            ..SlotLayout::default()
-        };
-        // Pairs of a bin and one of its slots.
-        let mut bin_slots: Vec<(u32, u32)> = Vec::new();
-        for first in (0..tiles).step_by(span) {
-            let end = tiles.min(first + span);
-            let mut entries = layout.entries(plan, elements, first..end);
-            // The sort is stable: the entries of a row stay in the order of the pixels.
-            entries.sort_by_key(|entry| (entry.bin, entry.tile));
-            layout.push_span(&entries, first as u32..end as u32, &mut bin_slots)?;
+        let span = (MIN_SPAN_PIXELS / elements).max(1);
+        let mut layout =
+            SlotLayout { span: span as u32, slot_starts: vec![0], ..SlotLayout::default() };
+        let (count, block_pixels) = (tile_count as usize, block_pixels as usize);
+        let tiles = &Tiles { plan, elements, count, block_pixels };
+        let first_tiles: Vec<usize> = (0..count).step_by(span).collect();
+        let mut bin_slots = Vec::new();
+        // A few at a time: they are there twice while they are appended.
+        for first_tiles in first_tiles.chunks(SPANS_AT_A_TIME) {
+            let spans: Vec<Option<TileSpan>> = first_tiles
+                .par_iter()
+                .map(|&first| TileSpan::new(tiles, first..count.min(first + span)))
+                .collect();
+            for span in spans {
+                layout.push(span?, &mut bin_slots)?;
+            }
         }
         bin_slots.sort_unstable();
         layout.bin_starts = vec![0; plan.nbins() + 1];
@@ -99,23 +123,49 @@ impl SlotLayout {
         self.slot_starts.last().copied().unwrap_or(0)
     }
 
+    /// Appends a span, and its pairs of a bin and a slot to `bin_slots`.
+    fn push(&mut self, span: TileSpan, bin_slots: &mut Vec<(u32, u32)>) -> Option<()> {
+        let first_slot = self.slot_count();
+        let first_row = u32::try_from(self.entry_starts.len()).ok()?;
+        let first_entry = u32::try_from(self.pixel_in_tile.len()).ok()?;
+        // The largest of each must fit, too.
+        u32::try_from(self.entry_starts.len() + span.entry_starts.len()).ok()?;
+        u32::try_from(self.pixel_in_tile.len() + span.pixel_in_tile.len()).ok()?;
+        self.slot_starts.push(first_slot.checked_add(span.slots)?);
+        bin_slots.extend(span.bin_slots.into_iter().map(|(bin, slot)| (bin, first_slot + slot)));
+        self.row_starts.extend(span.row_starts.into_iter().map(|row| first_row + row));
+        self.entry_starts.extend(span.entry_starts.into_iter().map(|entry| first_entry + entry));
+        self.pixel_in_tile.extend(span.pixel_in_tile);
+        self.weights.extend(span.weights);
+        self.used.extend(span.used);
+        Some(())
+    }
+}
+
+impl TileSpan {
+    /// Orders the entries of some tiles. Returns `None` if an index does not fit in 32 bits.
+    fn new(tiles: &Tiles<'_>, range: Range<usize>) -> Option<TileSpan> {
+        let mut span = TileSpan::default();
+        let mut entries = span.take_entries(tiles, range.clone());
+        // The sort is stable: the entries of a row stay in the order of the pixels.
+        entries.sort_by_key(|entry| (entry.bin, entry.tile));
+        span.add_rows(&entries, range.start as u32..range.end as u32)?;
+        Some(span)
+    }
+
     /// Returns the entries of some tiles in the order of the pixels, and sets the bits of these
     /// pixels in `used`.
-    fn entries(
-        &mut self,
-        plan: &IntegrationPlan,
-        elements: usize,
-        tiles: std::ops::Range<usize>,
-    ) -> Vec<SlotEntry> {
+    fn take_entries(&mut self, tiles: &Tiles<'_>, range: Range<usize>) -> Vec<SlotEntry> {
+        let Tiles { plan, elements, count, block_pixels } = *tiles;
         let columns = elements / 8;
-        let last = self.tiles as usize - 1;
+        self.used = vec![0; range.len() * (columns + 1)];
         let mut entries = Vec::new();
-        for tile in tiles {
+        for (tile, used) in range.zip(self.used.chunks_mut(columns + 1)) {
             let start = tile * elements;
-            let end = if tile == last { plan.pixels() } else { start + elements };
+            let end = if tile == count - 1 { plan.pixels() } else { start + elements };
             for pixel in start..end {
                 let in_tile = pixel - start;
-                let after_blocks = pixel.checked_sub(self.block_pixels as usize);
+                let after_blocks = pixel.checked_sub(block_pixels);
                 let (column, bit, pixel_in_tile) = match after_blocks {
                     Some(offset) => (columns, offset, 8 * columns + offset),
                     None => (in_tile / 8, in_tile % 8, in_tile % 8 * columns + in_tile / 8),
@@ -130,24 +180,17 @@ impl SlotLayout {
                     }
                 }));
                 if entries.len() > count_before {
-                    self.used[tile * (columns + 1) + column] |= 1 << bit;
+                    used[column] |= 1 << bit;
                 }
             }
         }
         entries
     }
 
-    /// Appends a span: its slots, and the rows of its tiles. `entries` must be in the order of bin,
+    /// Adds the slots of the span, and the rows of its tiles. `entries` must be in the order of bin,
     /// tile, pixel.
-    fn push_span(
-        &mut self,
-        entries: &[SlotEntry],
-        tiles: std::ops::Range<u32>,
-        bin_slots: &mut Vec<(u32, u32)>,
-    ) -> Option<()> {
-        let first_slot = self.slot_count();
-        let mut slots = first_slot;
-        // Rows as (tile, slot in the span, entries).
+    fn add_rows(&mut self, entries: &[SlotEntry], tiles: Range<u32>) -> Option<()> {
+        // Rows as (tile, slot, entries).
         let mut rows: Vec<(u32, u32, &[SlotEntry])> = Vec::new();
         for bin_entries in entries.chunk_by(|one, two| one.bin == two.bin) {
             let mut bin_slot_count = 0;
@@ -155,19 +198,17 @@ impl SlotLayout {
                 let tile_rows = tile_entries.chunks(MAX_ROW_ENTRIES);
                 bin_slot_count = bin_slot_count.max(tile_rows.len() as u32);
                 let tile = tile_entries[0].tile;
-                rows.extend(
-                    (slots - first_slot..).zip(tile_rows).map(|(slot, row)| (tile, slot, row)),
-                );
+                rows.extend((self.slots..).zip(tile_rows).map(|(slot, row)| (tile, slot, row)));
             }
-            bin_slots
-                .extend((slots..slots + bin_slot_count).map(|slot| (bin_entries[0].bin, slot)));
-            slots = slots.checked_add(bin_slot_count)?;
+            let end = self.slots.checked_add(bin_slot_count)?;
+            self.bin_slots.extend((self.slots..end).map(|slot| (bin_entries[0].bin, slot)));
+            self.slots = end;
         }
         rows.sort_unstable_by_key(|(tile, slot, _)| (*tile, *slot));
         let mut rows = rows.into_iter().peekable();
         for tile in tiles {
             self.row_starts.push(u32::try_from(self.entry_starts.len()).ok()?);
-            for slot in 0..slots - first_slot {
+            for slot in 0..self.slots {
                 self.entry_starts.push(u32::try_from(self.pixel_in_tile.len()).ok()?);
                 if let Some((.., row)) =
                     rows.next_if(|&(row_tile, row_slot, _)| (row_tile, row_slot) == (tile, slot))
@@ -178,7 +219,6 @@ impl SlotLayout {
             }
             self.entry_starts.push(u32::try_from(self.pixel_in_tile.len()).ok()?);
         }
-        self.slot_starts.push(slots);
         Some(())
     }
 }
@@ -209,6 +249,7 @@ mod tests {
             let plan = IntegrationPlan::new(matrix, vec![1.; pixels], VarianceModel::NONE, None)
                 .expect("norms");
             let layout = SlotLayout::new(&plan, elements).expect("few entries");
+            let [tiles, block_pixels] = tile_counts(pixels, elements).expect("few pixels");
             let mut bin_of = vec![u32::MAX; layout.slot_count() as usize];
             for bin in 0..nbins {
                 let slots = layout.bin_starts[bin] as usize..layout.bin_starts[bin + 1] as usize;
@@ -222,7 +263,7 @@ mod tests {
             }
             let columns = elements / 8;
             let mut found = Vec::new();
-            for tile in 0..layout.tiles as usize {
+            for tile in 0..tiles as usize {
                 let span = tile / layout.span as usize;
                 let slots = layout.slot_starts[span]..layout.slot_starts[span + 1];
                 for (row, slot) in (layout.row_starts[tile] as usize..).zip(slots) {
@@ -232,9 +273,7 @@ mod tests {
                     for entry in entries {
                         let position = layout.pixel_in_tile[entry] as usize;
                         let (column, bit, pixel) = match position.checked_sub(8 * columns) {
-                            Some(offset) => {
-                                (columns, offset, layout.block_pixels as usize + offset)
-                            }
+                            Some(offset) => (columns, offset, block_pixels as usize + offset),
                             None => (
                                 position % columns,
                                 position / columns,
