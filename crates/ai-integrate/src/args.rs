@@ -115,9 +115,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
     pub engines: u16,
 
-    /// Frames to integrate together in one batch
+    /// Frames to integrate together in one batch, at the most
     ///
-    /// More frames take more memory.
+    /// More frames take more memory. Without a GPU, a task with few frames is divided into smaller
+    /// batches, so that every thread has one.
     #[arg(long, value_name = "N", default_value_t = memory_model::DEFAULT_BATCH_FRAMES, value_parser = clap::value_parser!(u16).range(1..=1024),
         help_heading = "Computing", hide_short_help = true)]
     pub batch_frames: u16,

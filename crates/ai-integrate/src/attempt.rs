@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use memory_model::interleaved_sources;
 use patterns::part::PartWriter;
+use records::Spans;
 
-use crate::batches::RecipeIndex;
+use crate::batches::{Batches, RecipeIndex, batch_size};
 use crate::error::TaskError;
 use crate::pixel_statistics::{StatisticsTask, TaskStatistics};
 use crate::recipe_task::RecipeTask;
+use crate::segments::differ_in_geometry;
 use crate::sources::FrameLoss;
 use crate::stats::TaskStats;
 
@@ -35,4 +38,34 @@ pub struct Attempt {
     pub statistics: Vec<StatisticsTask>,
     /// The frames that the progress counts as found done.
     pub found: u64,
+}
+
+/// The smallest batch, and that of recipes with methods that integrate 8 frames side by side.
+const SMALLEST_BATCHES: [usize; 2] = [4, 8];
+
+impl Attempt {
+    /// Divides the frames that any recipe, or any statistics of the pixels, have `todo` into batches
+    /// of at most `largest` frames of each source: fewer if that occupies more `threads`, unless a
+    /// device integrates them.
+    pub fn divide(
+        &self,
+        todo: &[Spans],
+        threads: usize,
+        largest: usize,
+        has_device: bool,
+    ) -> Batches {
+        let scan = &self.recipe_tasks[0].task.acquisition;
+        let needs_all_pixels =
+            |recipe_task: &RecipeTask| integrator::needs_all_pixels(recipe_task.recipe());
+        let smallest =
+            SMALLEST_BATCHES[usize::from(self.recipe_tasks.iter().any(needs_all_pixels))];
+        let frames = Spans::union_all(todo).count() as usize / interleaved_sources(scan);
+        let size = match has_device {
+            true => largest,
+            false => batch_size(frames, threads, smallest, largest),
+        };
+        Batches::with_breaks(scan, todo, size, |one, other| {
+            differ_in_geometry(&self.recipe_tasks, one, other)
+        })
+    }
 }

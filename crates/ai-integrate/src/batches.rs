@@ -23,6 +23,26 @@ pub struct FrameLocation {
     pub recipe_set: usize,
 }
 
+/// Smaller batches, as divisors of the largest one, and the time that a frame takes in them relative
+/// to a frame in the largest: the matrix is read once for each batch. Measured with 16, 8 and 4
+/// frames of an Eiger2 4M.
+const BATCH_DIVISORS: [(usize, f64); 3] = [(1, 1.), (2, 1.25), (4, 1.6)];
+
+/// Returns how many of a task's frames to integrate together, `largest` at the most: fewer if threads
+/// would otherwise have nothing to do. Not fewer than `smallest`.
+pub fn batch_size(frames: usize, threads: usize, smallest: usize, largest: usize) -> usize {
+    let time = |size: usize, of_frame: f64| {
+        let batches_in_turn = frames.div_ceil(size).div_ceil(threads);
+        (batches_in_turn * size.min(frames)) as f64 * of_frame
+    };
+    BATCH_DIVISORS
+        .iter()
+        .map(|&(divisor, of_frame)| (largest.div_ceil(divisor), of_frame))
+        .filter(|&(size, _)| size >= smallest.min(largest))
+        .min_by(|one, two| time(one.0, one.1).total_cmp(&time(two.0, two.1)))
+        .map_or(largest, |(size, _)| size)
+}
+
 /// The locations of the frames to integrate, in ascending order of the frames, divided into
 /// batches.
 pub struct Batches {
@@ -169,6 +189,20 @@ mod tests {
 
     fn scan<const N: usize>(sources: [Source; N]) -> Acquisition {
         Acquisition { sources: sources.into(), ..Acquisition::default() }
+    }
+
+    #[test]
+    fn batches_are_smaller_where_threads_would_be_idle() {
+        // As many frames as fill 16 threads take one batch each.
+        assert_eq!(
+            [16, 20, 64, 100, 200, 256].map(|frames| batch_size(frames, 16, 4, 16)),
+            [4, 4, 4, 8, 16, 16]
+        );
+        // With two threads, two large batches do as well.
+        assert_eq!([16, 20, 32, 1000].map(|frames| batch_size(frames, 2, 4, 16)), [8, 16, 16, 16]);
+        assert_eq!([16, 64, 100].map(|frames| batch_size(frames, 16, 8, 16)), [8, 8, 8]);
+        assert_eq!([0, 1, 64].map(|frames| batch_size(frames, 16, 8, 2)), [2, 2, 2]);
+        assert_eq!(batch_size(5, 16, 4, 1), 1);
     }
 
     #[test]

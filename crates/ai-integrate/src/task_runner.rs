@@ -28,7 +28,7 @@ use crate::pixel_statistics::{self, StatisticsTask};
 use crate::recipe_group::RecipeGroup;
 use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
-use crate::segments::{differ_in_geometry, find_segments};
+use crate::segments::find_segments;
 use crate::sources::{FrameLoss, SourcePool};
 use crate::sparse;
 use crate::stats::TaskStats;
@@ -182,16 +182,12 @@ impl<'a> TaskRunner<'a> {
     ) -> Result<Result<IntegratedTask, (Attempt, RecipeIndex, TaskError)>, Stop> {
         let setup_began = Instant::now();
         let Attempt { recipe_tasks, statistics, .. } = &attempt;
-        let first = &recipe_tasks[0].task;
         let mut todo: Vec<Spans> =
             recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         todo.extend(statistics.iter().map(|statistics| statistics.todo.clone()));
-        let batches = Batches::with_breaks(
-            &first.acquisition,
-            &todo,
-            self.args.batch_frames.into(),
-            |one, other| differ_in_geometry(recipe_tasks, one, other),
-        );
+        let largest = self.args.batch_frames.into();
+        let has_device = self.device_pool.device_count() > 0;
+        let batches = attempt.divide(&todo, self.threads, largest, has_device);
         self.times.add(Stage::Setup, setup_began.elapsed().as_secs_f64());
         let progress = self.filter.progress();
         let covered = Spans::union_all(recipe_tasks.iter().map(|recipe_task| &recipe_task.covered));

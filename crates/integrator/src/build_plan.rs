@@ -32,9 +32,17 @@ pub fn build_plan(
 
 /// Builds the matrix by bin; `None` for plain sums, which do not need it.
 pub fn build_csr(plan: &IntegrationPlan, statistic: Statistic) -> Option<CsrMatrix> {
-    let is_from_spread = plan.variance_model().spread == SpreadRole::ClippingAndResult;
-    let needs_csr = statistic != Statistic::Mean || is_from_spread;
-    needs_csr.then(|| CsrMatrix::new(plan, statistic))
+    is_by_bin(statistic, plan.variance_model()).then(|| CsrMatrix::new(plan, statistic))
+}
+
+fn is_by_bin(statistic: Statistic, variance: VarianceModel) -> bool {
+    statistic != Statistic::Mean || variance.spread == SpreadRole::ClippingAndResult
+}
+
+/// Returns true if the recipe's method needs all pixels of a bin at once, and integrates the frames
+/// of a batch side by side.
+pub fn needs_all_pixels(recipe: &Recipe) -> bool {
+    is_by_bin(select_statistic(recipe), variance_model(recipe))
 }
 
 /// Returns how the pixels of a bin are averaged: mean, sigma clipping, or the mean between
