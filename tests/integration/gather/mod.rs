@@ -4,6 +4,7 @@ mod absent_frames;
 mod absolute_units;
 mod backgrounds;
 mod calibrations;
+mod changed_counters;
 mod changed_monitors;
 mod clean;
 mod compression;

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 
 use recipe::{Monitor, Recipe};
+use records::Acquisition;
 
 use super::row_sources::RowSources;
 use super::schema::entry_name;
@@ -61,29 +62,8 @@ impl OutputContent<'_> {
     /// # Errors
     /// Fails as [`Self::warn_of_raw_file`] does.
     pub fn raw_file(&self) -> h5::Result<Option<h5::Hdf5File>> {
-        let scan = &self.target.task().acquisition;
-        if scan.dataset.is_empty() && scan.counters.is_empty() {
-            return Ok(None);
-        }
-        let entry = format!("/{}/", entry_name(&scan.entry));
-        let [positioners, instrument, sample] =
-            ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
-        let names = EXPERIMENT_NAMES.map(|name| format!("{entry}{name}"));
-        let counters = scan.counters.values().map(String::as_str);
-        let read: Vec<&str> = counters
-            .chain([positioners.as_str()])
-            .chain(names.iter().map(String::as_str))
-            .collect();
-        let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
-        match h5::Hdf5File::open_objects_of_others(
-            &scan.file,
-            &read,
-            &[&instrument, detector, &sample],
-        ) {
-            Ok(raw) => Ok(Some(raw)),
-            Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => Ok(None),
-            Err(why) => self.warn_of_raw_file(why).map(|()| None),
-        }
+        open_raw_file(&self.target.task().acquisition)
+            .or_else(|why| self.warn_of_raw_file(why).map(|()| None))
     }
 
     /// Warns that counters and positions are missing from the final file because the raw file is
@@ -129,5 +109,29 @@ impl OutputContent<'_> {
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
+    }
+}
+
+/// Opens the raw file of a scan. `None` if the file doesn't exist, or is an image without counters.
+///
+/// # Errors
+/// The file can't be used.
+pub(super) fn open_raw_file(scan: &Acquisition) -> h5::Result<Option<h5::Hdf5File>> {
+    if scan.dataset.is_empty() && scan.counters.is_empty() {
+        return Ok(None);
+    }
+    let entry = format!("/{}/", entry_name(&scan.entry));
+    let [positioners, instrument, sample] =
+        ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
+    let names = EXPERIMENT_NAMES.map(|name| format!("{entry}{name}"));
+    let counters = scan.counters.values().map(String::as_str);
+    let read: Vec<&str> =
+        counters.chain([positioners.as_str()]).chain(names.iter().map(String::as_str)).collect();
+    let detector = scan.dataset.rsplit_once('/').map_or("/", |(group, _)| group);
+    match h5::Hdf5File::open_objects_of_others(&scan.file, &read, &[&instrument, detector, &sample])
+    {
+        Ok(raw) => Ok(Some(raw)),
+        Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why),
     }
 }

@@ -2,10 +2,11 @@
 //! file.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::path::Path;
 
 use frames::hdf5_array::{self, Hdf5ArrayError};
-use records::ScanState;
+use records::{Acquisition, ScanState};
 
 use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
@@ -35,6 +36,22 @@ impl CopiedValues {
     }
 }
 
+/// Two are equal if a copy of the one is a copy of the other: NaN is equal to itself.
+impl PartialEq for CopiedValues {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = match (&self.numbers, &other.numbers) {
+            (NumericValues::Floats(one), NumericValues::Floats(two)) => {
+                one.iter().map(|value| value.to_bits()).eq(two.iter().map(|value| value.to_bits()))
+            }
+            (NumericValues::Integers(one), NumericValues::Integers(two)) => one == two,
+            (NumericValues::Unsigned(one), NumericValues::Unsigned(two)) => one == two,
+            _ => false,
+        };
+        numbers
+            && (&self.name, &self.shape, &self.units) == (&other.name, &other.shape, &other.units)
+    }
+}
+
 /// The scan's counters and motor positions.
 pub(super) struct ScanNumbers {
     pub counters: Vec<CopiedValues>,
@@ -54,14 +71,67 @@ impl ScanNumbers {
     /// # Errors
     /// Fails if the existing final file can't be read.
     pub fn read(raw: Option<&Group>, content: &OutputContent) -> Result<Self> {
-        match raw.map(|raw| read_raw(raw, content)) {
-            Some(Ok(all)) => Ok(all),
+        let mut unreadable = Vec::new();
+        let scan = &content.target.task().acquisition;
+        match raw.map(|raw| read_raw(raw, scan, &mut unreadable)) {
+            Some(Ok(mut all)) => {
+                all.add_unreadable(&unreadable, content)?;
+                Ok(all)
+            }
             Some(Err(why)) => {
                 content.warn_of_raw_file(why)?;
-                read_existing(content)
+                read_existing(content.existing)
             }
-            None => read_existing(content),
+            None => read_existing(content.existing),
         }
+    }
+
+    /// Returns whether the raw file has a list that an existing final file has not, or has with other
+    /// values. Lists that can't be read, or are in the final file only, are no difference: a new
+    /// final file would have those of the existing one.
+    ///
+    /// # Errors
+    /// Fails if a file can't be read.
+    pub fn differ_in_raw(raw: &Group, scan: &Acquisition, existing: &OutputFile) -> Result<bool> {
+        let now = read_raw(raw, scan, &mut Vec::new())?;
+        let there = read_existing(Some(existing))?;
+        let has_news = |now: &[CopiedValues], there: &[CopiedValues]| {
+            let mut names = HashSet::new();
+            // Of equal names, the first is copied.
+            now.iter().filter(|values| names.insert(&values.name)).any(|values| {
+                there.iter().find(|copy| copy.name == values.name).is_none_or(|copy| copy != values)
+            })
+        };
+        Ok(has_news(&now.counters, &there.counters)
+            || has_news(&now.positioners, &there.positioners))
+    }
+
+    /// Tells the lists of the raw file that can't be read, and takes them from the existing final
+    /// file: an earlier run may have been able to read what this one can't.
+    fn add_unreadable(
+        &mut self,
+        unreadable: &[UnreadableList],
+        content: &OutputContent,
+    ) -> Result<()> {
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        for UnreadableList { copies, name, why } in unreadable {
+            content.warn_of_number(copies, name, why);
+        }
+        let existing = read_existing(content.existing)?;
+        for (all, there, copies) in [
+            (&mut self.counters, existing.counters, name::COUNTERS),
+            (&mut self.positioners, existing.positioners, name::POSITIONERS),
+        ] {
+            let is_unreadable = |copy: &CopiedValues| {
+                unreadable
+                    .iter()
+                    .any(|list| list.copies == copies && escape_name(&list.name) == copy.name)
+            };
+            all.extend(there.into_iter().filter(is_unreadable));
+        }
+        Ok(())
     }
 
     /// Writes the groups `counters` and `positioners` of a final file.
@@ -120,11 +190,23 @@ impl OutputFile {
     }
 }
 
-fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
-    let scan = &content.target.task().acquisition;
+/// A list of the raw file that can't be read.
+struct UnreadableList {
+    /// The group of the final file that has a copy.
+    copies: &'static str,
+    name: String,
+    why: Hdf5Error,
+}
+
+/// Reads the numbers of the raw file, and adds those that can't be read to `unreadable`.
+fn read_raw(
+    raw: &Group,
+    scan: &Acquisition,
+    unreadable: &mut Vec<UnreadableList>,
+) -> Result<ScanNumbers> {
     let counters: Vec<(String, String)> =
         scan.counters.iter().map(|(name, path)| (name.clone(), path.clone())).collect();
-    let counters = read_raw_lists(raw, &counters, name::COUNTERS, content)?;
+    let counters = read_raw_lists(raw, &scan.file, &counters, name::COUNTERS, unreadable)?;
     let entry = format!("/{}/", entry_name(&scan.entry));
     if !scan.dataset.starts_with(&entry) {
         return Ok(ScanNumbers { counters, positioners: Vec::new() });
@@ -141,47 +223,36 @@ fn read_raw(raw: &Group, content: &OutputContent) -> Result<ScanNumbers> {
             positioners.push((name, path));
         }
     }
-    let positioners = read_raw_lists(raw, &positioners, name::POSITIONERS, content)?;
+    let positioners = read_raw_lists(raw, &scan.file, &positioners, name::POSITIONERS, unreadable)?;
     Ok(ScanNumbers { counters, positioners })
 }
 
-/// Reads lists of the raw file, each given by its name and path. Those that can't be read are told,
-/// and taken from the group `copies` of the existing final file: an earlier run may have been able
-/// to read what this one can't.
+/// Reads lists of the raw file, each given by its name and path. Those that can't be read are added to
+/// `unreadable`.
 fn read_raw_lists(
     raw: &Group,
+    file: &Path,
     lists: &[(String, String)],
-    copies: &str,
-    content: &OutputContent,
+    copies: &'static str,
+    unreadable: &mut Vec<UnreadableList>,
 ) -> Result<Vec<CopiedValues>> {
-    let file = &content.target.task().acquisition.file;
-    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     for (name, path) in lists {
         match read_list(raw, path, name, Some(file)) {
             Err(why) if matches!(why, Hdf5Error::Library(_)) || why.is_denied() => {
-                content.warn_of_number(copies, name, &why);
-                unreadable.push(escape_name(name));
+                unreadable.push(UnreadableList { copies, name: name.clone(), why });
             }
             found => all.extend(ignore_unusable(found)?.flatten()),
         }
     }
-    if !unreadable.is_empty() {
-        let existing = read_existing_lists(content, copies)?.into_iter();
-        all.extend(existing.filter(|copy| unreadable.contains(&copy.name)));
-    }
     Ok(all)
 }
 
-fn read_existing(content: &OutputContent) -> Result<ScanNumbers> {
-    Ok(ScanNumbers {
-        counters: read_existing_lists(content, name::COUNTERS)?,
-        positioners: read_existing_lists(content, name::POSITIONERS)?,
-    })
-}
-
-/// Reads the lists of a group of the existing final file.
-fn read_existing_lists(content: &OutputContent, copies: &str) -> Result<Vec<CopiedValues>> {
-    content.existing.map_or_else(|| Ok(Vec::new()), |there| read_copies(&there.process, copies))
+fn read_existing(existing: Option<&OutputFile>) -> Result<ScanNumbers> {
+    let lists = |copies| {
+        existing.map_or_else(|| Ok(Vec::new()), |there| read_copies(&there.process, copies))
+    };
+    Ok(ScanNumbers { counters: lists(name::COUNTERS)?, positioners: lists(name::POSITIONERS)? })
 }
 
 /// Reads the lists of a group of a final file, below its NXprocess group.

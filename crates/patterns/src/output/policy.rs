@@ -1,9 +1,15 @@
 //! Decides whether a final file is written, in which layout, and from which sums.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use records::Spans;
 
+use super::content::open_raw_file;
+use super::counters::ScanNumbers;
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::{RowSource, RowSources};
+use super::scan_progress::ScanProgress;
 use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec};
 use crate::part::{self, list_parts};
 use crate::{Compression, Normalizer, Status};
@@ -53,13 +59,22 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
 }
 
 /// Returns the options with the sums and averages of an existing final file, if the options ask for
-/// another compression of it. Sums of a damaged file are not kept.
+/// another compression of it.
 pub(super) fn with_kept(options: OutputOptions, existing: &OutputFile) -> OutputOptions {
     let is_recompressed =
         existing.compression.zip(options.compression).is_some_and(|(has, asked)| has != asked);
-    if !is_recompressed {
-        return options;
+    match is_recompressed {
+        true => with_sums_and_averages(options, existing),
+        false => options,
     }
+}
+
+/// Returns the options with the sums and averages of an existing final file. Sums of a damaged file are
+/// not kept.
+pub(super) fn with_sums_and_averages(
+    options: OutputOptions,
+    existing: &OutputFile,
+) -> OutputOptions {
     let has_sums = existing.has_sums && existing.damaged_bytes.is_none();
     let average = existing.averaged.as_ref().map(|averaged| averaged.average);
     OutputOptions {
@@ -132,6 +147,59 @@ impl OutputInputs<'_> {
             && is_same_mean
             && has_all_sparse;
         Ok(is_same && existing.satisfies(&self.options)?)
+    }
+
+    /// Returns the existing final file if a new one would have nothing else. If one `may_be_written`, it
+    /// would have the numbers of the scan as they are now; the sums and averages of the existing one
+    /// are then kept.
+    ///
+    /// # Errors
+    /// Fails if the existing final file can't be read.
+    pub(super) fn find_current(
+        &mut self,
+        row_sources: &RowSources,
+        may_be_written: bool,
+    ) -> Result<Option<&OutputFile>, OutputError> {
+        let Some(existing) = &self.existing else { return Ok(None) };
+        if !self.is_current(existing, row_sources)? {
+            return Ok(None);
+        }
+        let has_newer_scan = may_be_written
+            && self.has_newer_scan(existing).unwrap_or_else(|why| {
+                self.warnings.push(why);
+                false
+            });
+        if has_newer_scan {
+            self.options = with_sums_and_averages(self.options, existing);
+            return Ok(None);
+        }
+        Ok(self.existing.as_ref())
+    }
+
+    /// Returns whether the scan was running when the existing final file was written, or counters or
+    /// motors of the raw file were written or corrected since.
+    ///
+    /// # Errors
+    /// Fails with a warning if the raw file can't be read.
+    fn has_newer_scan(&self, existing: &OutputFile) -> Result<bool, String> {
+        let task = self.target.task();
+        let scan = &task.acquisition;
+        let has_new_end = scan.end_time.is_some() && existing.task.acquisition.end_time.is_none();
+        if has_new_end || ScanProgress::new(task) > ScanProgress::new(&existing.task) {
+            return Ok(true);
+        }
+        let warning = |why: &dyn std::fmt::Display| {
+            format!(
+                "{}: can't be read, so its counters and positions are not compared with those of {}: {why}",
+                scan.file.display(),
+                existing.path.display()
+            )
+        };
+        if !changed_since(&scan.file, &existing.path).map_err(|why| warning(&why))? {
+            return Ok(false);
+        }
+        let Some(raw) = open_raw_file(scan).map_err(|why| warning(&why))? else { return Ok(false) };
+        ScanNumbers::differ_in_raw(&raw, scan, existing).map_err(|why| warning(&why))
     }
 
     /// Returns the average patterns of the existing final file if it has no sums to compute them
@@ -235,4 +303,20 @@ impl OutputInputs<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// How much later than the raw file a final file must have been written for the raw file to count as
+/// unchanged since: clocks of machines differ.
+const CLOCK_TOLERANCE: i64 = 3600;
+
+/// Returns whether a raw file may have changed since a final file was written. One that is gone has
+/// not.
+fn changed_since(raw: &Path, written: &Path) -> std::io::Result<bool> {
+    let raw = match std::fs::metadata(raw) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        raw => raw?,
+    };
+    let written = std::fs::metadata(written)?;
+    // A copy of an older file may keep its time of modification, but gets a new time of change.
+    Ok(raw.mtime().max(raw.ctime()).saturating_add(CLOCK_TOLERANCE) >= written.mtime())
 }
