@@ -107,12 +107,47 @@ impl OutputOwner {
             atomic::remove_stale_files_once(&out.join(NOTES_DIR));
             return Ok(());
         }
-        let path = self.path(out);
+        let (path, text) = self.prepare(out)?;
+        atomic::write(&path, text, &OwnershipRule::in_azpipe_dir())
+            .map_err(|why| with_path(&path, &why))
+    }
+
+    /// Writes the note, unless it exists: of several results with one path, one gets it. Returns
+    /// another result that has it.
+    ///
+    /// # Errors
+    /// Fails if the note can't be read or written.
+    pub fn claim(&self, out: &Path) -> io::Result<Option<Self>> {
+        loop {
+            match Self::read(out, &self.final_file)? {
+                Some(there) if there.is_same_result(self) => return self.write(out).map(|()| None),
+                Some(other) => return Ok(Some(other)),
+                None => {}
+            }
+            let (path, text) = self.prepare(out)?;
+            match atomic::write_new(&path, &text, &OwnershipRule::in_azpipe_dir()) {
+                Ok(true) => return Ok(None),
+                Ok(false) => {}
+                // Without hard links, the last of several writers would get it.
+                Err(why)
+                    if matches!(
+                        why.kind(),
+                        ErrorKind::Unsupported | ErrorKind::PermissionDenied
+                    ) =>
+                {
+                    return self.write(out).map(|()| None);
+                }
+                Err(why) => return Err(with_path(&path, &why)),
+            }
+        }
+    }
+
+    /// Returns the path and the text of the note, and creates its directory.
+    fn prepare(&self, out: &Path) -> io::Result<(PathBuf, String)> {
         ownership::create_directories(&out.join(NOTES_DIR))
             .map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
         let text = serde_json::to_string(self).expect("texts and paths always serialize");
-        atomic::write(&path, format!("{text}\n"), &OwnershipRule::in_azpipe_dir())
-            .map_err(|why| with_path(&path, &why))
+        Ok((self.path(out), format!("{text}\n")))
     }
 
     /// Returns whether both owners are the same recipe of the same scan.
@@ -243,6 +278,31 @@ mod tests {
             message(why)
         );
         assert_eq!(read_all(out.path()).unwrap_err().to_string(), message(why));
+    }
+
+    #[test]
+    fn one_of_many_claims_gets_the_note() {
+        for _ in 0..20 {
+            let out = tempfile::tempdir().unwrap();
+            let owners: Vec<_> = (0..8)
+                .map(|digest| OutputOwner { recipe_digest: format!("{digest}"), ..owner("a.h5") })
+                .collect();
+            let others: Vec<Option<OutputOwner>> = std::thread::scope(|scope| {
+                let claims: Vec<_> =
+                    owners.iter().map(|owner| scope.spawn(|| owner.claim(out.path()))).collect();
+                claims.into_iter().map(|claim| claim.join().unwrap().unwrap()).collect()
+            });
+            let noted = OutputOwner::read(out.path(), &"a.h5".into()).unwrap();
+            for (owner, other) in owners.iter().zip(&others) {
+                let has_it = noted.as_ref() == Some(owner);
+                assert_eq!(other, &noted.clone().filter(|_| !has_it));
+            }
+            let first = noted.unwrap();
+            assert_eq!(first.claim(out.path()).unwrap(), None, "again");
+            let moved = OutputOwner { file: "/raw/moved.h5".into(), ..first };
+            assert_eq!(moved.claim(out.path()).unwrap(), None, "the same result");
+            assert_eq!(OutputOwner::read(out.path(), &"a.h5".into()).unwrap(), Some(moved));
+        }
     }
 
     #[test]

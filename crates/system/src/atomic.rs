@@ -106,7 +106,34 @@ impl AtomicFile {
     /// Fails if the file can't be synced or renamed, and if the rule does not allow replacing the
     /// file at the target. The target is unchanged then.
     pub fn commit(self) -> io::Result<()> {
-        let gone = |why: io::Error| match why.kind() {
+        self.sync()?;
+        // The target may have been created since `create`.
+        self.rule.check(&self.target)?;
+        std::fs::rename(&self.path, &self.target).map_err(|why| self.explain_removal(why))?;
+        ownership::sync_parent(&self.target)
+    }
+
+    /// Makes the file durable and gives it its target's name, unless there is a file of that name.
+    /// Returns whether there was none. Of several writers, one succeeds.
+    ///
+    /// # Errors
+    /// Fails if the file can't be synced, and if the file system has no hard links.
+    pub fn commit_new(self) -> io::Result<bool> {
+        self.sync()?;
+        match std::fs::hard_link(&self.path, &self.target) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            linked => linked.map_err(|why| self.explain_removal(why))?,
+        }
+        ownership::sync_parent(&self.target)?;
+        Ok(true)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path).map_err(|why| self.explain_removal(why))?.sync_all()
+    }
+
+    fn explain_removal(&self, why: io::Error) -> io::Error {
+        match why.kind() {
             ErrorKind::NotFound => {
                 let name = self.path.file_name().unwrap_or_default().display();
                 io::Error::new(
@@ -115,12 +142,7 @@ impl AtomicFile {
                 )
             }
             _ => why,
-        };
-        File::open(&self.path).map_err(gone)?.sync_all()?;
-        // The target may have been created since `create`.
-        self.rule.check(&self.target)?;
-        std::fs::rename(&self.path, &self.target).map_err(gone)?;
-        ownership::sync_parent(&self.target)
+        }
     }
 }
 
@@ -143,13 +165,34 @@ pub fn write(
     content: impl AsRef<[u8]>,
     rule: &OwnershipRule,
 ) -> io::Result<()> {
+    write_temporary(target, content, rule)?.commit()
+}
+
+/// Writes a small file, whole or not at all, where there is none. Returns whether there was none.
+///
+/// # Errors
+/// Fails as [`AtomicFile::create`] and [`AtomicFile::commit_new`] do, and if the content can't be
+/// written.
+pub fn write_new(
+    target: impl AsRef<Path>,
+    content: impl AsRef<[u8]>,
+    rule: &OwnershipRule,
+) -> io::Result<bool> {
+    write_temporary(target, content, rule)?.commit_new()
+}
+
+fn write_temporary(
+    target: impl AsRef<Path>,
+    content: impl AsRef<[u8]>,
+    rule: &OwnershipRule,
+) -> io::Result<AtomicFile> {
     let file = AtomicFile::create(target, rule)?;
     let mut temporary = file.create_temporary()?;
     temporary.write_all(content.as_ref())?;
     // Some systems report a failed write only once, to the handle that wrote: `commit` syncs
     // through another.
     temporary.sync_all()?;
-    file.commit()
+    Ok(file)
 }
 
 /// Removes the leftovers of dead writers from a directory, once per process; for callers that find

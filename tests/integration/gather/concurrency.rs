@@ -35,6 +35,41 @@ fn many_at_once_on_one_scan_all_find_it_complete() {
     assert_eq!(digests.len(), 1);
 }
 
+/// Each pipe was planned before the other one had a result.
+#[test]
+fn of_two_recipes_with_one_final_one_is_refused() {
+    for _ in 0..5 {
+        let workspace = Workspace::new(&small_options());
+        let out = workspace.path("out");
+        let plans = ["200", "500"].map(|bins| workspace.plan_without_bins("out", &["--npt", bins]));
+        let results = plans.map(|plan| run("ai-integrate", NO_ARGUMENTS, &plan).stdout);
+        let gathers: Vec<_> = std::thread::scope(|scope| {
+            let gathers: Vec<_> = results
+                .iter()
+                .map(|results| scope.spawn(|| run("gather", NO_ARGUMENTS, results)))
+                .collect();
+            gathers.into_iter().map(|gather| gather.join().expect("no panic")).collect()
+        });
+        let (done, refused): (Vec<_>, Vec<_>) =
+            gathers.iter().zip(&results).partition(|(gather, _)| gather.status == 0);
+        let ([(done, _)], [(refused, refused_results)]) = (&done[..], &refused[..]) else {
+            panic!("{} of 2 are done", done.len());
+        };
+        let digest = done.records("summary")[0]["data_digest"].clone();
+        assert!(
+            refused.stderr.contains("another recipe") || refused.stderr.contains("another result"),
+            "{}",
+            refused.stderr
+        );
+        assert!(refused.stderr.contains("--recipe-name"), "{}", refused.stderr);
+        // The one is whole, and nothing of the other is lost.
+        let from = run("gather", &["--from", out.to_str().expect("a path")], "");
+        assert_eq!(from.records("summary")[0]["data_digest"], digest);
+        assert_eq!(run("gather", NO_ARGUMENTS, refused_results).status, 1);
+        assert_eq!(workspace.parts("out").len(), 1);
+    }
+}
+
 #[test]
 fn one_that_waits_for_another_can_be_stopped() {
     let workspace = Workspace::new(&small_options());

@@ -85,9 +85,8 @@ impl OutputInputs<'_> {
         if !self.options.replaces_with_fewer {
             outcome.only_in_replaced = self.replaced_patterns.difference(&outcome.integrated);
         }
-        if let Some(existing) = self.existing.as_ref()
-            && self.is_current(existing, &row_sources)?
-        {
+        let may_be_written = outcome.is_final_state() || self.options.policy == WritePolicy::Always;
+        if let Some(existing) = self.find_current(&row_sources, may_be_written)? {
             (outcome.was_unchanged, outcome.layout) = (true, Some(existing.layout));
             outcome.data_digest.clone_from(&existing.data_digest);
             part_index::record_owner(&self.target)?;
@@ -104,7 +103,7 @@ impl OutputInputs<'_> {
                 self.target.path().display(),
                 format_frames(&outcome.only_in_replaced, MAX_RANGES_IN_MESSAGE)
             ));
-        } else if outcome.is_final_state() || self.options.policy == WritePolicy::Always {
+        } else if may_be_written {
             let layout = self.choose_layout(&row_sources);
             let averages = self.averages_to_copy(&row_sources)?;
             let needed_for = self.sums_needed_for(&row_sources, &normalizer, averages.is_some());
@@ -193,9 +192,13 @@ impl OutputInputs<'_> {
             needs_sums,
             content.average.is_none().then_some(content.compression),
         )?;
-        write_verified(&content, &mut merge, self.observer, self.existing_version, |_| {
-            part_index::record_owner(&self.target)
-        })
+        let digest =
+            write_verified(&content, &mut merge, self.observer, self.existing_version, |_| {
+                part_index::record_owner(&self.target)
+            })?;
+        // plan-split, run with other settings before the file was there, may have taken the path.
+        part_index::is_recorded_owner(&self.target)?;
+        Ok(digest)
     }
 
     /// Removes the files that were read, except files that were replaced in the meantime.

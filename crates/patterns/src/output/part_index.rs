@@ -132,16 +132,21 @@ pub(super) fn is_recorded_owner(target: &OutputSpec) -> Result<bool, OutputError
     match read_owner(target)? {
         None => Ok(false),
         Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => Ok(true),
-        Some(owner) => {
-            let why = format!(
-                "belongs to another result according to plan-split, of scan {} and recipe {}: run plan-split again, with \
-                 --replace if this result is to replace it",
-                owner.scan,
-                short_digest(&owner.recipe_digest)
-            );
-            Err(OutputError::content(&target.path(), why))
-        }
+        Some(owner) => Err(other_owner_error(target, &owner)),
     }
+}
+
+fn other_owner_error(target: &OutputSpec, owner: &OutputOwner) -> OutputError {
+    let task = target.task();
+    let (scan, recipe) = (&owner.scan, short_digest(&owner.recipe_digest));
+    let remedy = match owner.scan == task.scan {
+        true => {
+            "run plan-split again, with --replace if this result is to replace it, or with --recipe-name to keep both"
+        }
+        false => "give each of them an --out of its own, or run plan-split again",
+    };
+    let why = format!("belongs to another result, of scan {scan} and recipe {recipe}: {remedy}");
+    OutputError::content(&target.path(), why)
 }
 
 /// Checks that the target may replace the final file of another scan or recipe. `there` is the task
@@ -187,11 +192,18 @@ fn short_digest(digest: &str) -> &str {
 
 /// Records the owner of the final file, so that a later gather finds the final file once the parts
 /// are removed.
+///
+/// # Errors
+/// Fails if it belongs to another scan or recipe, which may have been gathered at the same time, or if
+/// the note can't be read or written.
 pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     let task = target.task();
-    OutputOwner::from_task(task)
-        .write(target.out_root())
+    let other = OutputOwner::from_task(task)
+        .claim(target.out_root())
         .map_err(OutputError::io(&target.path()))?;
+    if let Some(owner) = other {
+        return Err(other_owner_error(target, &owner));
+    }
     let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else {
         return Ok(());
     };
