@@ -13,7 +13,8 @@
 //! had less than one), where V of patterns that are rounded to few bits may be half a step too
 //! large: of sparse frames, V and Σ w² are nearly equal, and their difference would be that of the
 //! rounding. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`] counts or more,
-//! the minimum plays no part and U is V itself.
+//! the minimum plays no part and U is V itself. If a dark was subtracted from the counts, S is too
+//! small, by a sum that parts do not hold: U is then V, too.
 
 use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
 
@@ -56,7 +57,8 @@ impl PhotonVariance {
 /// Recipe's rule by which the variances of patterns follow from the variances of sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct VarianceRule {
-    /// True if variances come from counted photons.
+    /// True if variances come from counted photons, and S is their sum. A dark that was subtracted
+    /// is not in S, and its counts vary, too.
     counts_photons: bool,
     floor: ErrorFloor,
     /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None`
@@ -74,7 +76,7 @@ impl VarianceRule {
         let scatter =
             recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
-            counts_photons: recipe.error_model.is_counting_statistics(),
+            counts_photons: recipe.error_model.is_counting_statistics() && recipe.dark.is_empty(),
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
             // Half a step of an error, which is squared.

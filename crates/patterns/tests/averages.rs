@@ -7,7 +7,7 @@ use std::path::Path;
 
 use patterns::output::{Average, AveragePattern, OutputLayout, OutputOptions};
 use patterns::{FrameRow, Status};
-use recipe::{EmptyBinValue, ErrorFloor, ErrorModel, Recipe, ReferenceSetting};
+use recipe::{EmptyBinValue, ErrorFloor, ErrorModel, FileRef, Recipe, ReferenceSetting};
 use records::{Acquisition, Spans};
 use support::*;
 
@@ -88,6 +88,27 @@ fn mean_and_sum_come_from_the_sums() {
     );
     assert!(near(late.errors.unwrap()[3], mean.errors.as_ref().unwrap()[3]));
     assert!(late.intensity[5].is_nan());
+}
+
+/// A dark takes counts from the sums, and not their variance.
+#[test]
+fn subtracting_a_dark_lowers_no_error() {
+    let dark = FileRef { path: "/dark.edf".into(), dataset: None, sha256: "00".repeat(32) };
+    for error_floor in [ErrorFloor::Pixel, ErrorFloor::Bin, ErrorFloor::No] {
+        let out = tempfile::tempdir().unwrap();
+        let recipe = Recipe { error_floor, dark: vec![dark.clone()], ..recipe() };
+        let scan = acquisition(10, |_| 7);
+        // Nothing is left of the sums.
+        let dark_row =
+            |frame| FrameRow { signal: vec![0.0; row(frame).signal.len()], ..row(frame) };
+        let whole = task(&scan, &recipe, &Spans::first_n(10));
+        write_part(out.path(), &whole, &recipe, (0..10).map(dark_row));
+        build(out.path(), &scan, &recipe, options("mean"));
+        let variance: f64 = (0..10).map(|frame| row(frame).variance.unwrap()[3]).sum();
+        let errors = averages(out.path()).1[0].errors.clone().unwrap();
+        let expected = variance.sqrt() / (10.0 * shared().weights.norm[3]);
+        assert!((errors[3] / expected - 1.0).abs() < 1e-12, "{error_floor}: {}", errors[3]);
+    }
 }
 
 #[test]

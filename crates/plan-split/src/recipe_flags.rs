@@ -290,7 +290,9 @@ pub struct RecipeFlags {
     /// of each frame has a variance of at least 1, as in pyFAI; errors of sparse frames (less than
     /// a photon per pixel) are then too large. `bin`: the sum of each bin has at least the variance
     /// of one photon, which gives the true errors of sparse frames. `none`: no least variance.
-    /// Averages of frames never use the minimum of single pixels: see `gather --average`.
+    /// Averages of frames never use the minimum of single pixels: see `gather --average`. With
+    /// --dark, all use it, and `bin` and `none` are refused: how many of a bin's counts are of the
+    /// dark is not known.
     #[arg(long, value_name = "pixel|bin|none", help_heading = ERRORS, hide_short_help = true)]
     error_floor: Option<ErrorFloor>,
 

@@ -11,8 +11,8 @@ use crate::poni_table::read_poni_table;
 use crate::resolved_recipe::RECIPE_VERSION;
 use crate::settings::is_detector_file;
 use crate::{
-    ErrorModel, FileRef, Goniometer, IncidentAngle, Monitor, PoniRange, Recipe, RecipeError,
-    Settings, Split, poni_text,
+    ErrorFloor, ErrorModel, FileRef, Goniometer, IncidentAngle, Monitor, PoniRange, Recipe,
+    RecipeError, Settings, Split, poni_text,
 };
 
 /// Pairs of keys of which only one may be set. The error is about the first.
@@ -136,6 +136,15 @@ impl Recipe {
             poni_table,
         };
         recipe.validate()?;
+        // Recipes of earlier versions, in files of results, may have both.
+        if recipe.error_floor != ErrorFloor::Pixel && !recipe.dark.is_empty() {
+            let why = format!(
+                "{} set together with dark; expected pixel, or no dark: how many of a bin's counts are of the dark is not known, \
+                 so their variance can't follow from the bin's sum",
+                recipe.error_floor
+            );
+            return Err(RecipeError::Setting { key: "error-floor", why });
+        }
         Ok(recipe)
     }
 

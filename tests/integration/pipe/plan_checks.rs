@@ -121,6 +121,11 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("polarization = 2", 2, &["polarization: 2"]),
     ("sigma-clip = 4\nmedian = 50", 2, &["median: set together with sigma-clip"]),
     ("error-model = 'variance'", 2, &["variance: missing"]),
+    (
+        "error-floor = 'bin'\ndark = 'text.edf'",
+        2,
+        &["error-floor: bin set together with dark; expected pixel, or no dark"],
+    ),
     ("monitor = 0", 2, &["monitor: 0"]),
     ("monitor = -1", 2, &["monitor: -1: expected a positive number"]),
     ("monitor = ['1e308', '1e308']", 2, &["monitor: 1e308 x 1e308: inf"]),
