@@ -147,8 +147,9 @@ pub struct OutputArgs {
     /// FAST is the motor that moves from frame to frame, SLOW the other one: of sinograms the
     /// translation and the rotation. The map lies beside the final file, as NAME.map.h5, and opens
     /// in silx. Frames that lie on a grid, in whatever order, are put into its cells; cells without
-    /// a frame are NaN. Frames on no grid are a list with their positions. The final file itself
-    /// does not change. Files of --merge-all, which have no positions, get no map.
+    /// a frame are NaN. Frames on no grid, such as those of a slow motor that moves all the time, are
+    /// a list with their positions, and a warning says so. The final file itself does not change.
+    /// Files of --merge-all, which have no positions, get no map.
     #[arg(long, value_name = "FAST,SLOW", value_parser = parse_map_axes)]
     pub map: Option<MapAxes>,
 

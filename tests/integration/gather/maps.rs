@@ -187,6 +187,30 @@ fn frames_on_no_grid_are_a_list_with_their_positions() {
     assert_eq!(seen["ranges"][0][0], true);
 }
 
+#[test]
+fn a_slow_motor_that_moves_all_the_time_makes_a_list() {
+    // A translation to and fro while the rotation goes on, and a line across both motors.
+    let sinogram = |frame: usize| {
+        let (line, column) = (frame / 6, frame % 6);
+        let column = if line % 2 == 1 { 5 - column } else { column };
+        [1.8 * frame as f64, 0.1 * column as f64]
+    };
+    let diagonal = |frame: usize| [0.3 * frame as f64, 0.001 * frame as f64];
+    for scan in [MappedScan::new(sinogram), MappedScan::new(diagonal)] {
+        let Some((seen, gathered)) = scan.look(&["--map", "sampy,sampz"], &Value::Null) else {
+            return;
+        };
+        assert_eq!(gathered.status, 0);
+        let told = "the positions of sampy and sampz are on no grid with one frame in each cell";
+        assert!(gathered.stderr.contains(told), "{}", gathered.stderr);
+        assert_eq!(seen["plot"][2], json!([24, 300]));
+        for name in ["sampz", "sampy"] {
+            let measured = (&seen[name][0], &seen[name][3], &seen[name][4]);
+            assert_eq!(measured, (&json!(24), &json!(true), &json!(0.0)), "{name}");
+        }
+    }
+}
+
 /// The map of pyFAI-diffmap, in files of its own, and how far it is from ours.
 const DIFFMAP: &str = r#"
 import glob, json, os, subprocess, sys

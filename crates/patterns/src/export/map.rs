@@ -53,7 +53,8 @@ pub struct WrittenMap {
     pub path: PathBuf,
     /// True if the frames lie on a grid.
     pub is_grid: bool,
-    /// Frames that are not in the map, because a position is missing.
+    /// Frames that are not in the map, because a position is missing; without those that the scan
+    /// never took.
     pub without_position: Spans,
 }
 
@@ -77,15 +78,19 @@ pub fn write_map(
         .map(|range| RangeBins::new(output, *range))
         .collect::<Result<_, String>>()
         .map_err(wrong)?;
-    let frames = 0..output.status.len();
     let position = |frame: usize| {
         let found = axes.each_ref().map(|axis| axis.values.get(frame).copied().unwrap_or(NAN64));
         Some((frame, found)).filter(|(_, found)| found.iter().all(|value| value.is_finite()))
     };
-    let positions: Vec<(usize, [f64; 2])> = frames.clone().filter_map(position).collect();
-    let with_position: Spans = positions.iter().map(|(frame, _)| *frame as u64).collect();
+    let positions: Vec<(usize, [f64; 2])> = (0..output.status.len()).filter_map(position).collect();
+    let is_missing = |(frame, status): &(usize, &Status)| {
+        **status != Status::NeverTaken && position(*frame).is_none()
+    };
+    let without_position = output.status.iter().enumerate().filter(is_missing);
+    let without_position: Spans = without_position.map(|(frame, _)| frame as u64).collect();
     let found: Vec<[f64; 2]> = positions.iter().map(|(_, position)| *position).collect();
-    let grid = MapGrid::find(&found);
+    let [slow, fast] = axes.each_ref().map(|axis| axis.units.as_ref());
+    let grid = MapGrid::find(&found, slow.is_some() && slow == fast);
     let map = MapData { output, axes: &axes, ranges: &ranges, positions: &positions };
     let export = Hdf5Export { extension: "map.h5", mark: "process/program" };
     let mut paths = write_hdf5_file(&export, output, policy, |file| {
@@ -99,7 +104,7 @@ pub fn write_map(
     Ok(WrittenMap {
         path: paths.pop().unwrap_or_default(),
         is_grid: grid.is_some(),
-        without_position: Spans::first_n(frames.end as u64).difference(&with_position),
+        without_position,
     })
 }
 
