@@ -15,6 +15,7 @@ mod exports;
 mod file_ownership;
 mod flipped_bits;
 mod follow;
+mod frame_counters;
 mod h5web;
 mod hangs;
 mod late_averages;

@@ -11,7 +11,7 @@ use super::frame_map::FrameMap;
 use super::links::ResolvedObject;
 use super::never_taken;
 use super::open_files::OpenFiles;
-use crate::ffi::{Hdf5Link, ObjectType};
+use crate::ffi::{ElementClass, Hdf5Link, ObjectType};
 
 /// Returns the record of the scan of an entry that a detector took.
 ///
@@ -146,5 +146,7 @@ fn is_counter(
     let extents = found.object.shape().map_err(to_error)?;
     let is_list =
         extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
-    Ok(is_list && found.object.element_type().map_err(to_error)?.is_number())
+    let elements = found.object.element_type().map_err(to_error)?;
+    // A boolean is an enumeration.
+    Ok(is_list && (elements.is_number() || elements.class == ElementClass::Enum))
 }

@@ -1,12 +1,11 @@
 //! Copies the scan's counters and motor positions, so that a final file is complete without the raw
 //! file.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::path::Path;
 
 use frames::hdf5_array::{self, Hdf5ArrayError};
-use records::{Acquisition, ScanState};
+use records::{Acquisition, ScanState, format_count};
 
 use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
@@ -153,7 +152,8 @@ pub(crate) struct FrameNumbers {
 }
 
 impl OutputFile {
-    /// Returns the copy of a counter or motor, which has to have a value per frame. Of both, the
+    /// Returns the copy of a counter or motor, which has to have a value per frame; of a scan that is
+    /// running or was aborted, some frames may have none, and the last values no frame. Of both, the
     /// counter counts: the position of a motor may be the one from before the scan.
     ///
     /// # Errors
@@ -164,27 +164,31 @@ impl OutputFile {
     ) -> std::result::Result<FrameNumbers, OutputError> {
         let hdf5 = OutputError::hdf5(&self.path);
         let (mut known, wanted) = (Vec::new(), escape_name(name));
-        let is_running = self.task.acquisition.scan_state() == ScanState::Running;
+        let (frames, mut found) = (self.status.len(), None);
+        let state = self.task.acquisition.scan_state();
+        let has_ended = !matches!(state, ScanState::Running | ScanState::Aborted);
         for copies in [name::COUNTERS, name::POSITIONERS] {
             for copy in read_copies(&self.process, copies).map_err(&hdf5)? {
-                let is_per_frame = |count: usize| match count.cmp(&self.status.len()) {
-                    Ordering::Less => is_running,
-                    order => order == Ordering::Equal,
-                };
-                let values = copy.list().filter(|values| is_per_frame(values.len()));
-                let Some(values) = values else { continue };
-                if copy.name == wanted {
-                    return Ok(FrameNumbers { name: copy.name, values, units: copy.units });
+                let is_wanted = copy.name == wanted;
+                match copy.list() {
+                    Some(values) if has_ended && values.len() != frames => {
+                        found = found.or(is_wanted.then(|| format_count(values.len(), "value")));
+                    }
+                    None => found = found.or(is_wanted.then(|| "a single number".to_owned())),
+                    Some(mut values) if is_wanted => {
+                        values.truncate(frames);
+                        return Ok(FrameNumbers { name: copy.name, values, units: copy.units });
+                    }
+                    Some(_) => known.push(copy.name),
                 }
-                known.push(copy.name);
             }
         }
         known.sort_unstable();
         known.dedup();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let found = found.map_or(String::new(), |found| format!(", which has {found}"));
         let why = format!(
-            "no counter or motor `{name}` with a value for each of the {} frames; there are: {known}",
-            self.status.len()
+            "no counter or motor `{name}` with a value for each of the {frames} frames{found}; there are: {known}"
         );
         Err(OutputError::content(&self.path, why))
     }
@@ -287,40 +291,52 @@ fn read_list(
     raw: Option<&Path>,
 ) -> Result<Option<CopiedValues>> {
     let dataset = group.dataset(path)?;
-    let shape = dataset.shape()?;
-    if shape.len() > 1 || dataset.size()? > MAX_COUNTER_VALUES || dataset.kind()?.is_none() {
+    let mut shape = dataset.shape()?;
+    // A column of a table is a list, too.
+    let is_list = shape.iter().skip(1).all(|extent| *extent == 1);
+    if !is_list || dataset.size()? > MAX_COUNTER_VALUES {
         return Ok(None);
     }
-    if let Some(file) = raw
-        && dataset.is_virtual()?
-    {
-        // The library reads fill values where a source is missing, and reports no error.
-        check_sources(file, path)?;
-    }
-    let Some(numbers) = read_numbers(&dataset)? else { return Ok(None) };
+    shape.truncate(1);
+    let class = ignore_unusable(dataset.kind())?.flatten();
+    let numbers = match (class, raw) {
+        (Some(class), raw) => {
+            if let Some(file) = raw
+                && dataset.is_virtual()?
+            {
+                // The library reads fill values where a source is missing, and reports no error.
+                read_by_worker(file, path)?;
+            }
+            read_numbers(&dataset, class)?
+        }
+        // Half-precision floats and booleans are numbers to the worker.
+        (None, Some(file)) => match ignore_unusable(read_by_worker(file, path))? {
+            Some(values) => NumericValues::Floats(values),
+            None => return Ok(None),
+        },
+        (None, None) => return Ok(None),
+    };
     let units = ignore_unusable(dataset.text_attribute("units"))?;
     Ok(Some(CopiedValues { name: escape_name(name), numbers, shape, units }))
 }
 
-/// Checks that the sources of a virtual dataset can be read. `path` is that in the raw file, where
-/// it may be a link to another file.
-fn check_sources(file: &Path, path: &str) -> Result<()> {
-    match hdf5_array::read_numbers(file, path) {
-        Ok(_) => Ok(()),
-        Err(Hdf5ArrayError::Io { why, .. }) => Err(Hdf5Error::Io(why)),
-        Err(Hdf5ArrayError::NoAnswer { why, .. }) => Err(Hdf5Error::Io(std::io::Error::other(why))),
-        Err(Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. }) => {
-            Err(Hdf5Error::Library(why))
+/// Reads numbers of the raw file in the HDF5 worker, which fails if a source of a virtual dataset is
+/// missing. `path` is that in the raw file, where it may be a link to another file.
+fn read_by_worker(file: &Path, path: &str) -> Result<Vec<f64>> {
+    hdf5_array::read_numbers(file, path).map_err(|why| match why {
+        Hdf5ArrayError::Io { why, .. } => Hdf5Error::Io(why),
+        Hdf5ArrayError::NoAnswer { why, .. } => Hdf5Error::Io(std::io::Error::other(why)),
+        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
+            Hdf5Error::Library(why)
         }
-    }
+    })
 }
 
-fn read_numbers(dataset: &Dataset) -> Result<Option<NumericValues>> {
-    Ok(match dataset.kind()? {
-        Some(NumberClass::Float) => Some(NumericValues::Floats(dataset.values()?)),
-        Some(NumberClass::Integer) => Some(NumericValues::Integers(dataset.values()?)),
-        Some(NumberClass::Unsigned) => Some(NumericValues::Unsigned(dataset.values()?)),
-        None => None,
+fn read_numbers(dataset: &Dataset, class: NumberClass) -> Result<NumericValues> {
+    Ok(match class {
+        NumberClass::Float => NumericValues::Floats(dataset.values()?),
+        NumberClass::Integer => NumericValues::Integers(dataset.values()?),
+        NumberClass::Unsigned => NumericValues::Unsigned(dataset.values()?),
     })
 }
 
