@@ -15,6 +15,7 @@ pub mod memory;
 pub mod ownership;
 pub mod untrusted_file;
 
+mod protected_files;
 mod writer_process;
 
 #[cfg(test)]

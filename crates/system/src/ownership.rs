@@ -6,15 +6,15 @@
 //! into place, and [`remove`] before it removes one. `scripts/check-house` makes sure that all
 //! crates use these two modules.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
 
+pub use crate::protected_files::ProtectedFiles;
 use crate::untrusted_file::{self, check_not_special, check_regular};
 
 /// The directory in an output root that holds nothing but azpipe's own files.
@@ -107,7 +107,7 @@ impl OwnershipRule {
 
 impl fmt::Debug for OwnershipRule {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.debug_struct("Claim")
+        out.debug_struct("OwnershipRule")
             .field("kind", &self.kind)
             .field("overwrite", &self.overwrite)
             .finish_non_exhaustive()
@@ -176,70 +176,6 @@ pub struct ReplacePolicy {
     pub overwrite: bool,
     /// Files that are never replaced.
     pub protected: ProtectedFiles,
-}
-
-/// The files that nothing is ever written over: a run's raw data and settings. Clones share one
-/// set.
-#[derive(Clone, Debug, Default)]
-pub struct ProtectedFiles(Arc<Mutex<ProtectedSet>>);
-
-#[derive(Debug, Default)]
-struct ProtectedSet {
-    paths: HashSet<PathBuf>,
-    /// Files whose identity is still unknown; it is determined when a file is to be replaced.
-    unidentified: Vec<PathBuf>,
-    /// The device and inode numbers of the other files.
-    identities: HashSet<(u64, u64)>,
-}
-
-impl ProtectedFiles {
-    /// Adds a file, which need not exist.
-    pub fn add(&self, path: &Path) {
-        let mut protected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !protected.paths.contains(path) {
-            protected.paths.insert(path.to_owned());
-            protected.unidentified.push(path.to_owned());
-        }
-    }
-
-    /// Returns whether one of the files is at `path`, by any name or link.
-    ///
-    /// # Errors
-    /// Fails if the file at `path`, or a protected file, can't be examined.
-    pub fn contains(&self, path: &Path) -> io::Result<bool> {
-        let mut protected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if protected.paths.is_empty() {
-            return Ok(false);
-        }
-        if protected.paths.contains(&std::path::absolute(path)?) {
-            return Ok(true);
-        }
-        while let Some(unidentified) = protected.unidentified.last() {
-            match unidentified.metadata() {
-                Ok(found) => drop(protected.identities.insert((found.dev(), found.ino()))),
-                // It has no identity, or none that this user could reach, and is recognized by its
-                // name only.
-                Err(why)
-                    if matches!(
-                        why.kind(),
-                        ErrorKind::NotFound
-                            | ErrorKind::NotADirectory
-                            | ErrorKind::PermissionDenied
-                    ) => {}
-                Err(why) => {
-                    let about =
-                        format!("whether it is {} can't be seen: {why}", unidentified.display());
-                    return Err(io::Error::new(why.kind(), about));
-                }
-            }
-            protected.unidentified.pop();
-        }
-        let at = |found: io::Result<std::fs::Metadata>| match found {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            found => found.map(|found| protected.identities.contains(&(found.dev(), found.ino()))),
-        };
-        Ok(at(path.metadata())? || at(path.symlink_metadata())?)
-    }
 }
 
 /// Removes a file if it is azpipe's own, and returns whether it existed.
