@@ -168,7 +168,8 @@ pub struct OutputArgs {
     /// count as true. It opens in silx, and --report shows its plot. Cakes (plan-split --npt-azim) show
     /// all three. Patterns of one dimension show the distance only, as if the beam had not moved. Lines
     /// that are out of range, overlapping, too weak, too narrow for the bins or not fitted are left out,
-    /// and counted in the file and with -v. Nothing is corrected: neither the patterns nor the PONI file
+    /// and counted in the file and with -v. A warning says where the lines may not be those of CALIBRANT:
+    /// few are found, or they do not agree. Nothing is corrected: neither the patterns nor the PONI file
     /// change. The axis is 2th, q, d*2 or d, the wavelength is known, and the detector does not move.
     /// Merged files, whose patterns have several geometries, get no such file.
     #[arg(long, value_name = "CALIBRANT", hide_short_help = true)]

@@ -26,6 +26,8 @@ mod args;
 mod build_schedule;
 mod clean;
 mod gatherer;
+#[cfg(test)]
+mod message_tests;
 mod messages;
 mod number_range;
 mod output_files;

@@ -1,10 +1,12 @@
-//! The messages of gather. The test at the end lists them all, so that their wording can be
-//! compared. Errors of reading and writing files come from crate `patterns`.
+//! The messages of gather. The test in `message_tests.rs` lists them all, so that their wording
+//! can be compared. Errors of reading and writing files come from crate `patterns`.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use patterns::export::{Calibration, Drift, LineUse, MapRequest, MarkedPixels, Standard};
+use patterns::export::{
+    Calibration, Drift, DriftDoubt, LineUse, MapRequest, MarkedPixels, Standard,
+};
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
@@ -135,6 +137,38 @@ pub fn frames_without_drift(written: &Path, frames: &Spans) -> String {
     let (count, ranges) =
         (format_count(frames.count(), "frame"), format_ranges(frames, MAX_RANGES));
     format!("{}: {count} ({ranges}) with too few lines to fit: no displacement", written.display())
+}
+
+/// Warns that the lines of a scan may not be those of the calibrant.
+pub fn doubtful_drift(written: &Path, drift: &Drift, doubt: DriftDoubt) -> String {
+    let doubt = match doubt {
+        DriftDoubt::FewLines { used, sought } => {
+            format!("only {used} of {} in range agree", format_count(sought, "line"))
+        }
+        DriftDoubt::Outliers { outliers, fitted } => {
+            format!("{outliers} of {} are outliers", format_count(fitted, "position"))
+        }
+        DriftDoubt::Scatter(widths) => format!(
+            "they are {:.1} % of their width from where the displacement has them, which the errors of the intensities do \
+             not explain (chi2 {:.1})",
+            100.0 * widths,
+            drift.average.chi2
+        ),
+        DriftDoubt::Distance(part) => format!(
+            "the distance differs by {:.1} %, which is as far as lines are looked for",
+            100.0 * part
+        ),
+    };
+    let beam = if drift.has_beam {
+        ""
+    } else {
+        ", and integrate cakes (--npt-azim 36) if the beam may have moved"
+    };
+    format!(
+        "{}: the lines may not be those of {}: {doubt}; check the calibrant, the PONI file and its wavelength{beam}",
+        written.display(),
+        drift.calibrant
+    )
 }
 
 /// Warns that frames have no factor of the background or no transmission. `counters` are the flags
@@ -323,156 +357,4 @@ pub fn leftover_kept(kept: &str) -> String {
 
 fn removed(dry_run: bool) -> &'static str {
     if dry_run { "would remove" } else { "removed" }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use patterns::export::{CalibrantLine, CalibrationFactor, Displacement};
-    use records::{AbsentKind, Span, Spans};
-
-    #[test]
-    fn messages() {
-        let path = Path::new("/out/s_scan0001_p3.h5");
-        let absent = |range: Span| Absent {
-            range: range.into(),
-            kind: AbsentKind::NotIntegrated,
-            reason: "not integrated".to_owned(),
-        };
-        let outcome = |frames, was_unchanged| BuildOutcome {
-            integrated: Spans::first_n(frames),
-            was_unchanged,
-            ..BuildOutcome::default()
-        };
-        let merge = OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()] };
-        let damaged =
-            OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
-        let calibration = Calibration {
-            factor: CalibrationFactor { value: 0.0123, error: Some(0.0004) },
-            standard_relative_error: None,
-            chi2: Some(1.1),
-            bins: 30,
-            range: [2.0, 5.0],
-        };
-        let request = MapRequest { fast: "y".to_owned(), slow: "z".to_owned(), ranges: Vec::new() };
-        let line = |line_use| CalibrantLine { line_use, ..CalibrantLine::default() };
-        let uses = [LineUse::Used, LineUse::Used, LineUse::TooWeak, LineUse::OutOfRange];
-        let (value, error) = ([-1e-6, 12.34e-6, 1e-4], [1e-7, 2e-7, 3e-6]);
-        let drift = |has_beam| Drift {
-            calibrant: "LaB6".to_owned(),
-            has_beam,
-            lines: uses.map(line).to_vec(),
-            average: Displacement { value, error, ..Displacement::default() },
-            ..Drift::default()
-        };
-        let messages = [
-            frames_without_pattern(path, &absent(Span::new(8, 16))),
-            frames_without_pattern(path, &absent(Span::new(3, 4))),
-            final_written(path, &outcome(24, false)),
-            final_written(path, &outcome(1, false)),
-            final_written(path, &outcome(24, true)),
-            scan_skipped(path),
-            outdated_exports(path, &["/out/s_scan0001_p3.xye".into()]),
-            outdated_merge(&merge),
-            merge_not_examined(&damaged),
-            unchanged(path),
-            map_axes().to_owned(),
-            range().to_owned(),
-            no_grid(Path::new("/out/s.map.h5"), &request),
-            frames_without_position(Path::new("/out/s.map.h5"), &Spans::first_n(2)),
-            frames_without_statistics(Path::new("/out/s.pixels.h5"), 10, &Spans::first_n(2)),
-            suggested_mask(
-                Path::new("/out/s.pixels.h5"),
-                &MarkedPixels { dead: 2, hot: 3, saturated: 1, all: 5, of_frame: 100 },
-            ),
-            many_pixels_marked(Path::new("/out/s.pixels.h5")),
-            drift_measured(Path::new("/out/s.drift.h5"), &drift(true)),
-            drift_measured(Path::new("/out/s.drift.h5"), &drift(false)),
-            frames_without_drift(Path::new("/out/s.drift.h5"), &Spans::first_n(2)),
-            frames_without_terms(
-                Path::new("/out/s.subtracted.h5"),
-                &Spans::first_n(2),
-                "--transmission diode above 0",
-            ),
-            background_frames_without_terms(
-                Path::new("/out/empty.h5"),
-                &Spans::first_n(2),
-                "--transmission diode above 0",
-            ),
-            transmission_without_monitor(path),
-            second_standard(path),
-            poor_calibration(path, &Standard::open(Path::new("water")).unwrap(), 12.34),
-            nothing_calibrated(Path::new("/out/empty.h5")),
-            exports_of_other_reductions(
-                Path::new("/out/s.absolute.h5"),
-                &["/out/s.absolute.xye".into()],
-            ),
-            counters_of_background_only().to_owned(),
-            calibrated(path, &Standard::open(Path::new("water")).unwrap(), &calibration),
-            transmission_alone().to_owned(),
-            transmission_of_no_background().to_owned(),
-            transmission_of_sample_only().to_owned(),
-            two_transmissions().to_owned(),
-            background_changed(Path::new("/out/empty.h5")),
-            no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
-            scan_not_in_plot(Path::new("all.png"), path),
-            no_output_root().to_owned(),
-            nothing_to_gather().to_owned(),
-            report_name(Path::new("run.txt")),
-            holds_records().to_owned(),
-            is_other_output("--plot"),
-            merge_name().to_owned(),
-            leftovers_removed(Path::new("/out"), 2, 1, false),
-            leftovers_removed(Path::new("/out"), 1, 1000, true),
-            leftover_kept("/out/.azpipe/notes.txt: azpipe did not write it"),
-        ];
-        let expected = [
-            "/out/s_scan0001_p3.h5: 8 frames (8 to 15) without a pattern: not integrated",
-            "/out/s_scan0001_p3.h5: 1 frame (3) without a pattern: not integrated",
-            "/out/s_scan0001_p3.h5: written, 24 frames with a pattern",
-            "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
-            "/out/s_scan0001_p3.h5: up to date, not written again",
-            "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
-            "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
-            "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
-            "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
-            "/out/s_scan0001_p3.h5: unchanged since its last summary",
-            "expected two motors or counters, the fast one first, as in sampy,sampz",
-            "expected two numbers, the lower one first, as in 10.5,12",
-            "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",
-            "/out/s.map.h5: 2 frames (0 to 1) without a position are not in the map",
-            "/out/s.pixels.h5: statistics of 10 frames only, without 2 frames (0 to 1), which have patterns: run ai-integrate --pixel-stats again with the same tasks, if their raw data is still there, and then gather",
-            "/out/s.pixels.h5::/entry/suggested_mask/suggested_mask: a mask of 5 pixels: 2 dead, 3 hot, 1 saturated",
-            "/out/s.pixels.h5: the suggested mask marks more than 1 % of the pixels; look at the images before you use it",
-            "/out/s.drift.h5: by LaB6 from 2 of 4 lines, without 1 out of range, 1 too weak: x +12.3 +- 0.2 um, y -1.0 +- 0.1 um, distance +100.0 +- 3.0 um",
-            "/out/s.drift.h5: by LaB6 from 2 of 4 lines, without 1 out of range, 1 too weak: distance +100.0 +- 3.0 um (the beam is not seen without azimuth)",
-            "/out/s.drift.h5: 2 frames (0 to 1) with too few lines to fit: no displacement",
-            "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
-            "/out/empty.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are not part of the background",
-            "/out/s_scan0001_p3.h5: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",
-            "not calibrated, and its file of absolute patterns is kept: /out/s_scan0001_p3.h5 is the standard of this detector; --calibrate expects the scans of the standard only",
-            "/out/s_scan0001_p3.h5: its pattern has another shape than water: chi2 12.340; expected about 1: check the scan, the background and --calibration-range",
-            "/out/empty.h5: no scan but the background was gathered, which is not calibrated: expected the results of a standard",
-            "/out/s.absolute.h5: exports from an earlier run may have another background, transmission or factor: /out/s.absolute.xye; write them again with --export, or remove them",
-            "--subtract-scale names counters, which scale the background only: of patterns in absolute units, expected --transmission, which divides the sample, too",
-            "/out/s_scan0001_p3.h5: calibration factor 1.230000e-2 +- 4.0e-4 from water: 30 bins from 2.0000 to 5.0000, chi2 1.100",
-            "expected --subtract or --thickness, too: they write the patterns that are divided by it",
-            "the second value is that of a background: expected --subtract, too, or one value only",
-            "expected two numbers, of sample and background, as in 0.62,0.95; the second is 1 if the first is relative to the background",
-            "the background is scaled by the transmissions of both scans: expected a number, or nothing, as --subtract-scale",
-            "/out/empty.h5: the background was written again in this run, after it was subtracted: run gather --subtract again",
-            "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
-            "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
-            "no such directory: expected the directory that plan-split --out named",
-            "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
-            "run.txt: expected a name that ends in .html",
-            "holds records, the background, the standard or the calibrant of this run, which are never overwritten: choose another name",
-            "is the file of --plot, too: choose another name",
-            "expected part of a file name, without `/`, that does not begin with a dot",
-            "/out: removed 2 files, 1 byte",
-            "/out: would remove 1 file, 1000 bytes",
-            "not removed: /out/.azpipe/notes.txt: azpipe did not write it",
-        ];
-        assert_eq!(messages, expected);
-    }
 }

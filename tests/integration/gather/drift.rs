@@ -140,6 +140,32 @@ fn patterns_of_one_dimension_show_the_distance_only_and_say_so() {
     assert_eq!(seen["plot"], json!([true, "distance", [3], [], ["frame"], true]));
 }
 
+#[test]
+fn lines_of_another_calibrant_are_doubted_and_those_of_the_right_one_are_not() {
+    let far = [0.0, 0.0, 1.5e-3];
+    let cakes = ["--unit", "2th_deg", "--npt-azim", "36"];
+    for (displacement, flags) in [
+        ([0.0; 3], &["--unit", "2th_deg"][..]),
+        (far, &["--unit", "q_A^-1"]),
+        ([0.0; 3], &cakes),
+        (DISPLACEMENT, &cakes),
+        (far, &cakes),
+    ] {
+        let scan = DisplacedScan::new(displacement, flags, |text| text);
+        for calibrant in ["LaB6", "LaB6_SRM660a"] {
+            let right = scan.gather(&["--drift", calibrant]);
+            let about = format!("{displacement:?} {flags:?} {calibrant}");
+            assert_eq!((right.status, right.stderr.as_str()), (0, ""), "{about}");
+        }
+        for calibrant in ["NaCl", "CeO2", "Si", "quartz", "diamond", "Al", "Au", "Ni"] {
+            let wrong = scan.gather(&["--drift", calibrant]);
+            let doubted = format!("the lines may not be those of {calibrant}: ");
+            let is_told = wrong.status == 1 || wrong.stderr.contains(&doubted);
+            assert!(is_told, "{displacement:?} {flags:?} {calibrant}: {}", wrong.stdout);
+        }
+    }
+}
+
 /// The displacement in the average by scipy's fits and pyFAI's geometry, with the lines that were used.
 const ORACLE: &str = r#"
 import json, sys

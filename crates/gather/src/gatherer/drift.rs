@@ -34,6 +34,9 @@ impl Gatherer<'_> {
             }
         };
         self.filter.note(1, || messages::drift_measured(&path, &drift));
+        if let Some(doubt) = drift.doubt() {
+            self.filter.warn(&messages::doubtful_drift(&path, &drift, doubt));
+        }
         let frames = (0..).zip(final_file.status.iter().zip(&drift.frames));
         let unknown: Spans = frames
             .filter(|(_, (status, found))| **status == Status::Ok && !found.is_known())

@@ -34,7 +34,9 @@ mod xye;
 pub use absolute::{AbsoluteScale, CalibrationFactor, Thickness, Transmission};
 pub use background::Background;
 pub use calibration::{Calibration, calibrate};
-pub use drift::{CalibrantLine, Displacement, Drift, DriftRequest, LineUse, write_drift};
+pub use drift::{
+    CalibrantLine, Displacement, Drift, DriftDoubt, DriftRequest, LineUse, write_drift,
+};
 pub use error::ExportError;
 pub use export_digests::existing_exports;
 pub use format::{ExportContent, ExportFormat};

@@ -17,6 +17,8 @@ const MAX_RESIDUAL: f64 = 5.0;
 pub(super) struct RingArc {
     /// Scattering angle of the line in radians.
     pub two_theta: f64,
+    /// Full width at half maximum of the line in radians.
+    pub fwhm: f64,
     /// Azimuths in radians over which the arc extends, each with its weight.
     pub points: Vec<(f64, f64)>,
 }
@@ -48,6 +50,9 @@ pub struct Displacement {
     pub error: [f64; 3],
     /// χ² per degree of freedom of the positions. NaN if there are too few.
     pub chi2: f64,
+    /// Root mean square distance of the positions from the displaced lines, in widths of the lines,
+    /// beyond what their errors explain. NaN if there are too few.
+    pub scatter: f64,
     /// Number of positions that are used.
     pub positions: usize,
 }
@@ -56,7 +61,7 @@ impl Displacement {
     /// Returns that of a frame in which too few positions were fitted.
     pub(super) fn unknown(positions: usize) -> Self {
         let nothing = [f64::NAN; 3];
-        Self { value: nothing, error: nothing, chi2: f64::NAN, positions }
+        Self { value: nothing, error: nothing, chi2: f64::NAN, scatter: f64::NAN, positions }
     }
 
     /// Returns whether the positions determined it.
@@ -99,6 +104,11 @@ impl Displacement {
         let squares = fit.residuals().into_iter().zip(&weights);
         let squares: f64 = squares.map(|(residual, weight)| weight * residual * residual).sum();
         let chi2 = squares / freedom as f64;
+        let in_widths = positions.iter().zip(&weights);
+        let in_widths: f64 = in_widths
+            .map(|(position, weight)| weight * (position.arc.fwhm / position.error).powi(2))
+            .sum();
+        let scatter = ((squares - freedom as f64).max(0.0) / in_widths).sqrt();
         let factor = chi2.max(1.0).sqrt();
         let of_free = |axis: usize, found: f64| if free.contains(&axis) { found } else { f64::NAN };
         Self {
@@ -107,6 +117,7 @@ impl Displacement {
                 of_free(axis, covariance[axis][axis].sqrt() * factor)
             }),
             chi2,
+            scatter,
             positions: used,
         }
     }

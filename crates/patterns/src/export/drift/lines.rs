@@ -280,6 +280,7 @@ impl Ring<'_> {
         let peak = peak::fit(&bins_within(&own, window), start).filter(is_significant)?;
         let arc = RingArc {
             two_theta: self.two_theta,
+            fwhm: shape.fwhm,
             points: self.sectors.points(sector, self.two_theta),
         };
         Some(Site { sector, arc, center: peak.center, shape, window })

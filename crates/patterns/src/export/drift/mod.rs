@@ -5,7 +5,7 @@
 //! /entry                  NXentry    title, start_time, end_time; process (program, version, final_file)
 //!   drift                 NXdata     of each frame (points): x, y, distance with their errors, chi2, positions, frame_status;
 //!                                    of patterns of one dimension no x and y
-//!   average               NXcollection: the same numbers of the average of all frames
+//!   average               NXcollection: the same numbers of the average of all frames, and the scatter of positions
 //!   calibrant             NXcollection: name, wavelength, and of each line d_spacing, two_theta, fwhm, line_use, sectors;
 //!                                    the numbers of lines used and left out, by reason
 //! ```
@@ -19,6 +19,7 @@
 //! one position of each line, and determine the distance alone.
 
 mod displacement;
+mod doubt;
 mod least_squares;
 mod lines;
 mod peak;
@@ -33,6 +34,7 @@ use system::ownership::ReplacePolicy;
 
 pub use displacement::Displacement;
 use displacement::Parameters;
+pub use doubt::DriftDoubt;
 use lines::Lines;
 pub use lines::{CalibrantLine, LineUse};
 use sectors::Sectors;
@@ -70,6 +72,8 @@ pub struct Drift {
     pub calibrant: String,
     /// Wavelength in metres.
     pub wavelength: f64,
+    /// Distance of the PONI file in metres.
+    pub distance: f64,
     /// True if patterns are cakes, which show the beam; otherwise the distance alone is known.
     pub has_beam: bool,
     /// Lines of the calibrant.
@@ -199,6 +203,7 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
     let mut drift = Drift {
         calibrant: request.calibrant.clone(),
         wavelength,
+        distance: poni.dist,
         has_beam,
         lines: lines.all.clone(),
         frames: Vec::new(),
@@ -304,6 +309,11 @@ fn write(file: &Group, output: &OutputFile, drift: &Drift) -> Result<(), WriteEr
         error.set_text("units", "m")?;
     }
     average.write_scalar("chi2", drift.average.chi2)?;
+    let scatter = average.write_scalar("scatter", drift.average.scatter)?;
+    scatter.set_text(
+        "long_name",
+        "scatter of the positions beyond their errors, in widths of the lines",
+    )?;
     average.write_scalar("positions", drift.average.positions as u64)?;
     write_calibrant(&entry, drift)?;
     Ok(())
