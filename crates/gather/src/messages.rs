@@ -14,6 +14,9 @@ use records::{Absent, Spans, format_ranges};
 /// The largest number of frame ranges that a message lists.
 const MAX_RANGES: usize = 8;
 
+/// The largest number of plots that a message lists.
+const MAX_PLOTS: usize = 3;
+
 /// Warns that frames of a final file have no pattern, and says why.
 pub fn frames_without_pattern(path: &Path, absent: &Absent) -> String {
     let count = format_count(absent.range.count(), "frame");
@@ -287,6 +290,21 @@ pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
     format!(
         "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
         final_file.display(),
+        names.join(", ")
+    )
+}
+
+/// Warns of a picture that an earlier run drew under the name of `--plot`, which those of this run,
+/// with several final files, do not have.
+pub fn earlier_plot(picture: &Path, plots: &[&Path]) -> String {
+    let mut names: Vec<String> =
+        plots.iter().take(MAX_PLOTS).map(|path| path.display().to_string()).collect();
+    if plots.len() > MAX_PLOTS {
+        names.push(format!("{} more", plots.len().saturating_sub(MAX_PLOTS)));
+    }
+    format!(
+        "{}: is a picture from before this run, of other data; those of this run are {}; remove it if you don't need it",
+        picture.display(),
         names.join(", ")
     )
 }

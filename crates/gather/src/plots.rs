@@ -53,6 +53,11 @@ impl PlotNames {
         }
     }
 
+    /// Returns the plots of the run; not the second copy of a single one.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.drawn.keys().map(PathBuf::as_path)
+    }
+
     /// Returns the final file of the only plot of the run.
     pub fn single(&self) -> Option<&Path> {
         let mut files = self.drawn.values();

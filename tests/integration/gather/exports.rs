@@ -38,6 +38,43 @@ fn each_final_has_its_picture_and_its_text() {
 }
 
 #[test]
+fn a_picture_of_earlier_data_under_the_name_of_the_flag_is_told() {
+    let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+    for extension in ["png", "svg", "pdf"] {
+        let picture = workspace.path(&format!("p.{extension}"));
+        let flags = ["--keep-parts", "--plot", picture.to_str().unwrap()];
+        let gather = |out: &str, scans: usize, plan: &[&str]| {
+            let tasks: Vec<String> = workspace
+                .plan(out, plan)
+                .lines()
+                .take(scans)
+                .map(|line| format!("{line}\n"))
+                .collect();
+            let results =
+                run("ai-integrate", NO_ARGUMENTS, &tasks.concat()).assert_success().stdout;
+            run("gather", &flags, &results)
+        };
+        let out = format!("out_{extension}");
+        let one = gather(&out, 1, &[]).assert_success();
+        assert!(one.stderr.is_empty() && picture.exists(), "{}", one.stderr);
+        // It shows a scan of this run, too.
+        let both = gather(&out, 2, &[]).assert_success();
+        assert_eq!(both.stderr, "", "{extension}");
+        let other = gather(&out, 2, &["--unit", "2th_deg", "--replace"]).assert_success();
+        let told = format!(
+            "p.{extension}: is a picture from before this run, of other data; those of this run are "
+        );
+        assert!(other.stderr.contains(&told), "{}", other.stderr);
+        assert!(picture.exists(), "it may be of use");
+        std::fs::remove_file(&picture).unwrap();
+        assert_eq!(
+            gather(&out, 2, &["--unit", "2th_deg", "--replace"]).assert_success().stderr,
+            ""
+        );
+    }
+}
+
+#[test]
 fn a_page_tells_of_the_run_and_needs_nothing_else() {
     let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
     let tasks = workspace.plan("out", &["--by", "frames=9"]);

@@ -187,12 +187,17 @@ impl Gatherer<'_> {
     }
 
     /// Draws the plot of a run with a single final file once more, under the name that `--plot`
-    /// has.
+    /// has. In a run with several, warns of a picture of that name that shows none of them.
     ///
     /// # Errors
     /// Fails if the final file can't be read, or the plot not be written.
     pub fn plot_single_scan(&self) -> Result<(), Stop> {
-        let (Some(flag), Some(path)) = (&self.args.output.plot, self.plot_names.single()) else {
+        let Some(flag) = &self.args.output.plot else { return Ok(()) };
+        let Some(path) = self.plot_names.single() else {
+            let plots: Vec<&Path> = self.plot_names.paths().collect();
+            if !plots.is_empty() && plot::is_other_picture(flag, &plots) {
+                self.filter.warn(&messages::earlier_plot(flag, &plots));
+            }
             return Ok(());
         };
         let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;

@@ -181,6 +181,15 @@ pub fn draw(output: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<
     write(&Picture::Final(&data), path, policy)
 }
 
+/// Returns whether a picture exists, and has the content of none of these plots of final files.
+/// Content that can't be read counts as another one.
+pub fn is_other_picture(picture: &Path, plots: &[&Path]) -> bool {
+    let digest = |path: &Path| file_mark::digest_file(path).ok();
+    let of_picture = digest(picture);
+    let is_same = |plot: &&Path| of_picture.is_some() && digest(plot) == of_picture;
+    picture.symlink_metadata().is_ok() && !plots.iter().any(is_same)
+}
+
 /// Draws the mean patterns of several scans into a plot, which appears complete and replaces an
 /// earlier plot.
 ///
