@@ -22,7 +22,11 @@ fn why_a_file_is_not_read_or_not_replaced() {
         foreign.check(directory.path()),
         foreign.check(&path),
         foreign.clone().with_policy(&policy).check(&path),
-        foreign.with_protected(&protected).check(&path),
+        foreign.clone().with_protected(&protected).check(&path),
+        foreign.clone().with_derived_names().check(directory.path()),
+        foreign.clone().with_derived_names().check(&path),
+        foreign.clone().with_derived_names().with_policy(&policy).check(&path),
+        foreign.with_derived_names().with_protected(&protected).check(&path),
         rename_directory_into_place(directory.path(), &path),
         atomic::write("/", "", &OwnershipRule::in_azpipe_dir()),
     ];
@@ -35,6 +39,10 @@ fn why_a_file_is_not_read_or_not_replaced() {
         "exists, and azpipe did not write it as an SVG picture: move it away or choose another name",
         "exists, and azpipe did not write it as an SVG picture: move it away, choose another name, or pass --overwrite",
         "holds raw data or settings of this run, which are never overwritten: choose another name",
+        "exists and is not a regular file: move it away",
+        "exists, and azpipe did not write it as an SVG picture: move it away",
+        "exists, and azpipe did not write it as an SVG picture: move it away, or pass --overwrite",
+        "holds raw data or settings of this run, which are never overwritten: copy it to another directory and use the copy, or pass another --out to plan-split",
         "exists already: move it away",
         "not the path of a file",
     ];

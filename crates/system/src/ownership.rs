@@ -30,6 +30,8 @@ type OwnershipTest = dyn Fn(&Path) -> io::Result<bool> + Send + Sync;
 pub struct OwnershipRule {
     kind: &'static str,
     is_own: Arc<OwnershipTest>,
+    /// True if names follow from that of a final, so that messages don't advise another one.
+    has_derived_names: bool,
     overwrite: Option<bool>,
     protected: ProtectedFiles,
 }
@@ -44,6 +46,7 @@ impl OwnershipRule {
         Self {
             kind,
             is_own: Arc::new(is_own),
+            has_derived_names: false,
             overwrite: None,
             protected: ProtectedFiles::default(),
         }
@@ -52,6 +55,13 @@ impl OwnershipRule {
     /// Claims every file below a directory called `.azpipe`.
     pub fn in_azpipe_dir() -> Self {
         Self::new("a file of its own directory .azpipe", |path| Ok(is_in_azpipe_dir(path)))
+    }
+
+    /// Says that the names of the files follow from that of a final: messages name remedies that
+    /// don't need another name.
+    #[must_use]
+    pub fn with_derived_names(self) -> Self {
+        Self { has_derived_names: true, ..self }
     }
 
     /// Refuses the `protected` files whatever their content.
@@ -78,15 +88,23 @@ impl OwnershipRule {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
             Ok(found) if !(found.is_file() || found.is_symlink()) => {
-                return Err(refuse("exists and is not a regular file: choose another name"));
+                let remedy =
+                    if self.has_derived_names { "move it away" } else { "choose another name" };
+                return Err(refuse(&format!("exists and is not a regular file: {remedy}")));
             }
             Ok(_) => (),
         }
         let is_protected = self.protected.contains(path);
         if matches!(is_protected, Ok(true)) {
-            return Err(refuse(
-                "holds raw data or settings of this run, which are never overwritten: choose another name",
-            ));
+            let remedy = match self.has_derived_names {
+                true => {
+                    "copy it to another directory and use the copy, or pass another --out to plan-split"
+                }
+                false => "choose another name",
+            };
+            return Err(refuse(&format!(
+                "holds raw data or settings of this run, which are never overwritten: {remedy}"
+            )));
         }
         // A file that azpipe wrote says so itself; for any other it has to be known that it is not
         // protected.
@@ -96,9 +114,11 @@ impl OwnershipRule {
         if (self.is_own)(path)? {
             return Ok(());
         }
-        let remedy = match self.overwrite {
-            Some(_) => "move it away, choose another name, or pass --overwrite",
-            None => "move it away or choose another name",
+        let remedy = match (self.has_derived_names, self.overwrite) {
+            (true, Some(_)) => "move it away, or pass --overwrite",
+            (true, None) => "move it away",
+            (false, Some(_)) => "move it away, choose another name, or pass --overwrite",
+            (false, None) => "move it away or choose another name",
         };
         let kind = self.kind;
         Err(refuse(&format!("exists, and azpipe did not write it as {kind}: {remedy}")))

@@ -359,3 +359,28 @@ fn images_replace_azpipes_own_and_clean_removes_statistics_without_results() {
     clean();
     assert!(!statistics.exists(), "{:?}", files_below(&root));
 }
+
+#[test]
+fn a_suggested_mask_that_the_recipe_names_is_kept_and_a_copy_of_it_can_be_used() {
+    let workspace = Workspace::new(&small_options());
+    let gathered = process(&workspace, "out", &[], &[]).assert_success();
+    let images = gathered.records("summary")[0]["pixel_images"].as_str().unwrap().to_owned();
+    let first = std::fs::read(&images).unwrap();
+    let masked_by = |file: &str| {
+        let mask = format!("{file}::/entry/suggested_mask/suggested_mask");
+        process(&workspace, "out", &["--replace", "--mask", &mask], &[])
+    };
+    let refused = masked_by(&images);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    let remedy =
+        "never overwritten: copy it to another directory and use the copy, or pass another --out";
+    assert!(refused.stderr.contains(remedy), "{}", refused.stderr);
+    // The file is in use: it is not to be removed, and can't be written again.
+    assert!(!refused.stderr.contains("exports of the earlier data"), "{}", refused.stderr);
+    assert_eq!(std::fs::read(&images).unwrap(), first);
+    let copy = workspace.path("mask.h5");
+    std::fs::copy(&images, &copy).unwrap();
+    // It is the recipe of before, whose newest paths count.
+    masked_by(copy.to_str().unwrap()).assert_success();
+    assert_ne!(std::fs::read(&images).unwrap(), first);
+}

@@ -7,9 +7,11 @@ use filter::Stop;
 use patterns::export::ExportContent;
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
+use recipe::Recipe;
 use records::{Fail, RawPath, ScanState, Summary};
 use serde_json::Value;
 use system::ownership::ProtectedFiles;
+use system::untrusted_file;
 
 use super::Gatherer;
 use crate::messages;
@@ -131,7 +133,12 @@ impl Gatherer<'_> {
         if replaced_data || patterns.is_some() {
             match export::existing_exports(&final_file) {
                 Ok(mut earlier) => {
-                    earlier.retain(|path| !exports.contains(path) && !written.contains(path));
+                    // A file that the run reads, such as a mask, stays as it is.
+                    let is_read =
+                        |path: &Path| matches!(self.policy.protected.contains(path), Ok(true));
+                    earlier.retain(|path| {
+                        !exports.contains(path) && !written.contains(path) && !is_read(path)
+                    });
                     self.warn_of_earlier_exports(
                         &path,
                         earlier,
@@ -252,7 +259,13 @@ fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
     protected.add(&final_file.path);
     protected.add(&scan.file);
     scan.sources.iter().for_each(|source| protected.add(&source.file));
-    final_file.recipe.file_paths().for_each(|path| protected.add(path));
+    let task = &final_file.task;
+    // The final has the paths of the run that made it; plan-split has stored the newest ones.
+    let newest = untrusted_file::read_text(&task.recipe).ok();
+    let newest =
+        newest.and_then(|text| Recipe::parse(&text, &task.recipe, &task.recipe_digest).ok());
+    let recipe = newest.as_ref().unwrap_or(&final_file.recipe);
+    recipe.file_paths().for_each(|path| protected.add(path));
 }
 
 pub(super) fn to_json(path: PathBuf) -> Value {

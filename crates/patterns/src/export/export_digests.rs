@@ -131,7 +131,9 @@ impl ExportDigests {
                 None => has_mark(path),
             }
         };
-        OwnershipRule::new("an export, or it was changed since", is_own).with_policy(policy)
+        OwnershipRule::new("an export, or it was changed since", is_own)
+            .with_derived_names()
+            .with_policy(policy)
     }
 
     /// Returns whether there is a file at `path` that no digest but its mark claims.

@@ -85,7 +85,9 @@ fn owned_outputs(target: &OutputSpec) -> OwnershipRule {
         .into_iter()
         .chain(scan.sources.iter().map(|source| &source.file))
         .for_each(|path| sources.add(path));
-    OwnershipRule::new("a final", OutputFile::is_output).with_protected(&sources)
+    OwnershipRule::new("a final", OutputFile::is_output)
+        .with_derived_names()
+        .with_protected(&sources)
 }
 
 /// Returns the version of a part or final; `None` if there is no such file.
