@@ -248,3 +248,54 @@ fn raw_data_and_settings_are_not_written_over_even_with_overwrite() {
     assert!(tried >= 8);
     assert_eq!(read_files_below(raw), before);
 }
+
+#[test]
+fn exports_never_replace_a_final_file_of_another_recipe() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--recipe-name", "x"]);
+    let flags = ["--pixel-stats"];
+    let results = run("ai-integrate", &flags, &tasks).assert_success().stdout;
+    let gathered = run("gather", &["--average", "mean"], &results).assert_success();
+    let final_file = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
+    let stem = final_file.strip_suffix(".h5").unwrap();
+    let background = workspace.path("background.h5");
+    fs::copy(&final_file, &background).unwrap();
+    let background = text(&background);
+    for (end, flags) in [
+        ("map.h5", &["--map", "monitor,elapsed_time"][..]),
+        ("subtracted.h5", &["--subtract", background]),
+        ("absolute.h5", &["--thickness", "1mm", "--calibration-factor", "1"]),
+        ("pixels.h5", &["--pixel-images"]),
+        ("drift.h5", &["--drift", "LaB6"]),
+        ("nxcansas.h5", &["--export", "nxcansas"]),
+        ("nxs", &["--export", "nxazint"]),
+    ] {
+        // As if recipes were called `x.map` and the like.
+        let other = format!("{stem}.{end}");
+        let mut bytes = fs::read(&final_file).unwrap();
+        for damage in [false, true] {
+            if damage {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+            fs::write(&other, &bytes).unwrap();
+            for overwrite in [&[][..], &["--overwrite"]] {
+                let refused = run("gather", &[flags, overwrite].concat(), &results);
+                assert_eq!(refused.status, 1, "{end}: {}", refused.stderr);
+                let why = format!("{other}: is the final file of another recipe or scan");
+                assert!(refused.stderr.contains(&why), "{end}: {}", refused.stderr);
+                assert!(fs::read(&other).unwrap() == bytes, "{end}");
+            }
+        }
+        // Not so a damaged export, or what somebody else left there.
+        fs::remove_file(&other).unwrap();
+        let allowed = |flags: &[&str]| run("gather", flags, &results);
+        allowed(flags);
+        let mut bytes = fs::read(&other).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&other, &bytes).unwrap();
+        let replaced = allowed(&[flags, &["--overwrite"]].concat());
+        assert!(fs::read(&other).unwrap() != bytes, "{end}: {}", replaced.stderr);
+    }
+}

@@ -85,6 +85,16 @@ pub enum ExportError {
         /// Reason, and what was expected.
         why: String,
     },
+    /// An export has the name of a final file.
+    #[error(
+        "{}: is the final file of another recipe or scan, which exports never replace, not even with --overwrite; \
+         move it away, or plan one of both with another --recipe-name",
+        path.display()
+    )]
+    IsFinal {
+        /// Path of the final file that is there.
+        path: PathBuf,
+    },
     /// The drift can't be measured.
     #[error("{}: {why}", path.display())]
     Drift {

@@ -53,10 +53,10 @@ impl From<Hdf5Error> for WriteError {
 
 /// Writes an HDF5 file beside the final file, and returns its path. `write_content` fills the file,
 /// and must write the mark. A file that exists is replaced if azpipe wrote it and nobody changed it,
-/// or if `policy` allows it.
+/// or if `policy` allows it; a final file never is.
 ///
 /// # Errors
-/// Fails if a file of somebody else has the path, and as `write_content` does.
+/// Fails if a final file or a file of somebody else has the path, and as `write_content` does.
 pub(super) fn write_hdf5_file(
     export: &Hdf5Export,
     output: &OutputFile,
@@ -69,6 +69,10 @@ pub(super) fn write_hdf5_file(
         Hdf5Error::Io(why) => ExportError::Io { path: path.clone(), why },
         why => ExportError::Hdf5 { path: path.clone(), why },
     };
+    // A recipe may be called `x.map` beside another called `x`, and nothing makes its patterns again.
+    if OutputFile::is_output(&path).map_err(io)? {
+        return Err(ExportError::IsFinal { path });
+    }
     let (mark, digests) = (export.mark, ExportDigests::read(output)?);
     let claim = digests.owned_exports(move |path| has_mark(path, mark), policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;

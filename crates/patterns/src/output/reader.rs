@@ -94,16 +94,20 @@ impl OutputFile {
         })
     }
 
-    /// Returns whether a file has the mark of a final file of azpipe. The file may be damaged.
+    /// Returns whether there is a file with the mark of a final file of azpipe. It may be damaged.
     ///
     /// # Errors
     /// Fails if the file can't be read.
-    pub(super) fn is_output(path: &Path) -> io::Result<bool> {
+    pub(crate) fn is_output(path: &Path) -> io::Result<bool> {
         match h5::Hdf5File::open(path).and_then(|file| file.text_attribute(name::CREATOR)) {
             Ok(creator) => Ok(creator == PROGRAM),
+            Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => Ok(false),
             Err(h5::Hdf5Error::Io(why)) => Err(why),
-            // Its checksums exist and don't match, or the library hangs on it.
-            Err(h5::Hdf5Error::Damaged(_)) => ownership::mentions(path, PROGRAM),
+            // Its checksums exist and don't match, or the library hangs on it. Exports mention the
+            // program, too, but have no creator.
+            Err(h5::Hdf5Error::Damaged(_)) => {
+                Ok(ownership::mentions(path, PROGRAM)? && ownership::mentions(path, name::CREATOR)?)
+            }
             Err(_) => Ok(false),
         }
     }
