@@ -24,6 +24,7 @@
 //! ```
 
 mod calibrant;
+mod combination;
 mod constant_monitors;
 mod error;
 mod error_model;
@@ -50,6 +51,7 @@ mod template;
 mod validate;
 
 pub use calibrant::{Calibrant, ring_angles};
+pub use combination::{Combination, Mismatches};
 pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
