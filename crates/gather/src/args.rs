@@ -217,7 +217,10 @@ pub struct OutputArgs {
     /// Combine each scan's detectors or recipes into one result, NAME
     ///
     /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as
-    /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins. Where
+    /// with pyFAI's MultiGeometry: they must have the same unit, range and number of bins, and the
+    /// same mean, errors and monitor, apart from monitors that are numbers; those of one detector also
+    /// the same corrections. PONI files, azimuthal ranges and masks may differ, and gather warns of
+    /// other limits of pixels. Where
     /// the sums of the frames were removed with the parts, patterns are merged, which have seven
     /// digits; but with --empty 0 or --monitor-reference mean, gather all that is to be merged in
     /// one run, or use --keep-sums.

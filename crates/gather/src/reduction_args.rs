@@ -21,8 +21,11 @@ pub struct ReductionArgs {
     /// The result lies beside the final file, as NAME.subtracted.h5: the patterns of all frames
     /// minus the background, and their mean. Exports of averages are also written minus the
     /// background, as NAME.subtracted.xye. Errors are added in squares. Both scans must be
-    /// integrated with the same bins, corrections and monitor; a monitor's reference must be a
-    /// number. The final file itself does not change, and that of the background gets no such file.
+    /// integrated with the same bins, corrections, mean and errors, and with the same monitor, whose
+    /// reference must be a number. Masks may differ, and so may PONI files: the background is scaled
+    /// to the sample's solid angle. Of other limits of pixels, such as --valid-max or --sigma-clip,
+    /// gather warns. The final file itself does not change, and that of the background gets no such
+    /// file.
     #[arg(long, value_name = "FINAL", hide_short_help = true, value_hint = ValueHint::FilePath, conflicts_with_all = ["merge", "merge_all"])]
     pub subtract: Option<PathBuf>,
 
@@ -90,9 +93,8 @@ pub struct ReductionArgs {
     /// degree of freedom; null without errors) to judge the fit. The error of the standard is part of
     /// calibration_error: 2.58 % for glassy carbon; that of water and of files without errors is not
     /// known, null in calibration_standard_relative_error, and not part of it. Water is compared from
-    /// 0.2 to 0.5 1/angstrom, other standards where they are known. Of sparse frames, use --average
-    /// mean or plan-split --error-floor bin: otherwise each frame has an error of one photon or more.
-    /// Of each detector, one scan is calibrated.
+    /// 0.2 to 0.5 1/angstrom, other standards where they are known. Of each detector, one scan is
+    /// calibrated.
     #[arg(
         long,
         value_name = "glassy-carbon|water|FILE",

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::backgrounds::Scans;
+use super::backgrounds::{MEAN, Scans};
 use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Outcome, python_with, run, run_python};
 
@@ -24,15 +24,14 @@ def rows(path):
         found["g"] = data["monitor"][()] / data["monitor"].attrs["reference"]
         found["T"] = counters["diode"][()] / counters["monitor"][()] / 0.83
         found["q"] = data["q"][()]
-        for name in ("norm", "norm_sq", "count"):
-            found[name] = data[name][()]
+        for name in ("norm", "norm_sq", "count", "signal", "variance"):
+            if name in data:
+                found[name] = data[name][()]
         return found
 
-def mean(of, use):
-    g = of["g"][use, None]
-    return ((g * of["intensity"][use]).sum(0) / g.sum(),
-            numpy.sqrt(((g * of["intensity_errors"][use]) ** 2).sum(0)) / g.sum(),
-            (g[:, 0] * of["T"][use]).sum() / g.sum())
+def mean_with_transmission(of, use):
+    g = of["g"][use]
+    return (*mean(of, use), (g * of["T"][use]).sum() / g.sum())
 
 def near(one, two, most):
     return bool(numpy.nanmax(abs(one / two - 1)) < most) and bool((numpy.isnan(one) == numpy.isnan(two)).all())
@@ -56,14 +55,14 @@ if "transmission" in options:
 if options.get("no_transmission"):
     mine["T"][:], other["T"][:] = 1, 1
 use = mine["ok"] & numpy.isfinite(mine["T"]) & (mine["T"] > 0)
-empty, sigma, through = mean(other, other["ok"])
+empty, sigma, through = mean_with_transmission(other, other["ok"])
 if options.get("no_background"):
     empty, sigma = 0 * empty, 0 * sigma
 empty, sigma = (options.get("scale", 1.0) / through * value for value in (empty, sigma))
 T = mine["T"][:, None]
 expected = factor / thickness * (mine["intensity"] / T - empty)
 errors = factor / thickness * numpy.hypot(mine["intensity_errors"] / T, sigma)
-average, average_sigma, through = mean(mine, use)
+average, average_sigma, through = mean_with_transmission(mine, use)
 with h5py.File(reduced) as file:
     entry = file["entry"]
     data, whole, process = entry[name], entry["mean"], entry["process"]
@@ -167,7 +166,7 @@ fn cross_sections_are_those_of_numpy_frame_by_frame_and_in_the_mean() {
         let name = if is_absolute { "absolute" } else { "subtracted" };
         let path = summary[name].as_str().unwrap();
         assert_eq!(path, scans.finals[0].replace(".h5", &format!(".{name}.h5")));
-        let script = [ORACLE, LOOK].concat();
+        let script = [MEAN, ORACLE, LOOK].concat();
         let arguments = [path, &scans.finals[0], &scans.finals[1], &options.to_string()];
         let Some(seen) = run_script(&script, &arguments) else { return };
         let mut process = json!({});
@@ -207,7 +206,7 @@ from sasdata.dataloader.loader import Loader
 
 export, final, background = sys.argv[1:]
 mine, other = rows(final), rows(background)
-empty, sigma, empty_through = mean(other, other["ok"])
+empty, sigma, empty_through = mean_with_transmission(other, other["ok"])
 with h5py.File(final) as file:
     averaged = file["1.1/pilatus_integrate/averaged"]
     averages, average_errors = averaged["intensity"][()], averaged["intensity_errors"][()]
@@ -215,7 +214,7 @@ out = []
 for number, found in enumerate(Loader().load(export)):
     use = slice(10 * number, 10 * number + 10)
     average, average_sigma = averages[number], average_errors[number]
-    _, _, through = mean(mine, numpy.arange(24)[use])
+    _, _, through = mean_with_transmission(mine, numpy.arange(24)[use])
     wanted = 0.0123 / 0.15 * (average / through - empty / empty_through)
     errors = 0.0123 / 0.15 * numpy.hypot(average_sigma / through, sigma / empty_through)
     there = numpy.isfinite(wanted) & (errors > 0)
@@ -254,7 +253,7 @@ fn sasview_reads_cross_sections_with_thickness_and_transmission() {
     let summary = gathered.records("summary").remove(0);
     let exports: Vec<String> = serde_json::from_value(summary["export"].clone()).unwrap();
     let find = |end: &str| exports.iter().find(|path| path.ends_with(end)).unwrap();
-    let script = [ORACLE, READ].concat();
+    let script = [MEAN, ORACLE, READ].concat();
     let export = find(".absolute.nxcansas.h5");
     let read = run_python(&script, [export, &scans.finals[0], &scans.finals[1]]).unwrap();
     let read: Vec<Value> = serde_json::from_slice(&read).unwrap();

@@ -9,6 +9,21 @@ use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
 use sample::Options;
 
+/// The mean of frames of a final with sums, and its error, in numpy.
+pub(super) const MEAN: &str = r#"
+import numpy
+
+def mean(of, use):
+    # Counts are added, and have at least one photon in all frames together, not in each pixel of each.
+    norm, count = of["norm"], of["count"]
+    photon = of["norm_sq"] * count / norm**2
+    signal, variance = of["signal"][use], of["variance"][use]
+    counted = numpy.clip(numpy.maximum(signal * photon, variance - photon * count), 0, variance)
+    counted = numpy.where(signal >= 16 * count, variance, counted)
+    weight = norm * of["g"][use].sum()
+    return signal.sum(0) / weight, numpy.sqrt(numpy.maximum(counted.sum(0), photon / len(signal))) / weight
+"#;
+
 /// The plot that silx finds, and how the patterns compare with those of both final files.
 const LOOK: &str = r#"
 import json, sys
@@ -33,16 +48,9 @@ def rows(path):
         found["k"] = numpy.ones(len(found["ok"]))
         for name, power in zip(names, (1, -1)):
             found["k"] *= process["counters/" + name][()] ** power
-        for name in ("signal", "variance"):
-            if name in data:
-                found[name] = data[name][()]
-        found["norm"] = data["norm"][()]
+        for name in ("signal", "variance", "norm", "norm_sq", "count"):
+            found[name] = data[name][()]
         return found
-
-def mean(of, use):
-    g = of["g"][use, None]
-    return ((g * of["intensity"][use]).sum(0) / g.sum(),
-            numpy.sqrt(((g * of["intensity_errors"][use]) ** 2).sum(0)) / g.sum())
 
 mine, other = rows(final), rows(background)
 other["ok"] &= numpy.isfinite(other["k"]) & (other["k"] > 0)
@@ -67,9 +75,6 @@ with h5py.File(subtracted) as file:
     out["mean"] = [bool(numpy.nanmax(abs(whole["intensity"][()] - (average - k * empty))) < 1e-9 * scale),
                    near(whole["intensity_errors"][()], numpy.hypot(sigma, k * error), 1e-9)]
     out["background"] = [near(what["intensity"][()], empty, 1e-12), near(what["intensity_errors"][()], error, 1e-12)]
-    if "signal" in other:
-        sums, weights = other["signal"][other["ok"]].sum(0), other["norm"] * g.sum()
-        out["sums"] = near(what["intensity"][()], sums / weights, 3e-7)
     out["frames"] = int(there.sum())
     process = entry["process"]
     out["told"] = [process["scale"][()].decode(), process["background_file"][()].decode() == background, int(process["background_frames"][()])]
@@ -126,7 +131,13 @@ impl Scans {
         let summary = gathered.records("summary").remove(0);
         let path = summary["subtracted"].as_str().unwrap();
         assert_eq!(path, self.finals[0].replace(".h5", ".subtracted.h5"));
-        Some((run_script(LOOK, &[path, &self.finals[0], &self.finals[1], counters])?, gathered))
+        Some((
+            run_script(
+                &[MEAN, LOOK].concat(),
+                &[path, &self.finals[0], &self.finals[1], counters],
+            )?,
+            gathered,
+        ))
     }
 }
 
@@ -149,7 +160,7 @@ fn the_mean_of_a_background_is_subtracted_from_each_frame_and_from_their_mean() 
         let expected = json!({
             "plot": [true, title, [24, 300], ["frame", "q (nm⁻¹)"], true],
             "patterns": true, "errors": true, "gaps": true, "factor": true,
-            "mean": [true, true], "background": [true, true], "sums": true, "frames": frames,
+            "mean": [true, true], "background": [true, true], "frames": frames,
             "told": [scale, true, frames],
         });
         assert_eq!(seen, expected, "{flags:?}");
@@ -190,11 +201,18 @@ fn backgrounds_that_do_not_fit_are_refused_with_what_was_expected() {
         let first: String = tasks.split_inclusive('\n').take(1).collect();
         run("ai-integrate", NO_ARGUMENTS, &first).assert_success().stdout
     };
+    let monitor = "was integrated with monitor monitor, monitor-reference mean, and ";
     let cases = [
-        (plan("bins", &["--radial-range", "8,30"]), "has other bins; integrate both with the same"),
-        (plan("monitor", &[]), "is divided by another monitor"),
-        (plan("errors", &["--error-model", "no"]), "is divided by another monitor"),
-        (plan("corrections", &["--solid-angle", "off"]), "is corrected in another way"),
+        (
+            plan("bins", &["--radial-range", "8,30"]),
+            "it has other bins; integrate both with the same",
+        ),
+        (plan("monitor", &[]), monitor),
+        (
+            plan("errors", &["--error-model", "no"]),
+            "with error-model no, monitor none, monitor-reference none; integrate both with the same --error-model, \
+             --monitor, --monitor-reference",
+        ),
     ];
     for (results, why) in &cases {
         let refused = run("gather", &["--subtract", empty], results);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use serde_json::{Value, json};
 
 use super::absolute_units::{FLUX, ORACLE, add_diode};
-use super::backgrounds::Scans;
+use super::backgrounds::{MEAN, Scans};
 use super::viewers::run_script;
 use crate::support::{NO_ARGUMENTS, Outcome, run};
 
@@ -18,12 +18,12 @@ const FIT: &str = r#"
 final, background, options = sys.argv[1:]
 options = json.loads(options)
 mine = rows(final)
-average, sigma, _ = mean(mine, mine["ok"])
+average, sigma = mean(mine, mine["ok"])
 sample, empty = options["transmission"]
 average, sigma = average / sample, sigma / sample
 if background:
     other = rows(background)
-    value, error, _ = mean(other, other["ok"])
+    value, error = mean(other, other["ok"])
     average, sigma = average - value / empty, numpy.hypot(sigma, error / empty)
 average, sigma = average / options["thickness"], sigma / options["thickness"]
 known = numpy.interp(mine["q"], options["q"], options["value"])
@@ -99,7 +99,7 @@ fn the_factor_and_its_error_are_those_of_numpy() {
         options["transmission"] = json!([0.6, 0.9]);
         options["range"] = json!(range);
         let background = if subtract { scans.finals[1].as_str() } else { "" };
-        let script = [ORACLE, FIT].concat();
+        let script = [MEAN, ORACLE, FIT].concat();
         let arguments = [&scans.finals[0], background, &options.to_string()];
         let Some(fitted) = run_script(&script, &arguments) else { return };
         for (field, name) in [("factor", "factor"), ("error", "error"), ("chi2", "chi2")] {

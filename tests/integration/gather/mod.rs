@@ -7,6 +7,7 @@ mod calibrations;
 mod changed_counters;
 mod changed_monitors;
 mod clean;
+mod combined_recipes;
 mod compression;
 mod concurrency;
 mod drift;

@@ -201,7 +201,7 @@ fn means_of_two_monitors_have_no_mean_in_common() {
     let refused = run("gather", &["--merge", "all"], &results);
     assert_eq!((refused.status, refused.records("fail").len()), (1, 1), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("with the same --monitor and --monitor-reference"),
+        refused.stderr.contains("; integrate both with the same --monitor"),
         "{}",
         refused.stderr
     );

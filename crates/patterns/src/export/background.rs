@@ -4,20 +4,23 @@
 use std::fmt;
 use std::path::Path;
 
+use recipe::{Combination, Mismatches, Recipe};
 use records::Spans;
 
 use super::absolute::{Transmission, describe_counters, transmissions};
+use super::mean_pattern::MeanPattern;
 use super::{ExportError, FrameValue};
 use crate::Status;
 use crate::normalize::Normalizer;
-use crate::output::{AverageMethod, OutputError, OutputFile};
-use crate::rounding::NAN64;
+use crate::output::{OutputError, OutputFile};
 use crate::solid_angle::reference_solid_angle;
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {
     /// The final file.
     pub(super) output: OutputFile,
+    /// Recipe of its frames; of a merged final file, that of a member, which has the monitor.
+    recipe: Recipe,
     /// Mean intensity of each bin.
     pub(super) intensity: Vec<f64>,
     /// Error of each bin's mean; empty without an error model.
@@ -81,8 +84,8 @@ impl Background {
                 unknown.push(frame as u64);
                 continue;
             }
-            let (intensity, errors) = rows.pattern(frame)?;
-            let ratio = mean.add(frame, &intensity, errors.as_deref());
+            let pattern = rows.pattern(frame)?;
+            let ratio = mean.add(frame, &pattern, &mut rows)?;
             sums = (sums.0 + ratio * scale, sums.1 + ratio * transmission, sums.2 + ratio);
         }
         drop(rows);
@@ -103,8 +106,10 @@ impl Background {
         let transmission = sums.1 / sums.2;
         let (intensity, errors) = mean.finish()?;
         let scale = scale.clone();
+        let recipe = output.recipe_of_frames()?;
         Ok(Self {
             output,
+            recipe,
             intensity,
             errors,
             frames,
@@ -140,7 +145,7 @@ impl Background {
     pub(super) fn comparable_factors(&self, output: &OutputFile) -> Result<Vec<f64>, ExportError> {
         self.check_comparable(output).map_err(|why| {
             let path = self.path().to_owned();
-            ExportError::Reduction { path, why: format!("can't be subtracted: it {why}") }
+            ExportError::Reduction { path, why: format!("can't be subtracted: {why}") }
         })?;
         let values = self.scale.values(output)?;
         let solid_angle = self.relative_solid_angle(output)?;
@@ -148,12 +153,9 @@ impl Background {
     }
 
     /// Returns the solid angle to which the patterns of another final file refer, relative to that of
-    /// the background. It is 1 if neither detector moves: both then have the same geometry, or the
-    /// factor of the scale takes account of their distances.
+    /// the background: intensities are those of a pixel at the distance of their own geometry. It is
+    /// 1 if both have one, and without the correction of the solid angle.
     fn relative_solid_angle(&self, output: &OutputFile) -> Result<f64, ExportError> {
-        if ![&self.output, output].iter().any(|one| one.recipe.has_moving_geometry()) {
-            return Ok(1.0);
-        }
         let solid_angle = |output: &OutputFile| {
             let (recipe, scan) = (&output.recipe, &output.task.acquisition);
             reference_solid_angle(recipe, scan).map_err(|why| ExportError::Reduction {
@@ -178,116 +180,44 @@ impl Background {
         (values.collect(), errors.collect())
     }
 
+    /// Returns a warning if the patterns of another final file, from which the background can be
+    /// subtracted, are made from other pixels.
+    pub fn warning(&self, output: &OutputFile) -> Option<String> {
+        let mismatches = self.mismatches(output);
+        let describe = || mismatches.describe(&"it", &output.path.display());
+        let path = self.path().display();
+        (!mismatches.is_empty())
+            .then(|| format!("{path}: subtracted, although {}, unless that is meant", describe()))
+    }
+
+    /// Returns the settings in which the recipe of another final file differs from that of the
+    /// background.
+    fn mismatches(&self, output: &OutputFile) -> Mismatches {
+        self.recipe.mismatches(&output.recipe, Combination::Difference)
+    }
+
     /// Checks that the patterns of another final file are of the same quantity and over the same
     /// bins; otherwise returns the difference and what to do.
     fn check_comparable(&self, output: &OutputFile) -> Result<(), String> {
-        let (own, other) = (&self.output.recipe, &output.recipe);
-        if self.output.shared.axes != output.shared.axes
-            || (&own.radial_edges, &own.azimuth_edges)
-                != (&other.radial_edges, &other.azimuth_edges)
-        {
-            return Err("has other bins; integrate both with the same --unit, --radial-range and \
-                        --npt, or the same --radial-edges"
-                .to_owned());
-        }
-        if (own.solid_angle, own.polarization) != (other.solid_angle, other.polarization) {
-            return Err("is corrected in another way for solid angle or polarization; integrate \
-                        both with the same corrections"
-                .to_owned());
-        }
-        if own.monitor != other.monitor {
+        if self.output.shared.axes != output.shared.axes {
             return Err(
-                "is divided by another monitor; integrate both with the same --monitor".to_owned()
+                "it has other bins; integrate both with the same --unit, --radial-range and \
+                        --npt, or the same --radial-edges"
+                    .to_owned(),
             );
         }
-        if self.output.reference != output.reference {
+        let mismatches = self.mismatches(output);
+        if mismatches.are_refused() {
+            return Err(mismatches.describe(&"it", &"the sample"));
+        }
+        let is_by_mean = !Normalizer::new(&self.recipe).needs_only_own_frame();
+        if is_by_mean && self.output.reference != output.reference {
             return Err(format!(
-                "is divided by its monitor relative to {}, and this one relative to {}; integrate \
-                 both with the same number as --monitor-reference",
+                "it is divided by its monitor relative to {}, and the sample relative to {}; \
+                 integrate both with the same number as --monitor-reference",
                 self.output.reference, output.reference
             ));
         }
-        if Normalizer::new(own).has_errors() != Normalizer::new(other).has_errors() {
-            return Err("only one of both has errors; integrate both with the same --error-model"
-                .to_owned());
-        }
         Ok(())
-    }
-}
-
-/// The mean of patterns of a final file.
-///
-/// With the ratio g of a frame's monitor to its reference, intensity I and error σ, the mean is
-/// Σ g I / Σ g, as if the counts of all frames were added, with the error √(Σ (g σ)²) / Σ g. If the
-/// file has an average of the same frames, that is taken, whose error assumes at least one photon in
-/// all frames together, and not in each. Frames of a detector that moves need that average.
-pub(super) struct MeanPattern<'a> {
-    output: &'a OutputFile,
-    normalizer: Normalizer,
-    signal: Vec<f64>,
-    variance: Vec<f64>,
-    weight: Vec<f64>,
-    /// Number of frames.
-    pub frames: usize,
-}
-
-impl<'a> MeanPattern<'a> {
-    /// Creates the mean of no frame of a final file.
-    pub fn new(output: &'a OutputFile) -> Self {
-        let nothing = vec![0.0; output.shared.axes.bins()];
-        let normalizer = Normalizer::new(&output.recipe);
-        let (signal, variance, weight) = (nothing.clone(), nothing.clone(), nothing);
-        Self { output, normalizer, signal, variance, weight, frames: 0 }
-    }
-
-    /// Adds the pattern of a frame, and returns its weight. Bins that are NaN take no part.
-    pub fn add(&mut self, frame: usize, intensity: &[f32], errors: Option<&[f32]>) -> f64 {
-        let monitor = self.output.monitor.get(frame).copied().unwrap_or(NAN64);
-        let ratio = self.normalizer.scale(monitor, self.output.reference).unwrap_or(1.0);
-        let sums = self.signal.iter_mut().zip(&mut self.variance).zip(&mut self.weight);
-        for (bin, (((signal, variance), weight), value)) in sums.zip(intensity).enumerate() {
-            let value = f64::from(*value);
-            if value.is_nan() {
-                continue;
-            }
-            let error = errors.and_then(|errors| errors.get(bin)).map_or(NAN64, |e| f64::from(*e));
-            *signal += ratio * value;
-            *variance += (ratio * error).powi(2);
-            *weight += ratio;
-        }
-        self.frames = self.frames.saturating_add(1);
-        ratio
-    }
-
-    /// Returns the mean and its error; no errors without an error model.
-    ///
-    /// # Errors
-    /// Fails if the file's own average can't be read, or if there is none of several frames of a
-    /// detector that moves: their bins have weights of their own, by which patterns are averaged.
-    pub fn finish(self) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
-        if let Some(averaged) = &self.output.averaged
-            && averaged.average.method == AverageMethod::Mean
-            && averaged.frames[..] == [self.frames as u64]
-        {
-            let path = || self.output.path.clone();
-            let read = averaged.pattern(0);
-            if let Some(pattern) = read.map_err(|why| ExportError::Hdf5 { path: path(), why })? {
-                return Ok((pattern.intensity, pattern.errors.unwrap_or_default()));
-            }
-        }
-        if self.frames > 1 && self.output.recipe.has_moving_geometry() {
-            return Err(ExportError::Reduction {
-                path: self.output.path.clone(),
-                why: format!(
-                    "has frames of several geometries, whose mean needs the weights of each, and no \
-                     average of the same {} frames; run gather --average mean for it first",
-                    self.frames
-                ),
-            });
-        }
-        let mean = self.signal.iter().zip(&self.weight).map(|(sum, weight)| sum / weight);
-        let has_errors = self.normalizer.has_errors();
-        let errors = self.variance.iter().zip(&self.weight).map(|(sum, by)| sum.sqrt() / by);
-        Ok((mean.collect(), if has_errors { errors.collect() } else { Vec::new() }))
     }
 }

@@ -19,7 +19,7 @@
 use recipe::ErrorMeasure;
 
 use super::absolute::{CalibrationFactor, FACTORS, Thickness};
-use super::background::MeanPattern;
+use super::mean_pattern::MeanPattern;
 use super::q_axis::QAxis;
 use super::reduction::MeanTerms;
 use super::standard::{KnownValue, Standard};
@@ -196,8 +196,8 @@ fn reduced_mean(
     let mut rows = output.rows()?;
     for (frame, status) in output.status.iter().enumerate() {
         let Some(of_frame) = terms.at(frame).filter(|_| *status == Status::Ok) else { continue };
-        let (intensity, errors) = rows.pattern(frame)?;
-        mean_terms.add(of_frame, mean.add(frame, &intensity, errors.as_deref()));
+        let pattern = rows.pattern(frame)?;
+        mean_terms.add(of_frame, mean.add(frame, &pattern, &mut rows)?);
     }
     let (intensity, errors) = mean.finish()?;
     Ok(reduction.apply(&intensity, &errors, mean_terms.finish()))

@@ -21,6 +21,7 @@ mod fxye;
 mod glassy_carbon;
 mod hdf5_file;
 mod map;
+mod mean_pattern;
 mod nxazint;
 mod nxcansas;
 mod pixels;

@@ -22,8 +22,9 @@ use std::path::PathBuf;
 use records::Spans;
 use system::ownership::ReplacePolicy;
 
-use super::background::{Background, MeanPattern};
+use super::background::Background;
 use super::hdf5_file::{Hdf5Export, WriteError, write_entry, write_hdf5_file, write_pattern_axes};
+use super::mean_pattern::MeanPattern;
 use super::reduction::{FrameTerms, MeanTerms, Terms};
 use super::{ExportError, PatternReduction};
 use crate::Status;
@@ -162,8 +163,9 @@ impl ReducedPatterns<'_> {
                 errors.as_mut().map_or(Ok(()), |errors| errors.push(nothing.iter().copied()))?;
                 continue;
             };
-            let (values, sigmas) = rows.pattern(frame)?;
-            mean_terms.add(terms, mean.add(frame, &values, sigmas.as_deref()));
+            let pattern = rows.pattern(frame)?;
+            mean_terms.add(terms, mean.add(frame, &pattern, &mut rows)?);
+            let (values, sigmas) = pattern;
             let wide = |values: &[f32]| values.iter().map(|value| f64::from(*value)).collect();
             let values: Vec<f64> = wide(&values);
             let sigmas: Vec<f64> = wide(sigmas.as_deref().unwrap_or_default());

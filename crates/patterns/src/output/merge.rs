@@ -19,6 +19,7 @@ mod member;
 mod notes;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
@@ -94,7 +95,7 @@ pub fn merge(
             "the only pattern to merge; expected another detector or scan",
         ));
     }
-    others.iter().try_for_each(|other| first.check_mergeable(other))?;
+    let unlike = check_all_mergeable(first, others)?;
     use_common_monitor_mean(&mut members);
     let solid_angles =
         members.iter().map(MergeMember::solid_angle).collect::<Result<Vec<_>, _>>()?;
@@ -109,6 +110,7 @@ pub fn merge(
         outcome.explain(&member.inputs.unread, member.inputs.has_unread_parts);
         outcome.warnings.extend_from_slice(&member.inputs.warnings);
     }
+    outcome.warnings.extend(unlike);
     let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
     outcome.layout =
         Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
@@ -183,6 +185,29 @@ pub fn merge(
     outcome.replaced_data = was.is_some();
     outcome.warnings.append(&mut warnings.borrow_mut());
     Ok((target, outcome))
+}
+
+/// Checks that members can be merged, and returns a warning of settings that should not differ.
+fn check_all_mergeable(
+    first: &MergeMember,
+    others: &[MergeMember],
+) -> Result<Option<String>, OutputError> {
+    // Some settings are compared among the members of one detector only.
+    let mut detectors = BTreeMap::from([(first.scan().detector.as_str(), first)]);
+    let mut warning = None;
+    for other in others {
+        let of_detector = *detectors.entry(other.scan().detector.as_str()).or_insert(other);
+        for one in [first, of_detector] {
+            one.check_mergeable(other)?;
+            let mismatches = one.mismatches(other);
+            if warning.is_none() && !mismatches.is_empty() {
+                let [one, other] = [one, other].map(MergeMember::path);
+                let why = mismatches.describe(&one.display(), &other.display());
+                warning = Some(format!("--merge: {why}, unless that is meant"));
+            }
+        }
+    }
+    Ok(warning)
 }
 
 /// Checks that all members of an existing merged final file are merged again. If not, it is the

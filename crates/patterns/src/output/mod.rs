@@ -96,6 +96,7 @@ mod writer;
 
 pub use average::{Average, AverageMethod, AveragePattern};
 pub use averaged_patterns::AveragedPatterns;
+pub(crate) use averaging::FrameSumAccumulator;
 pub use build::build;
 pub use build_outcome::BuildOutcome;
 pub use clean::{Leftover, Leftovers, leftovers};

@@ -84,7 +84,7 @@ impl OutputRows<'_> {
     }
 
     /// Reads the sums of a frame, if the final file has sums.
-    pub(super) fn sums(&mut self, frame: usize) -> Result<Option<FrameRow>, OutputError> {
+    pub(crate) fn sums(&mut self, frame: usize) -> Result<Option<FrameRow>, OutputError> {
         let Some(signal) = &self.signal else { return Ok(None) };
         let only = frame..frame.saturating_add(1);
         let mut row = || -> h5::Result<FrameRow> {

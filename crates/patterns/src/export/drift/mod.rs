@@ -40,8 +40,8 @@ pub use lines::{CalibrantLine, LineUse};
 use sectors::Sectors;
 
 use super::ExportError;
-use super::background::MeanPattern;
 use super::hdf5_file::{Hdf5Export, WriteError, write_hdf5_file, write_undated_entry};
+use super::mean_pattern::MeanPattern;
 use crate::Status;
 use crate::h5::{self, Group};
 use crate::output::{OutputFile, create_nexus_group, write_statuses};
@@ -242,8 +242,8 @@ fn average(output: &OutputFile) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
     let mut mean = MeanPattern::new(output);
     let mut rows = output.rows()?;
     for frame in frames_with_pattern(output) {
-        let (intensity, errors) = rows.pattern(frame)?;
-        mean.add(frame, &intensity, errors.as_deref());
+        let pattern = rows.pattern(frame)?;
+        mean.add(frame, &pattern, &mut rows)?;
     }
     mean.finish()
 }

@@ -1,12 +1,11 @@
 //! [`FrameSumAccumulator`]: means and sums of frames.
 
 use crate::output::average::{AverageMethod, AveragePattern};
-use crate::output::frame_source::OutputFrame;
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, FrameRow, Normalizer};
 
 /// Sums over frames, added in ascending order of the frames.
-pub(super) struct FrameSumAccumulator {
+pub(crate) struct FrameSumAccumulator {
     frames: u64,
     signal: Vec<f64>,
     variance: Option<PhotonVariance>,
@@ -22,16 +21,17 @@ impl FrameSumAccumulator {
         Self { frames: 0, signal: zeros(), variance, norm: zeros(), norm_sq: zeros() }
     }
 
-    /// Adds the sums `row` of a frame that has a pattern. `shared` are the weights of frames
-    /// without a weight override.
+    /// Adds the sums `row` of a frame that has a pattern. `scale` is the factor of its weights,
+    /// `counted` the photon variance of a merged frame and the number of members, and `shared` are
+    /// the weights of frames without a weight override.
     pub fn add(
         &mut self,
-        output_frame: &OutputFrame,
         row: &FrameRow,
+        scale: f64,
+        counted: Option<&(PhotonVariance, usize)>,
         shared: &BinWeights,
         normalizer: &Normalizer,
     ) {
-        let scale = output_frame.scale;
         let weights = row.weight_override.as_ref().unwrap_or(shared);
         self.frames = self.frames.saturating_add(1);
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
@@ -39,7 +39,7 @@ impl FrameSumAccumulator {
         let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);
         squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
         if let Some(sums) = &mut self.variance {
-            match &output_frame.counted {
+            match counted {
                 Some((counted, members)) => sums.add_members(counted, *members),
                 None => normalizer.variance_rule().add_frame_variance(row, weights, shared, sums),
             }

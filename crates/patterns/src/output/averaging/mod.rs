@@ -17,7 +17,7 @@ use super::schema::{self, FrameAxis, name};
 use super::{OutputError, digest};
 use crate::h5::{Group, Result};
 use crate::row_writer::RowWriter;
-use frame_sums::FrameSumAccumulator;
+pub(crate) use frame_sums::FrameSumAccumulator;
 use median::median;
 
 /// Average patterns that are being written.
@@ -77,13 +77,14 @@ impl<'a> AverageWriter<'a> {
             && method != AverageMethod::Median
             && self.content.averages_to_copy.is_none()
         {
-            let shared = frames.shared_weights();
+            let (shared, scale) = (frames.shared_weights(), output_frame.scale);
+            let counted = output_frame.counted.as_ref();
             match &output_frame.sums {
-                Some(row) => self.sums.add(output_frame, row, shared, normalizer),
+                Some(row) => self.sums.add(row, scale, counted, shared, normalizer),
                 None => {
-                    let (scale, own) = (output_frame.scale, output_frame.weight_override.as_ref());
+                    let own = output_frame.weight_override.as_ref();
                     let row = normalizer.recompute_row(pattern, scale, own, shared);
-                    self.sums.add(output_frame, &row, shared, normalizer);
+                    self.sums.add(&row, scale, counted, shared, normalizer);
                 }
             }
         }

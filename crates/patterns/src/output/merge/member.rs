@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use recipe::Recipe;
+use recipe::{Combination, Mismatches, Recipe};
 use records::{Acquisition, MonitorReadings};
 
 use crate::h5::{self, Group};
@@ -12,9 +12,12 @@ use crate::output::inputs::OutputInputs;
 use crate::output::reader::default_process;
 use crate::output::row_sources::RowSources;
 use crate::output::schema::{create_nexus_group, escape_name};
-use crate::output::{BuildObserver, OutputError, OutputOptions, OutputSpec};
+use crate::output::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec};
 use crate::solid_angle::reference_solid_angle;
 use crate::{Normalizer, PatternAxes, SharedBins};
+
+/// Name of the group of the members.
+const MEMBERS: &str = "members";
 
 /// Inputs of one member of a merged final file.
 pub(super) struct MergeMember<'a> {
@@ -64,10 +67,7 @@ impl<'a> MergeMember<'a> {
         let unlike = |why: String| {
             Err(OutputError::NotMergeable { one: self.path(), two: other.path(), why })
         };
-        let edges = |member: &Self| {
-            (member.recipe.radial_edges.clone(), member.recipe.azimuth_edges.clone())
-        };
-        if self.shared.axes != other.shared.axes || edges(self) != edges(other) {
+        if self.shared.axes != other.shared.axes {
             let [one, two] =
                 [self, other].map(|member| describe_axes(&member.shared.axes, &member.recipe));
             return unlike(format!(
@@ -82,37 +82,20 @@ impl<'a> MergeMember<'a> {
                  merge scans of equal length, or average each of them (--average)"
             ));
         }
-        let corrected =
-            |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
-        if corrected(self) != corrected(other) {
-            return unlike("only one of them is corrected for solid angle or polarization; integrate both with the same corrections".to_owned());
-        }
-        let errors = |member: &Self| {
-            (member.recipe.error_model, member.recipe.error, member.recipe.error_floor)
-        };
-        if errors(self) != errors(other) {
-            return unlike(
-                "their errors have different models; integrate both with the same --error-model, --error and --error-floor".to_owned(),
-            );
-        }
-        if self.recipe.keep_bits != other.recipe.keep_bits {
-            return unlike(
-                "their values are rounded to different numbers of bits; integrate both with the same --keep-bits"
-                    .to_owned(),
-            );
-        }
-        let is_by_mean = |member: &Self| !member.normalizer.needs_only_own_frame();
-        if (is_by_mean(self) || is_by_mean(other)) && self.recipe.monitor != other.recipe.monitor {
-            return unlike(
-                "they are divided by the means of different monitors; integrate both with the same --monitor and \
-                 --monitor-reference, or with a number as reference"
-                    .to_owned(),
-            );
+        let mismatches = self.mismatches(other);
+        if mismatches.are_refused() {
+            return unlike(mismatches.describe(&"the first", &"the second"));
         }
         if self.inputs.target.out_root() != other.inputs.target.out_root() {
             return unlike("they are in different output directories; expected one".to_owned());
         }
         Ok(())
+    }
+
+    /// Returns the settings in which the recipes of two members differ.
+    pub fn mismatches(&self, other: &Self) -> Mismatches {
+        let same_detector = self.scan().detector == other.scan().detector;
+        self.recipe.mismatches(&other.recipe, Combination::Sum { same_detector })
     }
 
     /// Returns the solid angle of a pixel at normal incidence, pixel area / distance², in
@@ -159,7 +142,7 @@ pub(super) fn write_members(
     members: &[MergeMember],
     solid_angles: &[f64],
 ) -> h5::Result<()> {
-    let all = create_nexus_group(&default_process(file)?, "members", "NXcollection")?;
+    let all = create_nexus_group(&default_process(file)?, MEMBERS, "NXcollection")?;
     for (number, (member, solid_angle)) in (1..).zip(members.iter().zip(solid_angles)) {
         let (task, scan) = (member.inputs.target.task(), member.scan());
         let note = create_nexus_group(
@@ -181,10 +164,35 @@ pub(super) fn write_members(
     Ok(())
 }
 
+impl OutputFile {
+    /// Returns the recipe of the frames: that of the file or, as a merged file has no monitor any
+    /// more, that of its first member.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn recipe_of_frames(&self) -> Result<Recipe, OutputError> {
+        let of_member =
+            first_member_recipe(&self.process).map_err(OutputError::hdf5(&self.path))?;
+        Ok(of_member.unwrap_or_else(|| self.recipe.clone()))
+    }
+}
+
+/// Returns the recipe of the first member of a merged final file; `None` if the file is not merged.
+fn first_member_recipe(process: &Group) -> h5::Result<Option<Recipe>> {
+    if !process.contains(MEMBERS)? {
+        return Ok(None);
+    }
+    let all = process.group(MEMBERS)?;
+    let names = all.member_names()?;
+    let first = names.iter().min().ok_or("no members")?;
+    let recipe = toml::from_str(&all.group(first)?.text("data")?);
+    recipe.map(Some).map_err(|why| format!("members/{first}: {why}").into())
+}
+
 /// Returns the paths, relative to the output root, of the final files that [`write_members`] named,
 /// each with the digest of its data.
 pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<(String, String)>> {
-    let all = process.group("members")?;
+    let all = process.group(MEMBERS)?;
     let read = |name: &String| {
         let member = all.group(name)?;
         Ok((member.text("final")?, member.text("data_digest")?))

@@ -1,0 +1,91 @@
+//! [`MeanPattern`]: the mean of some frames of a final file.
+
+use super::ExportError;
+use crate::normalize::{Normalizer, Pattern};
+use crate::output::{AverageMethod, FrameSumAccumulator, OutputFile, OutputRows};
+use crate::rounding::NAN64;
+use crate::{FrameRow, Status};
+
+/// The mean of patterns of a final file, as `gather --average mean` makes it.
+///
+/// Sums of frames are added: with the ratio g of a frame's monitor to its reference, the mean is
+/// Σ S / Σ W g, with the error √(Σ V) / Σ W g, where V has at least one photon per bin in all frames
+/// together, and not in each ([`crate::variance`]). Where the file has no sums, they are computed
+/// from the patterns, to the rounding of f32; if it has an average of the same frames, that is taken.
+/// The mean is thus the same whatever the file holds.
+pub(super) struct MeanPattern<'a> {
+    output: &'a OutputFile,
+    normalizer: Normalizer,
+    sums: FrameSumAccumulator,
+    /// True if sums were computed from patterns with the weights of all frames.
+    has_unknown_weights: bool,
+    /// Number of frames.
+    pub frames: usize,
+}
+
+impl<'a> MeanPattern<'a> {
+    /// Creates the mean of no frame of a final file.
+    pub fn new(output: &'a OutputFile) -> Self {
+        let normalizer = Normalizer::new(&output.recipe);
+        let sums = FrameSumAccumulator::new(output.shared.axes.bins(), &normalizer);
+        Self { output, normalizer, sums, has_unknown_weights: false, frames: 0 }
+    }
+
+    /// Adds a frame with its pattern, and returns its weight. `rows` are those of the final file.
+    ///
+    /// # Errors
+    /// Fails if the sums of the frame can't be read.
+    pub fn add(
+        &mut self,
+        frame: usize,
+        pattern: &Pattern,
+        rows: &mut OutputRows,
+    ) -> Result<f64, ExportError> {
+        let monitor = self.output.monitor.get(frame).copied().unwrap_or(NAN64);
+        let ratio = self.normalizer.scale(monitor, self.output.reference).unwrap_or(1.0);
+        let shared = &self.output.shared.weights;
+        let row = match rows.sums(frame)?.filter(FrameRow::has_sums) {
+            Some(row) => row,
+            None => {
+                self.has_unknown_weights = true;
+                let row = self.normalizer.recompute_row(pattern, ratio, None, shared);
+                FrameRow { status: Status::Ok, ..row }
+            }
+        };
+        self.sums.add(&row, ratio, None, shared, &self.normalizer);
+        self.frames = self.frames.saturating_add(1);
+        Ok(ratio)
+    }
+
+    /// Returns the mean and its error; no errors without an error model.
+    ///
+    /// # Errors
+    /// Fails if the file's own average can't be read, or if there are neither sums nor an average of
+    /// several frames of a detector that moves: their bins have weights of their own, by which
+    /// patterns are averaged.
+    pub fn finish(mut self) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
+        if let Some(averaged) = &self.output.averaged
+            && averaged.average.method == AverageMethod::Mean
+            && averaged.frames[..] == [self.frames as u64]
+        {
+            let path = || self.output.path.clone();
+            let read = averaged.pattern(0);
+            if let Some(pattern) = read.map_err(|why| ExportError::Hdf5 { path: path(), why })? {
+                return Ok((pattern.intensity, pattern.errors.unwrap_or_default()));
+            }
+        }
+        if self.frames > 1 && self.has_unknown_weights && self.output.recipe.has_moving_geometry() {
+            return Err(ExportError::Reduction {
+                path: self.output.path.clone(),
+                why: format!(
+                    "has frames of several geometries, whose mean needs the weights of each, and \
+                     neither sums nor an average of the same {} frames; run ai-integrate --force \
+                     and gather --average mean for it first",
+                    self.frames
+                ),
+            });
+        }
+        let pattern = self.sums.take(AverageMethod::Mean, &self.normalizer);
+        Ok((pattern.intensity, pattern.errors.unwrap_or_default()))
+    }
+}
