@@ -139,10 +139,10 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
     azimuth_edges: Option<Vec<f64>>,
 
-    /// Pixel splitting: no, bbox, full [default: bbox]
+    /// Split pixels: no, bbox, full [default: bbox or no]
     ///
-    /// As in pyFAI: how a pixel is shared among the bins that it overlaps. With --sigma-clip, the
-    /// default is `no`.
+    /// As in pyFAI: how a pixel is shared among the bins that it overlaps. The default is `no` with
+    /// --sigma-clip, and for units of the sample's frame (qip and qoop).
     #[arg(long, value_name = "HOW", help_heading = BINNING)]
     split: Option<Split>,
 

@@ -195,7 +195,7 @@ fn check_combinations(settings: &Settings) -> Result<(), RecipeError> {
 /// Returns the default pixel splitting: none with sigma clipping, because the parts of a split
 /// pixel in several bins are no independent measurements, and none with units of the sample's
 /// frame, which have values that no pixel can show.
-fn default_split(settings: &Settings) -> Split {
+pub(crate) fn default_split(settings: &Settings) -> Split {
     let unit = settings.unit.unwrap_or_default();
     if settings.sigma_clip.is_some() || unit.depends_on_sample() {
         Split::No
@@ -204,7 +204,8 @@ fn default_split(settings: &Settings) -> Split {
     }
 }
 
-fn default_error_model(settings: &Settings) -> ErrorModel {
+/// Returns the default error model: that of the variance image if there is one.
+pub(crate) fn default_error_model(settings: &Settings) -> ErrorModel {
     if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use geometry::Unit;
 use toml::{Table, Value};
 
+use crate::resolve::{default_error_model, default_split};
 use crate::{ErrorModel, RecipeFile, Settings};
 
 /// Every key with a comment, and its default or an example commented out. `{units}` and
@@ -17,25 +18,33 @@ const UNITS_LINE: &str = "#   {units}";
 
 impl RecipeFile {
     /// Returns the recipe in TOML with every key: the values of `flags` and of this file, and
-    /// commented-out defaults. Paths are absolute, so that the text may be saved anywhere.
+    /// commented-out defaults, which may follow from the values. Paths are absolute, so that the text may be saved anywhere.
     pub fn to_toml(&self, flags: &Settings) -> String {
         let (settings, detectors) = self.settings_and_sections();
         let directory = std::env::current_dir().unwrap_or_default();
-        let table = |settings: &Settings| {
+        let merge = |settings: &Settings| {
             let mut all = flags.clone().with_defaults(settings.clone());
             all.resolve_paths_from(&directory);
-            Table::try_from(all).expect("settings hold nothing that TOML can't")
+            all
         };
+        let table = |settings: &Settings| to_table(&merge(settings));
         let error_models = ErrorModel::list(|_| true);
-        let mut values = table(settings);
+        let (mut values, mut defaults) = (table(settings), dependent_defaults(&merge(settings)));
         let mut text = String::new();
         for line in TEMPLATE.lines() {
             let key =
                 line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
-            match key.and_then(|key| Some((key, values.remove(key)?))) {
-                Some((key, value)) => write_assignment(&mut text, key, &value),
-                None if line == UNITS_LINE => write_units(&mut text),
-                None => _ = writeln!(text, "{}", line.replace("{error-models}", &error_models)),
+            let assignment = |from: &mut Table| key.and_then(|key| Some((key, from.remove(key)?)));
+            match (assignment(&mut values), assignment(&mut defaults)) {
+                (Some((key, value)), _) => write_assignment(&mut text, key, &value),
+                (None, Some((key, value))) => {
+                    text.push('#');
+                    write_assignment(&mut text, key, &value);
+                }
+                (None, None) if line == UNITS_LINE => write_units(&mut text),
+                (None, None) => {
+                    _ = writeln!(text, "{}", line.replace("{error-models}", &error_models))
+                }
             }
         }
         for (name, section) in detectors {
@@ -47,6 +56,19 @@ impl RecipeFile {
         }
         text
     }
+}
+
+fn to_table(settings: &Settings) -> Table {
+    Table::try_from(settings).expect("settings hold nothing that TOML can't")
+}
+
+/// Returns the defaults that depend on other settings.
+fn dependent_defaults(settings: &Settings) -> Table {
+    to_table(&Settings {
+        split: Some(default_split(settings)),
+        error_model: Some(default_error_model(settings)),
+        ..Settings::default()
+    })
 }
 
 /// Writes a comment with a line for each unit: its name, and what an axis in it is called.
@@ -123,6 +145,40 @@ mod tests {
         let explicit = resolve(&format!("{geometry}{text}"));
         let default = resolve(geometry);
         assert_eq!(Recipe { azimuth_range: None, ..explicit }, default);
+    }
+
+    #[test]
+    fn a_printed_default_is_the_one_that_applies() {
+        let file = RecipeFile::default();
+        for text in [
+            "",
+            "unit = 'qoop_nm^-1'",
+            "unit = 'qip_A^-1'",
+            "sigma-clip = 5",
+            "variance = 'v.npy'",
+            "variance = 'v.npy'\nsigma-clip = 5",
+            "unit = 'r_mm'",
+        ] {
+            let settings = Settings::parse(text, Path::new("t")).unwrap();
+            let printed = file.to_toml(&settings);
+            let resolved = Settings {
+                geometry: Some("Distance: 1\n".to_owned()),
+                variance: None,
+                ..settings.clone()
+            };
+            let split = Recipe::resolve(&resolved).unwrap().split;
+            let error_model = default_error_model(&settings);
+            for line in
+                [format!("#split = \"{split}\""), format!("#error-model = \"{error_model}\"")]
+            {
+                assert!(
+                    printed.lines().any(|printed| printed == line),
+                    "{text}: {line}: {printed}"
+                );
+            }
+        }
+        let set = Settings::parse("unit = 'qip_nm^-1'\nsplit = 'full'", Path::new("t")).unwrap();
+        assert!(file.to_toml(&set).contains("\nsplit = \"full\"\n"));
     }
 
     #[test]
