@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::one_or_many::OneOrMany;
-use crate::{IncidentAngle, PoniRange, Recipe, RecipeError, Settings};
+use crate::{GoniometerFile, IncidentAngle, PoniRange, Recipe, RecipeError, Settings};
 
 fn settings(dir: &Path) -> Settings {
     std::fs::write(dir.join("a.poni"), "Distance: 0.1\n").unwrap();
@@ -207,5 +207,84 @@ fn a_recipe_has_the_angle_of_a_motor_in_each_range() {
         std::fs::write(&path, wrong.to_toml()).unwrap();
         let why = Recipe::load(&path, &wrong.digest()).unwrap_err().to_string();
         assert!(why.contains("incident-angle: expected a finite angle for each range"), "{why}");
+    }
+}
+
+#[test]
+fn geometries_that_follow_from_motors_are_named_by_the_setting_that_a_user_gives() {
+    let dir = tempfile::tempdir().unwrap();
+    let turned = |motor: &str| Settings {
+        incident_angle: Some(IncidentAngle::Motor(motor.to_owned())),
+        unit: "qip_nm^-1".parse().ok(),
+        radial_range: Some([-1.0, 2.0]),
+        ..settings(dir.path())
+    };
+    let turned = |motor: &str| Recipe::resolve(&turned(motor)).unwrap();
+    let at = |recipe: &Recipe, poni: &str, incident_angle: Option<f64>| {
+        let (poni, poni_file) = (poni.to_owned(), "b.poni".into());
+        recipe.with_geometries(vec![PoniRange {
+            first: 0,
+            last: 9,
+            poni,
+            poni_file,
+            incident_angle,
+        }])
+    };
+    let moved = |base: &Recipe| {
+        let goniometer = GoniometerFile {
+            path: "a.json".into(),
+            sha256: "5".repeat(64),
+            motors: vec!["del".to_owned(), "nu".to_owned()],
+        };
+        Recipe { goniometer: Some(goniometer), ..base.clone() }
+    };
+    let plain = Recipe::resolve(&settings(dir.path())).unwrap();
+    let (here, there) = ("Distance: 1\n", "Distance: 2\n");
+    let other_file = |mut recipe: Recipe| {
+        recipe.goniometer.as_mut().unwrap().sha256 = "6".repeat(64);
+        recipe
+    };
+    for (one, two, expected) in [
+        (
+            at(&turned("th"), "", Some(0.1)),
+            at(&turned("th"), "", Some(0.2)),
+            &["incident-angle: other positions of th"][..],
+        ),
+        (
+            at(&turned("th"), "", Some(0.1)),
+            at(&turned("mu"), "", Some(0.2)),
+            &["incident-angle: th, now mu"],
+        ),
+        (
+            at(&turned("th"), here, Some(0.1)),
+            at(&turned("th"), there, Some(0.1)),
+            &["poni-table and incident-angle: other positions of th"],
+        ),
+        (
+            at(&moved(&plain), here, None),
+            at(&moved(&plain), there, None),
+            &["goniometer: other positions of del, nu"],
+        ),
+        (
+            at(&moved(&turned("th")), here, Some(0.1)),
+            at(&moved(&turned("th")), there, Some(0.1)),
+            &["goniometer: other positions of del, nu, th"],
+        ),
+        (
+            at(&moved(&plain), here, None),
+            other_file(at(&moved(&plain), there, None)),
+            &["goniometer"],
+        ),
+        (at(&moved(&plain), here, None), plain.clone(), &["goniometer: set, now none"]),
+        (plain.clone(), at(&moved(&plain), here, None), &["goniometer: none, now set"]),
+        (at(&plain, here, None), at(&plain, there, None), &["poni-table"]),
+        (
+            at(&moved(&plain), here, None),
+            at(&plain, there, None),
+            &["goniometer: set, now none", "poni-table"],
+        ),
+        (at(&moved(&plain), here, None), at(&moved(&plain), here, None), &[]),
+    ] {
+        assert_eq!(one.differences(&two), expected);
     }
 }
