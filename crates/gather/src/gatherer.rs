@@ -46,6 +46,8 @@ pub struct Gatherer<'a> {
     drift: Option<DriftRequest>,
     /// The scan of each detector that a calibration factor was measured from.
     standards: BTreeMap<String, StandardScan>,
+    /// The export formats for which patterns without errors were warned of.
+    without_errors: BTreeSet<&'static str>,
     /// True if the background's own results were gathered.
     found_background: bool,
     /// The last summary of each final file, in the order of their first summaries, for the report.
@@ -76,6 +78,7 @@ impl<'a> Gatherer<'a> {
             reduction,
             drift,
             standards: BTreeMap::new(),
+            without_errors: BTreeSet::new(),
             found_background: false,
             summaries,
         }

@@ -25,6 +25,7 @@
 mod args;
 mod build_schedule;
 mod clean;
+mod export_messages;
 mod gatherer;
 #[cfg(test)]
 mod message_tests;

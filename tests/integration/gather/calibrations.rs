@@ -276,3 +276,44 @@ fn a_standard_whose_name_is_no_utf8_is_recorded_as_other_paths_are() {
     let encoded = summary["calibration_standard_b64"].as_str().unwrap();
     assert_eq!(encoded.len(), 4 * table.as_os_str().len().div_ceil(3), "base64: {encoded}");
 }
+
+#[test]
+fn factors_that_are_not_significant_are_refused_and_imprecise_ones_warned_of() {
+    let scans = scans(&[]);
+    let measure = |of_background: f64| {
+        let transmission = format!("0.6,{of_background}");
+        let flags = ["--thickness", "1mm", "--calibrate", "water", "--transmission", &transmission];
+        calibrate(&scans, true, &flags)
+    };
+    // The intensity per cross-section, and its error.
+    let slope = |of_background| {
+        let summary = measure(of_background).assert_success().records("summary").remove(0);
+        let part = |name: &str| summary[format!("calibration_{name}")].as_f64().unwrap();
+        (part("factor").recip(), part("error") / part("factor").powi(2))
+    };
+    // It is that of the sample minus that of the background over its transmission, of which this many
+    // errors are left.
+    let ((one, _), (other, error)) = (slope(1.0), slope(0.9));
+    let background = (one - other) / (1.0 / 0.9 - 1.0);
+    let left = |errors: f64, error: f64| background / (one + background - errors * error);
+    let (_, error) = slope(left(40.0, error));
+    let imprecise = "its calibration factor from water is known to ";
+    for (errors, expected) in [
+        (40.0, ""),
+        (10.0, imprecise),
+        (5.0, imprecise),
+        (2.0, "which is not significant; expected an error below a third of it"),
+    ] {
+        let gathered = measure(left(errors, error));
+        let (summary, said) = (gathered.records("summary").remove(0), &gathered.stderr);
+        assert!(
+            said.contains(expected) && said.is_empty() == expected.is_empty(),
+            "{errors}: {said}"
+        );
+        let is_refused = errors < 3.0;
+        assert_eq!(gathered.status, i32::from(is_refused), "{errors}: {said}");
+        for field in ["absolute", "calibration_factor", "calibration_error"] {
+            assert_eq!(summary.get(field).is_none(), is_refused, "{errors}: {field}: {summary}");
+        }
+    }
+}

@@ -266,3 +266,22 @@ fn exports_of_earlier_data_are_named_when_the_final_is_renewed() {
     let replaced = run("gather", NO_ARGUMENTS, &integrate(&other)).assert_success();
     assert!(!is_warned(&replaced.stderr), "{}", replaced.stderr);
 }
+
+#[test]
+fn formats_that_need_errors_are_warned_of_once_if_there_are_none() {
+    let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+    let gather = |out: &str, plan: &[&str]| {
+        let tasks = workspace.plan(out, plan);
+        let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+        run("gather", &["--export", "xye,fxye,dat,csv"], &results).assert_success()
+    };
+    let has_errors = gather("with", &[]);
+    assert!(!has_errors.stderr.contains("has no errors"), "{}", has_errors.stderr);
+    let without = gather("without", &["--error-model", "no"]);
+    assert_eq!(without.records("summary").len(), 2, "{}", without.stdout);
+    let warnings: Vec<&str> =
+        without.stderr.lines().filter(|line| line.contains("has no errors")).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].contains("--export xye has two columns"), "{warnings:?}");
+    assert!(warnings[1].contains("--export fxye has an error of 1 at each point"), "{warnings:?}");
+}

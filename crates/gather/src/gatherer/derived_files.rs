@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use filter::Stop;
-use patterns::export::ExportContent;
+use patterns::export::{ExportContent, ExportFormat};
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
 use recipe::Recipe;
@@ -14,9 +14,9 @@ use system::ownership::ProtectedFiles;
 use system::untrusted_file;
 
 use super::Gatherer;
-use crate::messages;
 use crate::plots::plot_path;
 use crate::scan_group::ScanGroup;
+use crate::{export_messages, messages};
 
 impl Gatherer<'_> {
     /// Writes the report of `--report`.
@@ -84,6 +84,7 @@ impl Gatherer<'_> {
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         let reduction = self.find_reduction(group, &final_file, summary)?;
         for format in &output.export {
+            self.warn_of_missing_errors(*format, &final_file);
             let reduction = reduction.filter(|_| format.content() == ExportContent::Averages);
             let of_each: Vec<_> = std::iter::once(None)
                 .chain(reduction.map(Some))
@@ -163,6 +164,16 @@ impl Gatherer<'_> {
         }
         summary.extra.insert("plot".to_owned(), to_json(plot));
         Ok(())
+    }
+
+    /// Warns once of a format that needs errors and gets patterns without.
+    fn warn_of_missing_errors(&mut self, format: &dyn ExportFormat, final_file: &OutputFile) {
+        let Some(instead) = format.missing_errors() else { return };
+        if !final_file.recipe.error_model.has_errors() && self.without_errors.insert(format.name())
+        {
+            let message = export_messages::no_errors(&final_file.path, format.name(), instead);
+            self.filter.warn(&message);
+        }
     }
 
     /// Warns of exports of earlier runs: of all if the final file took the place of other data, and

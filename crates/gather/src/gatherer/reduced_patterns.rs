@@ -9,11 +9,15 @@ use records::{ScanState, Summary};
 
 use super::derived_files::to_json;
 use super::{Gatherer, is_same_file};
-use crate::messages;
 use crate::scan_group::ScanGroup;
+use crate::{export_messages, messages};
 
 /// Largest χ² per degree of freedom of a pattern that has the shape of the standard.
 const MAX_CHI2: f64 = 10.0;
+
+/// Largest error of a calibration factor, relative to it and without that of the standard, that is
+/// not warned of.
+const MAX_FACTOR_ERROR: f64 = 0.05;
 
 /// The scan that a detector's calibration factor was measured from.
 pub(super) struct StandardScan {
@@ -88,6 +92,10 @@ impl<'a> Gatherer<'a> {
                 self.filter.note(1, || messages::calibrated(path, standard, &calibration));
                 if let Some(chi2) = calibration.chi2.filter(|chi2| *chi2 > MAX_CHI2) {
                     self.filter.warn(&messages::poor_calibration(path, standard, chi2));
+                }
+                if calibration.measured_relative_error() > MAX_FACTOR_ERROR {
+                    let message = export_messages::imprecise_factor(path, standard, &calibration);
+                    self.filter.warn(&message);
                 }
                 let first = StandardScan {
                     file: scan.file.to_path_buf(),

@@ -43,6 +43,19 @@ pub struct Calibration {
     pub range: [f64; 2],
 }
 
+impl Calibration {
+    /// Returns the error of the measurement, without that of the standard, relative to the factor.
+    pub fn measured_relative_error(&self) -> f64 {
+        let whole = self.factor.error.unwrap_or_default() / self.factor.value;
+        let of_standard = self.standard_relative_error.unwrap_or_default();
+        (whole * whole - of_standard * of_standard).max(0.0).sqrt()
+    }
+}
+
+/// Largest error, relative to the factor, with which a factor is used. An intensity that is no more
+/// than three standard deviations above 0 may be noise.
+const MAX_RELATIVE_ERROR: f64 = 1.0 / 3.0;
+
 /// A bin that is compared.
 struct ComparedBin {
     /// Mean intensity.
@@ -64,7 +77,7 @@ struct ComparedBin {
 ///
 /// # Errors
 /// Fails if the patterns can't be reduced or read, if they are cakes or over another axis than q, if
-/// fewer than two bins have data in the range, or if they are not above 0.
+/// fewer than two bins have data in the range, or if they are not significantly above 0.
 pub fn calibrate(
     output: &OutputFile,
     reduction: PatternReduction,
@@ -127,6 +140,14 @@ pub fn calibrate(
         return Err(failed(format!(
             "has the calibration factor {value:e} from {standard}; expected one from {least:e} to \
              {most:e}: check the thickness and the transmission"
+        )));
+    }
+    let error = fitted.factor.error.unwrap_or_default();
+    if error > value * MAX_RELATIVE_ERROR {
+        return Err(failed(format!(
+            "has the calibration factor {value:.2e} +- {error:.1e} from {standard}, which is not significant; expected an \
+             error below a third of it: check the scan and the background, choose a wider --calibration-range, or measure \
+             the standard for longer"
         )));
     }
     let Fit { factor, standard_relative_error, chi2 } = fitted;

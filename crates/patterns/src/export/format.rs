@@ -18,6 +18,12 @@ pub trait ExportFormat: Send + Sync {
     /// Returns which patterns the files have.
     fn content(&self) -> ExportContent;
 
+    /// Returns what the files have in place of errors if patterns have none, as a sentence goes on
+    /// that begins with the format; `None` if programs that read them don't need any.
+    fn missing_errors(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Writes the files beside the final file, and returns their paths. With a reduction, the
     /// averages are reduced, and the files have names of their own; formats of
     /// [`ExportContent::AllFrames`] are written without. A file that exists is

@@ -11,7 +11,8 @@
 //! which are equal, the first position, and the step. If the axis is q, then 2θ = 2 arcsin(q λ /
 //! 4π) has unequal steps, and the line has their mean; programs use the positions of the records.
 //! Points without data, or without an error above zero, are left out, because a refinement can't
-//! weight them.
+//! weight them. Patterns without an error model have an error of 1, because GSAS-II takes the weights
+//! from the third column, and reads no record without one.
 
 use std::f64::consts::PI;
 use std::path::PathBuf;
@@ -36,11 +37,15 @@ impl ExportFormat for Fxye {
     }
 
     fn help(&self) -> &'static str {
-        "An averaged pattern over 2theta in centidegrees without empty bins, for GSAS and GSAS-II; the unit must be 2theta or q"
+        "An averaged pattern over 2theta in centidegrees without empty bins, for GSAS and GSAS-II; the unit must be 2theta or q; with --error-model no, each error is 1"
     }
 
     fn content(&self) -> ExportContent {
         ExportContent::Averages
+    }
+
+    fn missing_errors(&self) -> Option<&'static str> {
+        Some("has an error of 1 at each point, so that all have the same weight in a refinement")
     }
 
     fn write(
@@ -63,7 +68,7 @@ fn format_fxye(
     let (positions, wavelength) = positions_in_centidegrees(output)?;
     let sigma = |bin: usize| match &pattern.errors {
         Some(errors) => errors[bin],
-        // Without an error model, all points have the same weight.
+        // Readers expect three columns. Without an error model, all points have the same weight.
         None => 1.0,
     };
     let is_there = |bin: &usize| {

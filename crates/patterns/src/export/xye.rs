@@ -19,11 +19,17 @@ impl ExportFormat for Xye {
     }
 
     fn help(&self) -> &'static str {
-        "An averaged pattern in three columns (x, intensity, error) without header and empty bins, for TOPAS and FullProf"
+        "An averaged pattern in three columns (x, intensity, error; without the last with --error-model no) without header and empty bins, for TOPAS and FullProf"
     }
 
     fn content(&self) -> ExportContent {
         ExportContent::Averages
+    }
+
+    fn missing_errors(&self) -> Option<&'static str> {
+        Some(
+            "has two columns, and programs assume errors, as GSAS-II does the root of the intensity",
+        )
     }
 
     fn write(
