@@ -195,7 +195,7 @@ fn export_errors() {
              add it to the PONI file, or run plan-split with --unit 2th_deg",
             "/out/a.h5: no statistics",
             "/out/a.h5: no motor",
-            "/out/a.h5: is the final file of another recipe or scan, which exports never replace, not even with --overwrite; \
+            "/out/a.h5: is the final file of another recipe or scan, which is never overwritten, not even with --overwrite; \
              move it away, or plan one of both with another --recipe-name",
             "/out/a.h5: no object \"entry\" in the file",
             "/out/a.h5: Permission denied (os error 13)",

@@ -20,6 +20,10 @@ const EXPRESSIONS: [(&str, &str); 6] = [
     ("rot3_expr", "Rot3"),
 ];
 
+/// The other keys of a transformation.
+const OTHER_KEYS: [&str; 5] =
+    ["wavelength_expr", "content", "param_names", "pos_names", "constants"];
+
 /// Values of `content`, by which pyFAI recognizes its files.
 const CONTENTS: [&str; 2] = ["Goniometer calibration v2", "Goniometer calibration v1.1"];
 
@@ -187,8 +191,18 @@ impl Goniometer {
         for (expression, (key, _)) in expressions.iter_mut().zip(EXPRESSIONS) {
             *expression = parse(key)?;
         }
-        if expressions[0].is_none() {
-            return Err("dist_expr: missing; expected an expression of the distance".to_owned());
+        // One without its expression would count as 0: pyFAI requires all six, but of an extended
+        // transformation, of which it leaves them out.
+        let is_extended = kind == Some("ExtendedTransformation");
+        for (expression, (key, _)) in expressions.iter().zip(EXPRESSIONS) {
+            if expression.is_none() && (key == "dist_expr" || !is_extended) {
+                return Err(format!("{key}: missing; expected an expression, such as \"0.0\""));
+            }
+        }
+        let known = EXPRESSIONS.map(|(key, _)| key).into_iter().chain(OTHER_KEYS);
+        let known: Vec<&str> = known.collect();
+        if let Some(key) = transformation.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!("trans_function.{key}: unknown; known are {}", known.join(", ")));
         }
         let wavelength = parse("wavelength_expr")?;
         let detector =
@@ -230,6 +244,7 @@ impl Goniometer {
     /// themselves.
     fn name_motors(&self, motors: &[String]) -> Result<Vec<String>, String> {
         let mut named = self.position_names.clone();
+        let mut given = vec![false; named.len()];
         for text in motors {
             let (position, motor) = match text.split_once('=') {
                 Some((position, motor)) => {
@@ -244,6 +259,13 @@ impl Goniometer {
                     self.position_names.join(", ")
                 ));
             };
+            if std::mem::replace(&mut given[position], true) {
+                let name = &self.position_names[position];
+                return Err(format!(
+                    "{text}: a second motor for {name}, after {}; expected one",
+                    named[position]
+                ));
+            }
             motor.clone_into(&mut named[position]);
         }
         Ok(named)
@@ -370,6 +392,8 @@ mod tests {
         for wrong in ["tth", "x=tth", "nu="] {
             assert_eq!(name(&[wrong]).unwrap_err(), format!("{wrong}: {expected}"));
         }
+        let twice = name(&["nu=tth", "nu=chi"]).unwrap_err();
+        assert_eq!(twice, "nu=chi: a second motor for nu, after tth; expected one");
     }
 
     #[test]
@@ -391,6 +415,15 @@ mod tests {
         );
         assert!(refuse("-nu", "where(nu)").contains("unknown function `where`"));
         assert!(refuse("\"dist_expr\": \"dist\", ", "").starts_with("dist_expr: missing"));
+        for (key, _) in EXPRESSIONS {
+            let mistyped = refuse(key, "rot_expr");
+            assert!(mistyped.starts_with(&format!("{key}: missing; expected")), "{mistyped}");
+        }
+        let extended = FILE.replace("GeometryTransformation", "ExtendedTransformation");
+        let of_extended = |from: &str, to: &str| Goniometer::parse(&extended.replace(from, to));
+        assert!(of_extended(", \"rot3_expr\": \"0.0\"", "").is_ok(), "as pyFAI leaves it out");
+        let unknown = of_extended("rot3_expr", "rot3_exp").unwrap_err();
+        assert!(unknown.starts_with("trans_function.rot3_exp: unknown; known are"), "{unknown}");
         assert!(refuse("{\"pi\"", "{\"nu\"").starts_with("nu: named twice"));
         let names: String = (0..300).map(|index| format!("\"c{index}\": 1,")).collect();
         let many = refuse("{\"pi\"", &format!("{{{names}\"pi\""));

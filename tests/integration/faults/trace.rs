@@ -17,6 +17,8 @@ pub enum Op {
     MakeDirectory(PathBuf),
     Write(FileId, u64, Vec<u8>),
     Truncate(FileId, u64),
+    /// Another name of a file.
+    Link(PathBuf, FileId),
     Rename(PathBuf, PathBuf, FileId),
     RenameDirectory(PathBuf, PathBuf),
     Unlink(PathBuf),
@@ -52,7 +54,10 @@ impl Op {
                 object == synced
             }
             (
-                Self::Create(path, _) | Self::MakeDirectory(path) | Self::Unlink(path),
+                Self::Create(path, _)
+                | Self::Link(path, _)
+                | Self::MakeDirectory(path)
+                | Self::Unlink(path),
                 Self::SyncDirectory(synced),
             ) => path.parent() == Some(synced),
             (
@@ -161,7 +166,9 @@ impl Trace {
             }
             let is_lost_data = loss.zeroed && pending.contains(&index);
             match op {
-                Op::Create(path, object) => drop(names.insert(path.clone(), Some(*object))),
+                Op::Create(path, object) | Op::Link(path, object) => {
+                    names.insert(path.clone(), Some(*object));
+                }
                 Op::MakeDirectory(path) => drop(names.insert(path.clone(), None)),
                 Op::Unlink(path) => drop(names.remove(path)),
                 Op::Rename(from, to, object) => {
@@ -320,6 +327,13 @@ impl Parser<'_> {
                         .collect();
                     self.ops.push(Op::RenameDirectory(from, to));
                 }
+            }
+            "link" => {
+                let (from, to) = arguments.split_once('\t').expect("two paths");
+                let Some((from, to)) = self.below(from).zip(self.below(to)) else { return };
+                let object = self.names[&from];
+                self.names.insert(to.clone(), object);
+                self.ops.push(Op::Link(to, object));
             }
             "unlink" => {
                 if let Some(path) = self.below(arguments) {

@@ -232,7 +232,8 @@ fn plan_split_writes_over_no_geometry_of_a_detector_that_moves() {
     let goniometer = inputs.write(
         "goniometer.json",
         r#"{"content": "Goniometer calibration v2", "detector": "Pilatus100k", "wavelength": 1e-10, "param": [],
-            "trans_function": {"param_names": [], "pos_names": ["rot"], "dist_expr": "0.1", "rot1_expr": "rot"}}"#,
+            "trans_function": {"param_names": [], "pos_names": ["rot"], "dist_expr": "0.1", "poni1_expr": "0",
+                "poni2_expr": "0", "rot1_expr": "rot", "rot2_expr": "0", "rot3_expr": "0"}}"#,
     );
     let fixed =
         inputs.write("fixed.toml", &format!("poni = {:?}\nnpt = 50\n", poni.display().to_string()));

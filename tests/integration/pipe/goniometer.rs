@@ -174,8 +174,9 @@ fn what_can_not_be_applied_is_refused() {
     }
     let [out, file] = ["out", "simple.json"].map(|name| arm.workspace.path(name));
     let flags = ["--goniometer", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
-    let flags = [&flags[..], &["--radial-range", "8,30", "--motor", "turn=rot"]].concat();
-    let running = run("plan-split", &flags, &format!("{record}\n"));
+    let flags = [&flags[..], &["--radial-range", "8,30"]].concat();
+    let moves = [&flags[..], &["--motor", "turn=rot"]].concat();
+    let running = run("plan-split", &moves, &format!("{record}\n"));
     assert_eq!(running.status, 1);
     assert!(
         running.stderr.contains("run plan-split again when it has ended"),

@@ -320,7 +320,7 @@ fn a_goniometer_and_the_sample_have_motors_of_their_own() {
             "trans_function": {
                 "param_names": [], "pos_names": ["rot"], "dist_expr": number("Distance"),
                 "poni1_expr": number("Poni1"), "poni2_expr": number("Poni2"), "rot1_expr": number("Rot1"),
-                "rot2_expr": format!("{} + {rot2}", number("Rot2")),
+                "rot2_expr": format!("{} + {rot2}", number("Rot2")), "rot3_expr": number("Rot3"),
             },
         });
         fs::write(grazing.workspace.path(name), goniometer.to_string()).unwrap();

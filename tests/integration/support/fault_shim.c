@@ -703,16 +703,14 @@ STATFS_LIKE(statfs64, statfs64)
 FSTATFS_LIKE(fstatfs, statfs)
 FSTATFS_LIKE(fstatfs64, statfs64)
 
-// Links are in no trace.
 static int do_link(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], source[PATH_MAX];
     int watched = path_at(to_fd, to, path);
+    path_at(from_fd, from, source);
     if (watched)
         FAIL_IF(fault_at(LINK, path), -1);
-    if (watched && trace_fd >= 0)
-        abort();
-    return (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+    TRACED(watched, (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags), "link %s\t%s\n", source, path);
 }
 
 int link(const char *from, const char *to) { return do_link(AT_FDCWD, from, AT_FDCWD, to, 0); }

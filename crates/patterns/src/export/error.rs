@@ -87,7 +87,7 @@ pub enum ExportError {
     },
     /// An export has the name of a final file.
     #[error(
-        "{}: is the final file of another recipe or scan, which exports never replace, not even with --overwrite; \
+        "{}: is the final file of another recipe or scan, which is never overwritten, not even with --overwrite; \
          move it away, or plan one of both with another --recipe-name",
         path.display()
     )]
