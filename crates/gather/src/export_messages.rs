@@ -22,6 +22,14 @@ pub fn imprecise_factor(path: &Path, standard: &Standard, calibration: &Calibrat
     )
 }
 
+/// Warns that files of a recipe may not be known by their newest paths.
+pub fn recipe_not_read(recipe: &Path, why: &str) -> String {
+    format!(
+        "{}: {why}: images that were moved since the final file was made may be written over by exports of this run",
+        recipe.display()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use patterns::export::CalibrationFactor;
@@ -43,12 +51,15 @@ mod tests {
             [
                 no_errors(path, "fxye", "has an error of 1 at each point"),
                 imprecise_factor(path, &water, &calibration),
+                recipe_not_read(Path::new("/out/r.toml"), "Permission denied"),
             ],
             [
                 "/out/s_scan0001_p3.h5: has no errors (--error-model no): --export fxye has an error of 1 at each point; \
                  integrate with another --error-model for errors",
                 "/out/s_scan0001_p3.h5: its calibration factor from water is known to 20 % only, and so are all intensities \
                  in 1/cm: measure the standard for longer, or choose a wider --calibration-range",
+                "/out/r.toml: Permission denied: images that were moved since the final file was made may be written over \
+                 by exports of this run",
             ]
         );
     }

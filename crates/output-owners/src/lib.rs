@@ -16,7 +16,7 @@
 //! [`compare_files`] determines whether two scans with the same id are the same scan.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -128,14 +128,20 @@ impl OutputOwner {
             match atomic::write_new(&path, &text, &OwnershipRule::in_azpipe_dir()) {
                 Ok(true) => return Ok(None),
                 Ok(false) => {}
-                // Without hard links, the last of several writers would get it.
+                // Without hard links, a note is visible before it is whole: whoever reads it then
+                // gets an error.
                 Err(why)
                     if matches!(
                         why.kind(),
                         ErrorKind::Unsupported | ErrorKind::PermissionDenied
                     ) =>
                 {
-                    return self.write(out).map(|()| None);
+                    match write_exclusively(&path, &text) {
+                        Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
+                        written => {
+                            return written.map(|()| None).map_err(|why| with_path(&path, &why));
+                        }
+                    }
                 }
                 Err(why) => return Err(with_path(&path, &why)),
             }
@@ -217,6 +223,13 @@ pub fn compare_files(of_final: &Path, of_record: &Path) -> io::Result<FileRelati
         (one, other) if one == other => Ok(FileRelation::SameFile),
         _ => Ok(FileRelation::DifferentFiles),
     }
+}
+
+/// Writes a file where there is none.
+fn write_exclusively(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = ownership::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 fn invalid_note(why: &serde_json::Error) -> String {

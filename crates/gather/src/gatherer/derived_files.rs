@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use filter::Stop;
+use filter::{Filter, Stop};
 use patterns::export::{ExportContent, ExportFormat};
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
@@ -41,7 +41,7 @@ impl Gatherer<'_> {
                 }
             };
             if let Some(final_file) = &final_file {
-                protect_inputs(&self.policy.protected, final_file);
+                protect_inputs(&self.policy.protected, final_file, self.filter);
             }
             if let Err(why) = self.report.add(summary, final_file.as_ref()) {
                 self.warn_of_missing_plot(path, &why);
@@ -80,7 +80,7 @@ impl Gatherer<'_> {
             Ok(final_file) => final_file,
             Err(error) => return self.report_output_error(group, &error),
         };
-        protect_inputs(&self.policy.protected, &final_file);
+        protect_inputs(&self.policy.protected, &final_file, self.filter);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         let reduction = self.find_reduction(group, &final_file, summary)?;
         for format in &output.export {
@@ -219,7 +219,7 @@ impl Gatherer<'_> {
             return Ok(());
         };
         let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
-        protect_inputs(&self.policy.protected, &final_file);
+        protect_inputs(&self.policy.protected, &final_file, self.filter);
         plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
     }
 
@@ -238,7 +238,7 @@ impl Gatherer<'_> {
         for final_file in &self.finals {
             self.filter.check_stopped()?;
             let added = OutputFile::open(final_file).and_then(|output| {
-                protect_inputs(&self.policy.protected, &output);
+                protect_inputs(&self.policy.protected, &output, self.filter);
                 curves.add(&output)
             });
             match added {
@@ -264,19 +264,29 @@ impl Gatherer<'_> {
 }
 
 /// Protects a final file, its raw data and the files of its recipe from being replaced by exports,
-/// plots and the report.
-fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
-    let scan = &final_file.task.acquisition;
+/// plots and the report. Warns if the newest recipe can't be read.
+fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile, filter: &Filter) {
+    let task = &final_file.task;
+    let scan = &task.acquisition;
     protected.add(&final_file.path);
     protected.add(&scan.file);
     scan.sources.iter().for_each(|source| protected.add(&source.file));
-    let task = &final_file.task;
     // The final has the paths of the run that made it; plan-split has stored the newest ones.
-    let newest = untrusted_file::read_text(&task.recipe).ok();
-    let newest =
-        newest.and_then(|text| Recipe::parse(&text, &task.recipe, &task.recipe_digest).ok());
-    let recipe = newest.as_ref().unwrap_or(&final_file.recipe);
+    let newest = match untrusted_file::read_text(&task.recipe) {
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Err(why) => Some(Err(why.to_string())),
+        Ok(text) => Some(
+            Recipe::parse(&text, &task.recipe, &task.recipe_digest).map_err(|why| why.to_string()),
+        ),
+    };
+    let recipe = match &newest {
+        Some(Ok(recipe)) => recipe,
+        None | Some(Err(_)) => &final_file.recipe,
+    };
     recipe.file_paths().for_each(|path| protected.add(path));
+    if let Some(Err(why)) = newest {
+        filter.warn(&export_messages::recipe_not_read(&task.recipe, &why));
+    }
 }
 
 pub(super) fn to_json(path: PathBuf) -> Value {
