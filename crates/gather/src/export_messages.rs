@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use patterns::export::{Calibration, Standard};
+use recipe::RecipeError;
 
 /// Warns that a format needs errors, and the patterns have none.
 pub fn no_errors(path: &Path, format: &str, instead: &str) -> String {
@@ -22,11 +23,10 @@ pub fn imprecise_factor(path: &Path, standard: &Standard, calibration: &Calibrat
     )
 }
 
-/// Warns that files of a recipe may not be known by their newest paths.
-pub fn recipe_not_read(recipe: &Path, why: &str) -> String {
+/// Warns that files of a recipe may not be known by their newest paths. `why` names the recipe.
+pub fn recipe_not_read(why: &RecipeError) -> String {
     format!(
-        "{}: {why}: images that were moved since the final file was made may be written over by exports of this run",
-        recipe.display()
+        "images that were moved since the final file was made may be written over by exports of this run: {why}"
     )
 }
 
@@ -51,15 +51,18 @@ mod tests {
             [
                 no_errors(path, "fxye", "has an error of 1 at each point"),
                 imprecise_factor(path, &water, &calibration),
-                recipe_not_read(Path::new("/out/r.toml"), "Permission denied"),
+                recipe_not_read(&RecipeError::NewerVersion {
+                    path: "/out/r.toml".into(),
+                    found: 9
+                }),
             ],
             [
                 "/out/s_scan0001_p3.h5: has no errors (--error-model no): --export fxye has an error of 1 at each point; \
                  integrate with another --error-model for errors",
                 "/out/s_scan0001_p3.h5: its calibration factor from water is known to 20 % only, and so are all intensities \
                  in 1/cm: measure the standard for longer, or choose a wider --calibration-range",
-                "/out/r.toml: Permission denied: images that were moved since the final file was made may be written over \
-                 by exports of this run",
+                "images that were moved since the final file was made may be written over by exports of this run: \
+                 /out/r.toml: recipe has version 9, and this azpipe reads up to version 1; update azpipe",
             ]
         );
     }

@@ -5,6 +5,7 @@ mod drift;
 mod pixel_images;
 mod reduced_patterns;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ pub struct Gatherer<'a> {
     standards: BTreeMap<String, StandardScan>,
     /// The export formats for which patterns without errors were warned of.
     without_errors: BTreeSet<&'static str>,
+    /// Stored recipes that could not be read, which was warned of.
+    unread_recipes: RefCell<BTreeSet<PathBuf>>,
     /// True if the background's own results were gathered.
     found_background: bool,
     /// The last summary of each final file, in the order of their first summaries, for the report.
@@ -79,6 +82,7 @@ impl<'a> Gatherer<'a> {
             drift,
             standards: BTreeMap::new(),
             without_errors: BTreeSet::new(),
+            unread_recipes: RefCell::default(),
             found_background: false,
             summaries,
         }

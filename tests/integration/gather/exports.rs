@@ -2,7 +2,7 @@
 
 use sample::Options;
 
-use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
+use crate::support::{NO_ARGUMENTS, Workspace, files_below, run, small_options};
 
 #[test]
 fn each_final_has_its_picture_and_its_text() {
@@ -284,4 +284,39 @@ fn formats_that_need_errors_are_warned_of_once_if_there_are_none() {
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("--export xye has two columns"), "{warnings:?}");
     assert!(warnings[1].contains("--export fxye has an error of 1 at each point"), "{warnings:?}");
+}
+
+#[test]
+fn a_stored_recipe_that_cannot_be_read_is_told_and_one_that_was_removed_is_not() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &[]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let picture = workspace.path("p.svg");
+    let curves = workspace.path("scans.svg");
+    let flags = ["--export", "xye", "--plot", picture.to_str().unwrap(), "--plot-scans"];
+    let flags = [&flags[..], &[curves.to_str().unwrap()]].concat();
+    let warnings = || -> Vec<String> {
+        let gathered = run("gather", &flags, &results).assert_success();
+        gathered
+            .stderr
+            .lines()
+            .filter(|line| line.contains("were moved"))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(warnings(), [""; 0]);
+    let files = files_below(&workspace.path("out/.azpipe"));
+    let recipe = files.iter().find(|path| path.extension().is_some_and(|toml| toml == "toml"));
+    let recipe = recipe.expect("the stored recipe");
+    let text = std::fs::read_to_string(recipe).unwrap();
+    let changed = text.replace("npt = ", "npt = 1");
+    assert_ne!(changed, text);
+    for damaged in [&changed, "damaged"] {
+        std::fs::write(recipe, damaged).unwrap();
+        let told = warnings();
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert!(told[0].contains(recipe.to_str().unwrap()), "{told:#?}");
+    }
+    std::fs::remove_file(recipe).unwrap();
+    assert_eq!(warnings(), [""; 0]);
 }

@@ -3,14 +3,13 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use filter::{Filter, Stop};
+use filter::Stop;
 use patterns::export::{ExportContent, ExportFormat};
 use patterns::output::{self, OutputFile};
 use patterns::{export, plot};
-use recipe::Recipe;
+use recipe::{Recipe, RecipeError};
 use records::{Fail, RawPath, ScanState, Summary};
 use serde_json::Value;
-use system::ownership::ProtectedFiles;
 use system::untrusted_file;
 
 use super::Gatherer;
@@ -41,7 +40,7 @@ impl Gatherer<'_> {
                 }
             };
             if let Some(final_file) = &final_file {
-                protect_inputs(&self.policy.protected, final_file, self.filter);
+                self.protect_inputs(final_file);
             }
             if let Err(why) = self.report.add(summary, final_file.as_ref()) {
                 self.warn_of_missing_plot(path, &why);
@@ -80,7 +79,7 @@ impl Gatherer<'_> {
             Ok(final_file) => final_file,
             Err(error) => return self.report_output_error(group, &error),
         };
-        protect_inputs(&self.policy.protected, &final_file, self.filter);
+        self.protect_inputs(&final_file);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         let reduction = self.find_reduction(group, &final_file, summary)?;
         for format in &output.export {
@@ -219,7 +218,7 @@ impl Gatherer<'_> {
             return Ok(());
         };
         let final_file = OutputFile::open(path).map_err(|why| Stop::fatal("--plot", why))?;
-        protect_inputs(&self.policy.protected, &final_file, self.filter);
+        self.protect_inputs(&final_file);
         plot::draw(&final_file, flag, &self.policy).map_err(|why| Stop::fatal("--plot", why))
     }
 
@@ -238,7 +237,7 @@ impl Gatherer<'_> {
         for final_file in &self.finals {
             self.filter.check_stopped()?;
             let added = OutputFile::open(final_file).and_then(|output| {
-                protect_inputs(&self.policy.protected, &output, self.filter);
+                self.protect_inputs(&output);
                 curves.add(&output)
             });
             match added {
@@ -261,31 +260,42 @@ impl Gatherer<'_> {
         plot::draw_scans(&curves, path, &self.policy)
             .map_err(|why| Stop::fatal("--plot-scans", why))
     }
+
+    /// Protects a final file, its raw data and the files of its recipe from being replaced by
+    /// exports, plots and the report. Warns, once of each, if the newest recipe can't be read.
+    fn protect_inputs(&self, final_file: &OutputFile) {
+        let protected = &self.policy.protected;
+        let task = &final_file.task;
+        let scan = &task.acquisition;
+        protected.add(&final_file.path);
+        protected.add(&scan.file);
+        scan.sources.iter().for_each(|source| protected.add(&source.file));
+        let newest = read_newest_recipe(final_file);
+        let recipe = match &newest {
+            Some(Ok(recipe)) => recipe,
+            None | Some(Err(_)) => &final_file.recipe,
+        };
+        recipe.file_paths().for_each(|path| protected.add(path));
+        if let Some(Err(why)) = &newest
+            && self.unread_recipes.borrow_mut().insert(task.recipe.to_path_buf())
+        {
+            self.filter.warn(&export_messages::recipe_not_read(why));
+        }
+    }
 }
 
-/// Protects a final file, its raw data and the files of its recipe from being replaced by exports,
-/// plots and the report. Warns if the newest recipe can't be read.
-fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile, filter: &Filter) {
+/// Reads the recipe that plan-split stored last, which has the newest paths of its files; a final
+/// has those of the run that made it. Returns `None` if it was removed, and for merged finals,
+/// which have no recipe of their own: their members' are read.
+fn read_newest_recipe(final_file: &OutputFile) -> Option<Result<Recipe, RecipeError>> {
+    if final_file.is_merged() {
+        return None;
+    }
     let task = &final_file.task;
-    let scan = &task.acquisition;
-    protected.add(&final_file.path);
-    protected.add(&scan.file);
-    scan.sources.iter().for_each(|source| protected.add(&source.file));
-    // The final has the paths of the run that made it; plan-split has stored the newest ones.
-    let newest = match untrusted_file::read_text(&task.recipe) {
+    match untrusted_file::read_text(&task.recipe) {
         Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
-        Err(why) => Some(Err(why.to_string())),
-        Ok(text) => Some(
-            Recipe::parse(&text, &task.recipe, &task.recipe_digest).map_err(|why| why.to_string()),
-        ),
-    };
-    let recipe = match &newest {
-        Some(Ok(recipe)) => recipe,
-        None | Some(Err(_)) => &final_file.recipe,
-    };
-    recipe.file_paths().for_each(|path| protected.add(path));
-    if let Some(Err(why)) = newest {
-        filter.warn(&export_messages::recipe_not_read(&task.recipe, &why));
+        Err(why) => Some(Err(RecipeError::Io { path: task.recipe.to_path_buf(), why })),
+        Ok(text) => Some(Recipe::parse(&text, &task.recipe, &task.recipe_digest)),
     }
 }
 

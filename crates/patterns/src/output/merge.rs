@@ -130,8 +130,7 @@ pub fn merge(
                 return Ok((target, outcome));
             }
         }
-        // Only a merged final file has no sources of its own.
-        Ok(there) if !there.task.acquisition.sources.is_empty() => {
+        Ok(there) if !there.is_merged() => {
             let why = "exists, and is not a merged final; pass another name to --merge";
             return Err(OutputError::content(&target.path(), why));
         }

@@ -94,6 +94,12 @@ impl OutputFile {
         })
     }
 
+    /// Returns whether the patterns were merged from other final files: only those have no sources
+    /// of their own.
+    pub fn is_merged(&self) -> bool {
+        self.task.acquisition.sources.is_empty()
+    }
+
     /// Returns whether there is a file with the mark of a final file of azpipe. It may be damaged.
     ///
     /// # Errors
