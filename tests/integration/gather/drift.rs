@@ -156,12 +156,18 @@ fn lines_of_another_calibrant_are_doubted_and_those_of_the_right_one_are_not() {
             let right = scan.gather(&["--drift", calibrant]);
             let about = format!("{displacement:?} {flags:?} {calibrant}");
             assert_eq!((right.status, right.stderr.as_str()), (0, ""), "{about}");
+            assert!(right.records("summary")[0].get("drift_doubt").is_none(), "{about}");
         }
         for calibrant in ["NaCl", "CeO2", "Si", "quartz", "diamond", "Al", "Au", "Ni"] {
             let wrong = scan.gather(&["--drift", calibrant]);
             let doubted = format!("the lines may not be those of {calibrant}: ");
             let is_told = wrong.status == 1 || wrong.stderr.contains(&doubted);
             assert!(is_told, "{displacement:?} {flags:?} {calibrant}: {}", wrong.stdout);
+            let doubts = ["few_lines", "outliers", "scatter", "distance"];
+            let of_summary = |summary: &Value| summary["drift_doubt"].as_str().map(str::to_owned);
+            let doubt = wrong.records("summary").first().and_then(of_summary);
+            let is_named = doubt.is_some_and(|doubt| doubts.contains(&&*doubt));
+            assert_eq!(is_named, wrong.stderr.contains(&doubted), "{}", wrong.stdout);
         }
     }
 }

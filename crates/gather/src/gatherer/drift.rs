@@ -36,6 +36,7 @@ impl Gatherer<'_> {
         self.filter.note(1, || messages::drift_measured(&path, &drift));
         if let Some(doubt) = drift.doubt() {
             self.filter.warn(&messages::doubtful_drift(&path, &drift, doubt));
+            summary.extra.insert("drift_doubt".to_owned(), doubt.name().into());
         }
         let frames = (0..).zip(final_file.status.iter().zip(&drift.frames));
         let unknown: Spans = frames

@@ -19,9 +19,13 @@ pub(super) fn render(drift: &Drift, png: &[u8]) -> String {
     };
     let unseen =
         if drift.has_beam { "" } else { " Patterns without azimuth do not show the beam." };
+    let doubt = match drift.doubt() {
+        Some(_) => format!(" <strong>The lines may not be those of {calibrant}.</strong>"),
+        None => String::new(),
+    };
     format!(
         "<p>Displacement of beam and detector by {} of {} lines of {calibrant}{left_out}, in the average of all frames: \
-         true value minus that of the PONI file.{unseen}</p>\n<table>\n{rows}</table>\n\
+         true value minus that of the PONI file.{unseen}{doubt}</p>\n<table>\n{rows}</table>\n\
          <img alt=\"displacement by {calibrant}\" src=\"data:image/png;base64,{}\">\n",
         drift.count(LineUse::Used),
         drift.lines.len(),

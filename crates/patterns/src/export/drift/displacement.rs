@@ -9,6 +9,8 @@ use super::least_squares::NormalEquations;
 const STEPS: usize = 14;
 /// Steps of these in which the weights of outliers are lessened, before outliers are left out.
 const ROBUST_STEPS: usize = 11;
+/// Steps to the scattering angle of a displaced arc, each of which leaves a few per cent of the error.
+const INVERSION_STEPS: usize = 4;
 /// Largest residual of a position that is used, over the scatter of all.
 const MAX_RESIDUAL: f64 = 5.0;
 
@@ -21,6 +23,39 @@ pub(super) struct RingArc {
     pub fwhm: f64,
     /// Azimuths in radians over which the arc extends, each with its weight.
     pub points: Vec<(f64, f64)>,
+}
+
+impl RingArc {
+    /// Returns the mean of the true scattering angles of the rays to which the PONI file gives
+    /// `two_theta`, and its derivatives by the displacement. `None` if there is no such ray.
+    fn true_two_theta(
+        &self,
+        plane: &DetectorPlane,
+        two_theta: f64,
+        displacement: [f64; 3],
+    ) -> Option<(f64, [f64; 3])> {
+        let (mut angle, mut slopes, mut weights) = (0.0, [0.0; 3], 0.0);
+        for (chi, weight) in &self.points {
+            let Some((at_point, by)) = plane.true_two_theta(two_theta, *chi, displacement) else {
+                continue;
+            };
+            angle += weight * at_point;
+            slopes.iter_mut().zip(by).for_each(|(sum, slope)| *sum += weight * slope);
+            weights += weight;
+        }
+        (weights > 0.0).then(|| (angle / weights, slopes.map(|sum| sum / weights)))
+    }
+
+    /// Returns the scattering angle that the PONI file gives the arc if the detector is displaced:
+    /// that whose true one is the line's.
+    pub fn displaced(&self, plane: &DetectorPlane, displacement: [f64; 3]) -> Option<f64> {
+        let mut found = self.two_theta;
+        for _ in 0..INVERSION_STEPS {
+            let (angle, _) = self.true_two_theta(plane, found, displacement)?;
+            found += self.two_theta - angle;
+        }
+        Some(found)
+    }
 }
 
 /// A fitted position of an arc: the scattering angle that the PONI file gives it, and its error, in
@@ -69,6 +104,19 @@ impl Displacement {
         self.chi2.is_finite()
     }
 
+    /// Returns whether the other value is within so many errors of this one, where both are determined.
+    /// False if that is nowhere so.
+    pub(super) fn is_within(&self, errors: f64, other: &Self) -> bool {
+        let ratio = |axis: usize| (self.value[axis] - other.value[axis]).abs() / self.error[axis];
+        let mut ratios = (0..3).map(ratio).filter(|ratio| !ratio.is_nan()).peekable();
+        ratios.peek().is_some() && ratios.all(|ratio| ratio <= errors)
+    }
+
+    /// Returns the value with 0 where it is not determined.
+    pub(super) fn known_value(&self) -> [f64; 3] {
+        self.value.map(|value| if value.is_finite() { value } else { 0.0 })
+    }
+
     /// Finds the displacement with the least sum of squares of (2θ of the line − 2θ at its position)
     /// over the positions' errors, without outliers. [`DetectorPlane::true_two_theta`] has the
     /// formula. Its errors are those of the positions, √ of the diagonal of (AᵀWA)⁻¹, times √(χ²/ν) where that is above 1:
@@ -87,7 +135,7 @@ impl Displacement {
         if count <= free.len() {
             return Self::unknown(count);
         }
-        let mut fit = DisplacementFit { plane, positions, free, value: [0.0; 3] };
+        let mut fit = DisplacementFit::new(plane, positions, free);
         let mut weights = vec![1.0; count];
         for step in 0..STEPS {
             if fit.step(&weights).is_none() {
@@ -101,7 +149,7 @@ impl Displacement {
         };
         let Some(covariance) = fit.step(&weights) else { return Self::unknown(used) };
         let value = fit.value;
-        let squares = fit.residuals().into_iter().zip(&weights);
+        let squares = fit.residuals().zip(&weights);
         let squares: f64 = squares.map(|(residual, weight)| weight * residual * residual).sum();
         let chi2 = squares / freedom as f64;
         let in_widths = positions.iter().zip(&weights);
@@ -129,16 +177,26 @@ struct DisplacementFit<'a> {
     positions: &'a [ArcPosition<'a>],
     free: &'a [usize],
     value: [f64; 3],
+    /// Of each position, its residual at the value in radians, and the derivatives of its true angle
+    /// by the displacement; `None` if it has no ray.
+    linear: Vec<Option<(f64, [f64; 3])>>,
 }
 
-impl DisplacementFit<'_> {
+impl<'a> DisplacementFit<'a> {
+    /// Begins at no displacement.
+    fn new(plane: &'a DetectorPlane, positions: &'a [ArcPosition], free: &'a [usize]) -> Self {
+        let mut fit = Self { plane, positions, free, value: [0.0; 3], linear: Vec::new() };
+        fit.linearize();
+        fit
+    }
+
     /// Moves the displacement by a step of Gauss and Newton's method, with a factor of the weight of
     /// each position, and returns the covariance matrix. `None` if the positions do not determine it.
     fn step(&mut self, weights: &[f64]) -> Option<[[f64; 3]; 3]> {
         let mut equations = NormalEquations::new();
-        for (position, weight) in self.positions.iter().zip(weights) {
-            if let Some((residual, slopes)) = self.linearize(position) {
-                equations.add(residual, &slopes, weight * position.error.powi(-2));
+        for ((position, linear), weight) in self.positions.iter().zip(&self.linear).zip(weights) {
+            if let Some((residual, slopes)) = linear {
+                equations.add(*residual, slopes, weight * position.error.powi(-2));
             }
         }
         for axis in (0..3).filter(|axis| !self.free.contains(axis)) {
@@ -146,29 +204,25 @@ impl DisplacementFit<'_> {
         }
         let (step, covariance) = equations.solve()?;
         self.value.iter_mut().zip(step).for_each(|(value, step)| *value += step);
+        self.linearize();
         Some(covariance)
     }
 
-    /// Returns the residual of a position in radians, and its derivatives by the displacement.
-    fn linearize(&self, position: &ArcPosition) -> Option<(f64, [f64; 3])> {
-        let (mut angle, mut slopes, mut weights) = (0.0, [0.0; 3], 0.0);
-        for (chi, weight) in &position.arc.points {
-            let found = self.plane.true_two_theta(position.two_theta, *chi, self.value);
-            let Some((at_point, by)) = found else { continue };
-            angle += weight * at_point;
-            slopes.iter_mut().zip(by).for_each(|(sum, slope)| *sum += weight * slope);
-            weights += weight;
-        }
-        let residual = position.arc.two_theta - angle / weights;
-        (weights > 0.0).then(|| (residual, slopes.map(|sum| sum / weights)))
+    fn linearize(&mut self) {
+        let (plane, value) = (self.plane, self.value);
+        let of_position = |position: &ArcPosition| {
+            let found = position.arc.true_two_theta(plane, position.two_theta, value);
+            found.map(|(angle, slopes)| (position.arc.two_theta - angle, slopes))
+        };
+        self.linear = self.positions.iter().map(of_position).collect();
     }
 
     /// Returns the residuals over the errors of the positions; 0 of a position that has no ray.
-    fn residuals(&self) -> Vec<f64> {
-        let residual = |position: &ArcPosition| {
-            self.linearize(position).map_or(0.0, |(residual, _)| residual / position.error)
+    fn residuals(&self) -> impl Iterator<Item = f64> {
+        let residual = |(position, linear): (&ArcPosition, &Option<(f64, [f64; 3])>)| {
+            linear.map_or(0.0, |(residual, _)| residual / position.error)
         };
-        self.positions.iter().map(residual).collect()
+        self.positions.iter().zip(&self.linear).map(residual)
     }
 
     /// Returns factors of weights that lessen the effect of positions far from the others, as of the
@@ -177,7 +231,7 @@ impl DisplacementFit<'_> {
     /// factor is Cauchy's, 1 / (1 + (r / 2.4 s)²) (Holland and Welsch, Commun. Stat. A6 (1977) 813). At
     /// the end, it is 0 beyond [`MAX_RESIDUAL`] s, and 1 otherwise.
     fn robust_weights(&self, is_gradual: bool) -> Vec<f64> {
-        let residuals = self.residuals();
+        let residuals: Vec<f64> = self.residuals().collect();
         let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();

@@ -53,6 +53,18 @@ pub enum DriftDoubt {
     Distance(f64),
 }
 
+impl DriftDoubt {
+    /// Returns the name in files and summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FewLines { .. } => "few_lines",
+            Self::Outliers { .. } => "outliers",
+            Self::Scatter(_) => "scatter",
+            Self::Distance(_) => "distance",
+        }
+    }
+}
+
 impl Drift {
     /// Returns the first sign that the lines are not those of the calibrant; `None` if there is none.
     pub fn doubt(&self) -> Option<DriftDoubt> {

@@ -1,11 +1,15 @@
 //! [`Lines`]: the lines of a calibrant in the patterns of a scan, and which of them show positions.
 
+use geometry::DetectorPlane;
+
 use super::displacement::{ArcPosition, RingArc};
 use super::peak::{self, Peak, PeakShape, ProfileBin, Start};
 use super::sectors::Sectors;
 
 /// Least height of a peak over its error.
 const MIN_SIGNIFICANCE: f64 = 5.0;
+/// Least height of a peak over its error of which the width is used.
+const CLEAR_SIGNIFICANCE: f64 = 15.0;
 /// Bins up to this many widths of a line from its centre are fitted.
 const WINDOW_WIDTHS: f64 = 2.5;
 /// Least distance of lines in widths: closer ones overlap.
@@ -95,6 +99,8 @@ pub(super) struct Site {
     /// Its centre in the average.
     center: f64,
     shape: PeakShape,
+    /// Distance of the line from the nearest other one.
+    gap: f64,
     /// Least and largest scattering angle of its bins.
     window: [f64; 2],
 }
@@ -160,19 +166,69 @@ impl Lines {
         }
     }
 
-    /// Fits the positions in the pattern of a frame, given by sector.
+    /// Fits the positions in the pattern of a frame, given by sector, near those in the average.
     pub fn positions<'a>(&'a self, pattern: &[Vec<ProfileBin>]) -> Vec<ArcPosition<'a>> {
         let position = |site: &'a Site| {
             let bins = bins_within(pattern.get(site.sector)?, site.window);
-            let fit = |center| {
-                let start = Start { center, shape: site.shape, fits_shape: false };
-                peak::fit(&bins, start).filter(is_significant)
-            };
             // A line that moved by its width is found where the pattern is highest.
-            let peak = fit(site.center).or_else(|| fit(highest(&bins)?.x))?;
-            Some(ArcPosition { arc: &site.arc, two_theta: peak.center, error: peak.center_error })
+            let fit = |center| site.fit(bins, center, site.shape.fwhm);
+            fit(site.center).or_else(|| fit(highest(bins)?.x))
         };
         self.sites.iter().filter_map(position).collect()
+    }
+
+    /// Fits the positions in the pattern of a frame, near those that a displacement gives them. Lines
+    /// are `width` times as wide as in the average.
+    pub fn displaced_positions<'a>(
+        &'a self,
+        pattern: &[Vec<ProfileBin>],
+        plane: &DetectorPlane,
+        displacement: [f64; 3],
+        width: f64,
+    ) -> Vec<ArcPosition<'a>> {
+        let position = |site: &'a Site| {
+            let (center, bins) = site.displaced_bins(pattern, plane, displacement, width)?;
+            site.fit(bins, center, width * site.shape.fwhm)
+        };
+        self.sites.iter().filter_map(position).collect()
+    }
+
+    /// Returns the widths of clear lines in the pattern of a frame over those in the average.
+    pub fn widths(
+        &self,
+        pattern: &[Vec<ProfileBin>],
+        plane: &DetectorPlane,
+        displacement: [f64; 3],
+    ) -> Vec<f64> {
+        let width = |site: &Site| {
+            let (center, bins) = site.displaced_bins(pattern, plane, displacement, 1.0)?;
+            let peak = peak::fit(bins, Start { center, shape: site.shape, fits_shape: true })?;
+            let is_clear = peak.significance >= CLEAR_SIGNIFICANCE;
+            is_clear.then_some(peak.shape.fwhm / site.shape.fwhm)
+        };
+        self.sites.iter().filter_map(width).collect()
+    }
+}
+
+impl Site {
+    /// Returns where a displacement has the line in a pattern, and the bins around.
+    fn displaced_bins<'p>(
+        &self,
+        pattern: &'p [Vec<ProfileBin>],
+        plane: &DetectorPlane,
+        displacement: [f64; 3],
+        width: f64,
+    ) -> Option<(f64, &'p [ProfileBin])> {
+        let center = self.arc.displaced(plane, displacement)?;
+        let reach = (WINDOW_WIDTHS * width * self.shape.fwhm).min(self.gap / 2.0);
+        Some((center, bins_within(pattern.get(self.sector)?, [center - reach, center + reach])))
+    }
+
+    fn fit(&self, bins: &[ProfileBin], center: f64, fwhm: f64) -> Option<ArcPosition<'_>> {
+        let shape = PeakShape { fwhm, ..self.shape };
+        let start = Start { center, shape, fits_shape: false };
+        let peak = peak::fit(bins, start).filter(is_significant)?;
+        Some(ArcPosition { arc: &self.arc, two_theta: peak.center, error: peak.center_error })
     }
 }
 
@@ -199,12 +255,12 @@ impl Ring<'_> {
         let mut peaks = Vec::new();
         for bins in self.average {
             let bins = bins_within(bins, self.own_range());
-            failure = match self.fit_shape(&bins) {
+            failure = match self.fit_shape(bins) {
                 Some(peak) if is_significant(&peak) => {
                     peaks.push(peak);
                     failure
                 }
-                None if is_high(&bins_within(&bins, self.search_range())) => LineUse::FitFailed,
+                None if is_high(bins_within(bins, self.search_range())) => LineUse::FitFailed,
                 // No pixel is there.
                 None if bins.is_empty() => failure,
                 _ if failure == LineUse::FitFailed => failure,
@@ -253,7 +309,7 @@ impl Ring<'_> {
     /// Fits the peak of a sector with its shape, from its height and its width at half of it. `None`
     /// if there is none: the highest bin is on the flank of another line.
     fn fit_shape(&self, bins: &[ProfileBin]) -> Option<Peak> {
-        let top = *highest(&bins_within(bins, self.search_range()))?;
+        let top = *highest(bins_within(bins, self.search_range()))?;
         let base = bins.iter().map(|bin| bin.y).fold(f64::INFINITY, f64::min);
         let half = f64::midpoint(top.y, base);
         let below = |bin: &&ProfileBin| bin.y <= half;
@@ -263,7 +319,7 @@ impl Ring<'_> {
         let shape = PeakShape { fwhm, lorentzian: 0.3 };
         let reach = (2.0 * WINDOW_WIDTHS * fwhm).max(5.0 * self.sectors.bin_width(top.x));
         let near = bins_within(bins, [top.x - reach, top.x + reach]);
-        let peak = peak::fit(&near, Start { center: top.x, shape, fits_shape: true })?;
+        let peak = peak::fit(near, Start { center: top.x, shape, fits_shape: true })?;
         let [low, high] = self.search_range();
         let is_there = (low..=high).contains(&peak.center) && peak.shape.fwhm < 2.0 * reach;
         Some(peak).filter(|_| is_there)
@@ -272,18 +328,18 @@ impl Ring<'_> {
     /// Fits the position in a sector, with the shape of all.
     fn site(&self, sector: usize, bins: &[ProfileBin], shape: PeakShape) -> Option<Site> {
         let own = bins_within(bins, self.own_range());
-        let found = self.fit_shape(&own)?;
+        let found = self.fit_shape(own)?;
         let reach = WINDOW_WIDTHS * shape.fwhm;
         let [left, right] = self.own_range();
         let window = [left.max(found.center - reach), right.min(found.center + reach)];
         let start = Start { center: found.center, shape, fits_shape: false };
-        let peak = peak::fit(&bins_within(&own, window), start).filter(is_significant)?;
+        let peak = peak::fit(bins_within(own, window), start).filter(is_significant)?;
         let arc = RingArc {
             two_theta: self.two_theta,
             fwhm: shape.fwhm,
             points: self.sectors.points(sector, self.two_theta),
         };
-        Some(Site { sector, arc, center: peak.center, shape, window })
+        Some(Site { sector, arc, center: peak.center, shape, gap: self.gap, window })
     }
 }
 
@@ -302,6 +358,8 @@ fn highest(bins: &[ProfileBin]) -> Option<&ProfileBin> {
 }
 
 /// Returns the bins within a range of scattering angles.
-fn bins_within(bins: &[ProfileBin], [low, high]: [f64; 2]) -> Vec<ProfileBin> {
-    bins.iter().filter(|bin| (low..=high).contains(&bin.x)).copied().collect()
+fn bins_within(bins: &[ProfileBin], [low, high]: [f64; 2]) -> &[ProfileBin] {
+    let first = bins.partition_point(|bin| bin.x < low);
+    let end = bins.partition_point(|bin| bin.x <= high);
+    bins.get(first..end).unwrap_or_default()
 }

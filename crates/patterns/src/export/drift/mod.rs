@@ -5,7 +5,8 @@
 //! /entry                  NXentry    title, start_time, end_time; process (program, version, final_file)
 //!   drift                 NXdata     of each frame (points): x, y, distance with their errors, chi2, positions, frame_status;
 //!                                    of patterns of one dimension no x and y
-//!   average               NXcollection: the same numbers of the average of all frames, and the scatter of positions
+//!   average               NXcollection: the same numbers of the average of all frames, the scatter of positions, and
+//!                                    doubt, if there is any: few_lines, outliers, scatter or distance
 //!   calibrant             NXcollection: name, wavelength, and of each line d_spacing, two_theta, fwhm, line_use, sectors;
 //!                                    the numbers of lines used and left out, by reason
 //! ```
@@ -15,11 +16,14 @@
 //!
 //! **Method.** In each sector of a cake, of 10 degrees or more, the position of each line is fitted
 //! ([`peak`]), with the shape that the line has in the average of the frames ([`lines`]). The
-//! displacement is fitted to all positions of a frame ([`Displacement`]). Patterns of one dimension have
+//! displacement is fitted to all positions of a frame ([`Displacement`]). Where a frame differs from the
+//! average, the lines are fitted again about where that displacement has them, and narrower if they are
+//! wider in the average because the beam moves ([`frame_fit`]). Patterns of one dimension have
 //! one position of each line, and determine the distance alone.
 
 mod displacement;
 mod doubt;
+mod frame_fit;
 mod least_squares;
 mod lines;
 mod peak;
@@ -35,8 +39,10 @@ use system::ownership::ReplacePolicy;
 pub use displacement::Displacement;
 use displacement::Parameters;
 pub use doubt::DriftDoubt;
+use frame_fit::FrameFit;
 use lines::Lines;
 pub use lines::{CalibrantLine, LineUse};
+use peak::ProfileBin;
 use sectors::Sectors;
 
 use super::ExportError;
@@ -49,6 +55,8 @@ use crate::row_blocks::rows_in;
 
 /// Approximate size of the patterns that are in memory at once.
 const BATCH_BYTES: usize = 1 << 26;
+/// Most frames that the widths of lines are taken from.
+const SAMPLE_FRAMES: usize = 16;
 /// Components of a displacement in the order of files: dataset, title, and index in [`Displacement`].
 const COMPONENTS: [(&str, &str, usize); 3] = [
     ("x", "true Poni2 - Poni2 of the PONI file (m)", 1),
@@ -196,10 +204,11 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
     let lines = Lines::find(&request.spacings, wavelength, &sectors, &average);
     let parameters = if has_beam { Parameters::BeamAndDistance } else { Parameters::Distance };
     let plane = DetectorPlane::new(&poni);
-    let fit = |pattern: &[Vec<peak::ProfileBin>]| {
-        Displacement::fit(&plane, &lines.positions(pattern), parameters)
-    };
-    let average = fit(&average);
+    let unknown = Displacement::unknown(0);
+    let mut fit =
+        FrameFit { plane: &plane, lines: &lines, parameters, average: unknown, width: 1.0 };
+    let average = fit.measure_average(&average);
+    fit.average = average;
     let mut drift = Drift {
         calibrant: request.calibrant.clone(),
         wavelength,
@@ -212,7 +221,9 @@ fn measure(output: &OutputFile, request: &DriftRequest) -> Result<Drift, ExportE
     if !average.is_known() {
         return Err(wrong(describe_too_few(&drift)));
     }
-    drift.frames = measure_frames(output, &sectors, fit)?;
+    let sample = read_sample(output, &sectors)?;
+    fit.width = fit.find_width(sample.iter());
+    drift.frames = measure_frames(output, &sectors, &fit)?;
     Ok(drift)
 }
 
@@ -253,11 +264,26 @@ fn frames_with_pattern(output: &OutputFile) -> impl Iterator<Item = usize> {
     frames.filter(|(_, status)| **status == Status::Ok).map(|(frame, _)| frame)
 }
 
+/// Returns frames from the whole scan, by sector.
+fn read_sample(
+    output: &OutputFile,
+    sectors: &Sectors,
+) -> Result<Vec<Vec<Vec<ProfileBin>>>, ExportError> {
+    let frames: Vec<usize> = frames_with_pattern(output).collect();
+    let mut rows = output.rows()?;
+    let mut sample = Vec::new();
+    for frame in frames.iter().step_by(frames.len().div_ceil(SAMPLE_FRAMES).max(1)) {
+        let (intensity, errors) = rows.pattern(*frame)?;
+        sample.push(sectors.bins(&intensity, &errors.unwrap_or_default()));
+    }
+    Ok(sample)
+}
+
 /// Measures each frame, on all CPUs.
 fn measure_frames(
     output: &OutputFile,
     sectors: &Sectors,
-    fit: impl Fn(&[Vec<peak::ProfileBin>]) -> Displacement + Sync,
+    fit: &FrameFit,
 ) -> Result<Vec<Displacement>, ExportError> {
     let mut found = vec![Displacement::unknown(0); output.status.len()];
     let frames: Vec<usize> = frames_with_pattern(output).collect();
@@ -271,7 +297,7 @@ fn measure_frames(
             patterns.push((*frame, intensity, errors.unwrap_or_default()));
         }
         let of_frame = |(frame, intensity, errors): &(usize, Vec<f32>, Vec<f32>)| {
-            (*frame, fit(&sectors.bins(intensity, errors)))
+            (*frame, fit.measure(&sectors.bins(intensity, errors)))
         };
         let share = |patterns: &[(usize, Vec<f32>, Vec<f32>)]| -> Vec<(usize, Displacement)> {
             patterns.iter().map(of_frame).collect()
@@ -315,6 +341,9 @@ fn write(file: &Group, output: &OutputFile, drift: &Drift) -> Result<(), WriteEr
         "scatter of the positions beyond their errors, in widths of the lines",
     )?;
     average.write_scalar("positions", drift.average.positions as u64)?;
+    if let Some(doubt) = drift.doubt() {
+        average.write_text("doubt", doubt.name())?;
+    }
     write_calibrant(&entry, drift)?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use geometry::{DetectorPlane, Poni};
 use recipe::{Recipe, Settings};
 
 use super::displacement::{Displacement, Parameters};
+use super::frame_fit::FrameFit;
 use super::lines::{LineUse, Lines};
 use super::peak::{self, PeakShape, ProfileBin, Start};
 use super::sectors::Sectors;
@@ -124,11 +125,22 @@ fn measure(
     frames: usize,
     seed: u64,
 ) -> (Vec<Displacement>, Lines) {
-    let sectors = Sectors::new(&simulation.shared, recipe, WAVELENGTH).unwrap();
+    measure_each(&vec![simulation; frames], recipe, spacings, seed)
+}
+
+/// Returns the displacements in frames of which each has its simulation, and the lines.
+fn measure_each(
+    simulations: &[&Simulation],
+    recipe: &Recipe,
+    spacings: &[f64],
+    seed: u64,
+) -> (Vec<Displacement>, Lines) {
+    let shared = &simulations[0].shared;
+    let sectors = Sectors::new(shared, recipe, WAVELENGTH).unwrap();
     let mut random = Random(seed);
-    let all: Vec<_> = (0..frames).map(|_| simulation.frame(&mut random)).collect();
-    let bins = simulation.expected.len();
-    let count = frames as f64;
+    let all: Vec<_> = simulations.iter().map(|one| one.frame(&mut random)).collect();
+    let bins = simulations[0].expected.len();
+    let count = simulations.len() as f64;
     let mean: Vec<f64> =
         (0..bins).map(|bin| all.iter().map(|frame| frame.0[bin]).sum::<f64>() / count).collect();
     let errors: Vec<f64> = (0..bins)
@@ -136,15 +148,18 @@ fn measure(
         .collect();
     let lines = Lines::find(spacings, WAVELENGTH, &sectors, &sectors.bins(&mean, &errors));
     let plane = DetectorPlane::new(&Poni::parse(PONI).unwrap());
-    let parameters = match simulation.shared.axes.chi {
+    let parameters = match shared.axes.chi {
         Some(_) => Parameters::BeamAndDistance,
         None => Parameters::Distance,
     };
-    let of_frame = |(intensity, errors): &(Vec<f64>, Vec<f64>)| {
-        let positions = lines.positions(&sectors.bins(intensity, errors));
-        Displacement::fit(&plane, &positions, parameters)
-    };
-    (all.iter().map(of_frame).collect(), lines)
+    let patterns: Vec<_> =
+        all.iter().map(|(intensity, errors)| sectors.bins(intensity, errors)).collect();
+    let unknown = Displacement::unknown(0);
+    let mut fit =
+        FrameFit { plane: &plane, lines: &lines, parameters, average: unknown, width: 1.0 };
+    fit.average = fit.measure_average(&sectors.bins(&mean, &errors));
+    fit.width = fit.find_width(patterns.iter().take(16));
+    (patterns.iter().map(|pattern| fit.measure(pattern)).collect(), lines)
 }
 
 /// Checks that deviations over their errors have the mean 0 and the standard deviation 1.
@@ -194,6 +209,34 @@ fn narrow_azimuthal_bins_are_joined_and_the_mean_over_a_wide_one_is_corrected() 
         let (found, _) = measure((&simulation, &recipe), &LAB6, 1, 3);
         for (value, truth) in found[0].value.iter().zip(truth) {
             assert!((value - truth).abs() < tolerance, "{azimuthal}: {:?}", found[0]);
+        }
+    }
+}
+
+/// Lines are 0.5 mm wide on the detector. The beam moves by less than that, and by six times as much.
+#[test]
+fn a_beam_that_moves_during_the_scan_is_measured_in_each_frame() {
+    for (azimuthal, reach, height) in
+        [(36, 3e-4, 100.0), (36, 1e-3, 1e4), (36, 3e-3, 1e4), (1, 3e-3, 1e4)]
+    {
+        let direction = if azimuthal == 1 { [0.0, 0.0, 1.0] } else { [0.4, -0.8, 0.3] };
+        let truths: Vec<[f64; 3]> = (0..8)
+            .map(|frame| direction.map(|part| part * reach * f64::from(frame) / 7.0))
+            .collect();
+        let (shared, recipe) = shared(azimuthal, 800);
+        let simulations: Vec<Simulation> =
+            truths.iter().map(|truth| Simulation::new(shared.clone(), *truth, height)).collect();
+        let simulations: Vec<&Simulation> = simulations.iter().collect();
+        let (found, _) = measure_each(&simulations, &recipe, &LAB6, 13);
+        for axis in if azimuthal == 1 { 2..3 } else { 0..3 } {
+            for (one, truth) in found.iter().zip(&truths) {
+                let pull = (one.value[axis] - truth[axis]) / one.error[axis];
+                assert!(
+                    pull.abs() < 4.0,
+                    "{azimuthal}, {reach}, {height}: {one:?}, true {truth:?}"
+                );
+                assert!(one.error[axis] < 0.02 * reach, "{azimuthal}, {reach}, {height}: {one:?}");
+            }
         }
     }
 }
