@@ -186,13 +186,16 @@ fn tasks_that_lack_only_their_pixels_are_missing_if_they_are_asked_for() {
     let one = tasks.lines().nth(1).unwrap().to_owned() + "\n";
     let results = run("ai-integrate", &["--sparse"], &one).assert_success();
     assert_eq!(seen(&["--sparse"]), (all - 1, 0, 1), "in a part");
-    run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    let told = "were integrated without --sparse, and have no sparse pixels";
+    let gathered = run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    assert!(gathered.stderr.contains(told), "{}", gathered.stderr);
     assert_eq!(seen(&["--sparse"]), (all - 1, 0, 1), "in the final file");
     let missing = ask(&["--missing", "--sparse"]).assert_success().stdout;
     let results = run("ai-integrate", &["--sparse"], &missing).assert_success();
     assert_eq!(seen(&["--sparse"]), (0, 0, all), "not gathered yet");
     for layout in ["virtual", "copy"] {
-        run("gather", &["--layout", layout], &results.stdout).assert_success();
+        let gathered = run("gather", &["--layout", layout], &results.stdout).assert_success();
+        assert!(!gathered.stderr.contains(told), "{}", gathered.stderr);
         assert_eq!(seen(&["--sparse"]), (0, 1, all), "{layout}");
     }
     // A recipe without clipping has no pixels that could be missing.

@@ -80,6 +80,7 @@ impl OutputInputs<'_> {
         let row_sources = self.choose_rows(&normalizer)?;
         self.keep_what_is_recompressed(&row_sources);
         self.warn_of_outdated_monitor(&row_sources);
+        self.warn_of_missing_sparse_pixels(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);
         if !self.options.replaces_with_fewer {
@@ -150,6 +151,26 @@ impl OutputInputs<'_> {
                 path.display()
             ));
         }
+    }
+
+    /// Warns of patterns without sparse pixels beside others that have them: a reader of the pixels
+    /// alone sees frames without spots. Damaged pixels were warned of.
+    fn warn_of_missing_sparse_pixels(&mut self, row_sources: &RowSources) {
+        let is_damaged =
+            |file: &OutputFile| file.has_damaged_sparse || !file.damaged_sparse.is_empty();
+        let lacking = row_sources.frames_without_sparse_pixels();
+        if lacking.is_empty()
+            || !row_sources.has_sparse_pixels()
+            || self.existing.as_ref().is_some_and(is_damaged)
+        {
+            return;
+        }
+        self.warnings.push(format!(
+            "{}: {} were integrated without --sparse, and have no sparse pixels; run ai-integrate --sparse on the tasks that \
+             gather --missing --sparse lists",
+            self.target.path().display(),
+            format_frames(&lacking, MAX_RANGES_IN_MESSAGE)
+        ));
     }
 
     fn write(

@@ -224,6 +224,14 @@ impl RowSources {
         self.sparse.iter().any(|source| *source != RowSource::None)
     }
 
+    /// Returns the frames with a pattern whose sparse pixels are not known.
+    pub fn frames_without_sparse_pixels(&self) -> Spans {
+        let rows = self.sparse.iter().zip(&self.status).enumerate();
+        rows.filter(|(_, (sparse, status))| **sparse == RowSource::None && **status == Status::Ok)
+            .map(|(frame, _)| frame as u64)
+            .collect()
+    }
+
     /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
         let rows = self.sources.iter().zip(&self.status).enumerate();
