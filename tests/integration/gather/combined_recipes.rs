@@ -149,6 +149,46 @@ fn a_background_of_other_pixels_is_subtracted_and_warned_of_if_its_mean_may_be_a
 }
 
 #[test]
+fn a_background_of_another_detector_or_wavelength_is_subtracted_and_warned_of() {
+    let mut recipes = Recipes::new();
+    let sample = recipes.integrate("sample", &[]);
+    let poni = fs::read_to_string(recipes.poni()).unwrap();
+    let with_wavelength = |wavelength: f64| {
+        let lines = poni.lines().map(|line| match line.strip_prefix("Wavelength: ") {
+            Some(_) => format!("Wavelength: {wavelength:e}\n"),
+            None => format!("{line}\n"),
+        });
+        lines.collect::<String>()
+    };
+    let own = poni.lines().find_map(|line| line.strip_prefix("Wavelength: ")).unwrap();
+    let own: f64 = own.parse().unwrap();
+    fs::write(recipes.0.path("near.poni"), with_wavelength(own * 1.0005)).unwrap();
+    fs::write(recipes.0.path("other.poni"), with_wavelength(own * 1.01)).unwrap();
+    let subtract = |background: &str| {
+        run("gather", &["--keep-parts", "--subtract", background], &sample).assert_success().stderr
+    };
+    let near = recipes.gather("near", &["--poni", "@near.poni"]);
+    assert_eq!(subtract(&near), "", "two calibrations of one wavelength");
+    let other = recipes.gather("other", &["--poni", "@other.poni"]);
+    let told = subtract(&other);
+    let expected = format!("{other}: subtracted, although it was measured with a wavelength of ");
+    assert!(told.contains(&expected), "{told}");
+    let name = sample_detector(&recipes.0.scans);
+    recipes.0.scans = recipes.0.scans.replace(&format!("\"{name}\""), "\"another\"");
+    let other = recipes.gather("detector", &[]);
+    let told = subtract(&other);
+    let expected = "it was measured with the detector another, and ";
+    assert!(told.contains(expected), "{told}");
+    assert!(told.contains(&format!(" with the detector {name}; ")), "{told}");
+}
+
+/// Returns the name of the detector in the first of scan-find's records.
+fn sample_detector(scans: &str) -> String {
+    let first: Value = serde_json::from_str(scans.lines().next().unwrap()).unwrap();
+    first["detector"].as_str().unwrap().to_owned()
+}
+
+#[test]
 fn a_background_at_another_distance_is_scaled_to_the_samples_solid_angle() {
     let recipes = Recipes::new();
     let sample = recipes.integrate("sample", &["--poni", "@far.poni"]);

@@ -144,9 +144,9 @@ impl<'a> Gatherer<'a> {
     ) -> Result<Option<PathBuf>, Stop> {
         match export::write_reduced(final_file, reduction, &self.policy) {
             Ok(written) => {
-                let warning =
-                    reduction.background.and_then(|background| background.warning(final_file));
-                warning.iter().for_each(|warning| self.filter.warn(warning));
+                let background = reduction.background.into_iter();
+                let warnings = background.flat_map(|background| background.warnings(final_file));
+                warnings.for_each(|warning| self.filter.warn(&warning));
                 let has_monitor = !final_file.recipe.monitor.is_empty();
                 let transmission = reduction.transmission.map(|transmission| &transmission.sample);
                 if !has_monitor && transmission.is_some_and(FrameValue::is_counter) {

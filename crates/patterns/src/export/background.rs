@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
+use geometry::Poni;
 use recipe::{Combination, Mismatches, Recipe};
 use records::Spans;
 
@@ -14,6 +15,9 @@ use crate::Status;
 use crate::normalize::Normalizer;
 use crate::output::{OutputError, OutputFile};
 use crate::solid_angle::reference_solid_angle;
+
+/// Largest relative difference of wavelengths that counts as that of two calibrations.
+const WAVELENGTH_TOLERANCE: f64 = 1e-3;
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {
@@ -180,14 +184,44 @@ impl Background {
         (values.collect(), errors.collect())
     }
 
-    /// Returns a warning if the patterns of another final file, from which the background can be
-    /// subtracted, are made from other pixels.
-    pub fn warning(&self, output: &OutputFile) -> Option<String> {
+    /// Returns warnings if the patterns of another final file, from which the background can be
+    /// subtracted, are made from other pixels, or measured with another detector or wavelength.
+    pub fn warnings(&self, output: &OutputFile) -> Vec<String> {
         let mismatches = self.mismatches(output);
-        let describe = || mismatches.describe(&"it", &output.path.display());
-        let path = self.path().display();
-        (!mismatches.is_empty())
-            .then(|| format!("{path}: subtracted, although {}, unless that is meant", describe()))
+        let settings = (!mismatches.is_empty())
+            .then(|| mismatches.describe(&"it", &output.path.display()))
+            .map(|differences| format!("{differences}, unless that is meant"));
+        let warning = |why| format!("{}: subtracted, although {why}", self.path().display());
+        settings.into_iter().chain(self.other_instrument(output)).map(warning).collect()
+    }
+
+    /// Says how the instrument of another final file differs: detectors count different shares of the
+    /// photons, and what scatters and absorbs them depends on the wavelength. Neither is in the axes.
+    fn other_instrument(&self, output: &OutputFile) -> Option<String> {
+        let detectors = [&self.output, output].map(|file| &file.task.acquisition.detector);
+        // A merged final is of several.
+        let is_single = !self.output.is_merged() && !output.is_merged();
+        let other_detector = is_single && detectors[0] != detectors[1];
+        let wavelengths = [&self.recipe, &output.recipe].map(wavelength);
+        let other_wavelength = match wavelengths {
+            [Some(one), Some(other)] => (one - other).abs() > WAVELENGTH_TOLERANCE * other,
+            _ => false,
+        };
+        let describe = |index: usize| {
+            let detector = other_detector.then(|| format!("the detector {}", detectors[index]));
+            let wavelength = wavelengths[index].filter(|_| other_wavelength);
+            let wavelength = wavelength.map(|metres| format!("a wavelength of {metres:e} m"));
+            detector.into_iter().chain(wavelength).collect::<Vec<_>>().join(" and ")
+        };
+        (other_detector || other_wavelength).then(|| {
+            let of_sample = output.path.display();
+            format!(
+                "it was measured with {}, and {of_sample} with {}; subtract a background that was \
+                 measured as the sample was, unless that is meant",
+                describe(0),
+                describe(1)
+            )
+        })
     }
 
     /// Returns the settings in which the recipe of another final file differs from that of the
@@ -220,4 +254,9 @@ impl Background {
         }
         Ok(())
     }
+}
+
+/// Returns the wavelength in a recipe's PONI text, in metres.
+fn wavelength(recipe: &Recipe) -> Option<f64> {
+    Poni::parse(&recipe.poni).ok()?.wavelength
 }
