@@ -24,8 +24,8 @@ pub struct ReductionArgs {
     /// integrated with the same bins, corrections, mean and errors, and with the same monitor, whose
     /// reference must be a number. Masks may differ, and so may PONI files: the background is scaled
     /// to the sample's solid angle. Of another detector or wavelength, and of other limits of pixels,
-    /// such as --valid-max or --sigma-clip, gather warns. The final file itself does not change, and that of the background gets no such
-    /// file.
+    /// such as --valid-max or --sigma-clip, gather warns. The final file itself does not change, and
+    /// that of the background gets no such file.
     #[arg(long, value_name = "FINAL", hide_short_help = true, value_hint = ValueHint::FilePath, conflicts_with_all = ["merge", "merge_all"])]
     pub subtract: Option<PathBuf>,
 

@@ -4,7 +4,8 @@
 //! A pattern estimates a quantity over bins. What defines the quantity, the estimate and its error must
 //! be equal, and a difference is refused. What only chooses the pixels that take part may differ, as
 //! one pixel estimates the same as another; the result is warned of where the choice depends on the
-//! counts, or is one of directions. Callers compare the axes themselves.
+//! counts, or is one of directions. Callers compare the axes themselves and, of a background, the
+//! detector and the wavelength.
 
 use std::fmt;
 

@@ -142,11 +142,15 @@ impl<'a> Gatherer<'a> {
         reduction: PatternReduction,
         summary: &mut Summary,
     ) -> Result<Option<PathBuf>, Stop> {
-        match export::write_reduced(final_file, reduction, &self.policy) {
-            Ok(written) => {
-                let background = reduction.background.into_iter();
-                let warnings = background.flat_map(|background| background.warnings(final_file));
-                warnings.for_each(|warning| self.filter.warn(&warning));
+        let background = reduction.background;
+        let warnings =
+            background.map_or(Ok(Vec::new()), |background| background.warnings(final_file));
+        let written = warnings.and_then(|warnings| {
+            Ok((warnings, export::write_reduced(final_file, reduction, &self.policy)?))
+        });
+        match written {
+            Ok((warnings, written)) => {
+                warnings.iter().for_each(|warning| self.filter.warn(warning));
                 let has_monitor = !final_file.recipe.monitor.is_empty();
                 let transmission = reduction.transmission.map(|transmission| &transmission.sample);
                 if !has_monitor && transmission.is_some_and(FrameValue::is_counter) {

@@ -162,10 +162,7 @@ impl Background {
     fn relative_solid_angle(&self, output: &OutputFile) -> Result<f64, ExportError> {
         let solid_angle = |output: &OutputFile| {
             let (recipe, scan) = (&output.recipe, &output.task.acquisition);
-            reference_solid_angle(recipe, scan).map_err(|why| ExportError::Reduction {
-                path: output.path.clone(),
-                why: format!("its PONI file: {why}"),
-            })
+            reference_solid_angle(recipe, scan).map_err(|why| invalid_poni(output, &why))
         };
         Ok(solid_angle(output)? / solid_angle(&self.output)?)
     }
@@ -186,42 +183,53 @@ impl Background {
 
     /// Returns warnings if the patterns of another final file, from which the background can be
     /// subtracted, are made from other pixels, or measured with another detector or wavelength.
-    pub fn warnings(&self, output: &OutputFile) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Fails if a PONI file is invalid.
+    pub fn warnings(&self, output: &OutputFile) -> Result<Vec<String>, ExportError> {
+        let mut differences = Vec::new();
         let mismatches = self.mismatches(output);
-        let settings = (!mismatches.is_empty())
-            .then(|| mismatches.describe(&"it", &output.path.display()))
-            .map(|differences| format!("{differences}, unless that is meant"));
-        let warning = |why| format!("{}: subtracted, although {why}", self.path().display());
-        settings.into_iter().chain(self.other_instrument(output)).map(warning).collect()
+        if !mismatches.is_empty() {
+            differences.push(mismatches.describe(&"it", &output.path.display()));
+        }
+        differences.extend(self.describe_instruments(output)?);
+        let path = self.path().display();
+        let warning = |why| format!("{path}: subtracted, although {why}, unless that is meant");
+        Ok(differences.into_iter().map(warning).collect())
     }
 
-    /// Says how the instrument of another final file differs: detectors count different shares of the
-    /// photons, and what scatters and absorbs them depends on the wavelength. Neither is in the axes.
-    fn other_instrument(&self, output: &OutputFile) -> Option<String> {
+    /// Describes the detectors and wavelengths of the background and of another final file, if they
+    /// differ: detectors count different shares of the photons, and samples scatter and absorb
+    /// differently at another wavelength. Neither is in the axes.
+    fn describe_instruments(&self, output: &OutputFile) -> Result<Option<String>, ExportError> {
+        let mut differences = Vec::new();
         let detectors = [&self.output, output].map(|file| &file.task.acquisition.detector);
-        // A merged final is of several.
-        let is_single = !self.output.is_merged() && !output.is_merged();
-        let other_detector = is_single && detectors[0] != detectors[1];
-        let wavelengths = [&self.recipe, &output.recipe].map(wavelength);
-        let other_wavelength = match wavelengths {
-            [Some(one), Some(other)] => (one - other).abs() > WAVELENGTH_TOLERANCE * other,
-            _ => false,
+        // Merged final files may have several detectors.
+        let is_merged = self.output.is_merged() || output.is_merged();
+        if !is_merged && detectors[0] != detectors[1] {
+            differences.push(detectors.map(|name| format!("the detector {name}")));
+        }
+        let wavelengths =
+            [wavelength(&self.output, &self.recipe)?, wavelength(output, &output.recipe)?];
+        if let [Some(own), Some(other)] = wavelengths
+            && (own - other).abs() > WAVELENGTH_TOLERANCE * other
+        {
+            differences.push([own, other].map(|metres| format!("a wavelength of {metres:e} m")));
+        }
+        if differences.is_empty() {
+            return Ok(None);
+        }
+        let describe = |file: usize| {
+            let of_file = differences.iter().map(|values| values[file].as_str());
+            of_file.collect::<Vec<_>>().join(" and ")
         };
-        let describe = |index: usize| {
-            let detector = other_detector.then(|| format!("the detector {}", detectors[index]));
-            let wavelength = wavelengths[index].filter(|_| other_wavelength);
-            let wavelength = wavelength.map(|metres| format!("a wavelength of {metres:e} m"));
-            detector.into_iter().chain(wavelength).collect::<Vec<_>>().join(" and ")
-        };
-        (other_detector || other_wavelength).then(|| {
-            let of_sample = output.path.display();
-            format!(
-                "it was measured with {}, and {of_sample} with {}; subtract a background that was \
-                 measured as the sample was, unless that is meant",
-                describe(0),
-                describe(1)
-            )
-        })
+        Ok(Some(format!(
+            "it was measured with {}, and {} with {}; subtract a background that was measured as \
+             the sample was",
+            describe(0),
+            output.path.display(),
+            describe(1)
+        )))
     }
 
     /// Returns the settings in which the recipe of another final file differs from that of the
@@ -256,7 +264,17 @@ impl Background {
     }
 }
 
-/// Returns the wavelength in a recipe's PONI text, in metres.
-fn wavelength(recipe: &Recipe) -> Option<f64> {
-    Poni::parse(&recipe.poni).ok()?.wavelength
+/// Returns the wavelength in metres of a final file with this recipe, if its PONI file has one. All
+/// positions of a detector that moves have the same.
+///
+/// # Errors
+/// Fails if the PONI file is invalid.
+fn wavelength(output: &OutputFile, recipe: &Recipe) -> Result<Option<f64>, ExportError> {
+    let poni = Poni::parse(&recipe.poni).map_err(|why| invalid_poni(output, &why))?;
+    Ok(poni.wavelength)
+}
+
+/// Returns the error of a final file whose PONI file is invalid.
+fn invalid_poni(output: &OutputFile, why: &dyn fmt::Display) -> ExportError {
+    ExportError::Reduction { path: output.path.clone(), why: format!("its PONI file: {why}") }
 }

@@ -154,15 +154,17 @@ impl OutputInputs<'_> {
     }
 
     /// Warns of patterns without sparse pixels beside others that have them: a reader of the pixels
-    /// alone sees frames without spots. Damaged pixels were warned of.
+    /// alone sees frames without spots. Frames whose pixels are damaged were warned of.
     fn warn_of_missing_sparse_pixels(&mut self, row_sources: &RowSources) {
-        let is_damaged =
-            |file: &OutputFile| file.has_damaged_sparse || !file.damaged_sparse.is_empty();
-        let lacking = row_sources.frames_without_sparse_pixels();
-        if lacking.is_empty()
-            || !row_sources.has_sparse_pixels()
-            || self.existing.as_ref().is_some_and(is_damaged)
-        {
+        let mut lacking = row_sources.frames_without_sparse_pixels();
+        if let Some(existing) = &self.existing {
+            // With a damaged index, it is not known which frames had pixels.
+            if existing.has_damaged_sparse {
+                return;
+            }
+            lacking = lacking.difference(&existing.damaged_sparse);
+        }
+        if lacking.is_empty() || !row_sources.has_sparse_pixels() {
             return;
         }
         self.warnings.push(format!(
