@@ -103,4 +103,10 @@ impl BatchRunner<'_> {
     pub fn total_bins(&self) -> usize {
         self.recipe_groups.iter().map(|group| group.integrators.total_bins()).max().unwrap_or(0)
     }
+
+    /// Returns the number of bins per frame whose errors follow from the spread of their pixels,
+    /// without clipping.
+    pub fn azimuthal_bins(&self) -> usize {
+        self.recipe_groups.iter().map(|group| group.integrators.azimuthal_bins()).max().unwrap_or(0)
+    }
 }

@@ -27,6 +27,7 @@ pub fn estimate_bytes(
     let engine = EngineSizes {
         threads: runner.threads,
         bins: runner.total_bins(),
+        azimuthal_bins: runner.azimuthal_bins(),
         batch_frames: runner.batch_frames,
         longest_batch: runner.batches.max_frames(),
         stored_bytes: stored,

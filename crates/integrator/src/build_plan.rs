@@ -26,36 +26,28 @@ pub fn build_plan(
         None => IntegrationPlan::new(matrix, normalization, model, dark),
     };
     let plan = plan.map_err(|why| IntegratorError::Binning(why.to_string()))?;
-    let csr = build_csr(&plan, statistic);
+    let csr = statistic.map(|statistic| CsrMatrix::new(&plan, statistic));
     Ok((plan, csr))
-}
-
-/// Builds the matrix by bin; `None` for plain sums, which do not need it.
-pub fn build_csr(plan: &IntegrationPlan, statistic: Statistic) -> Option<CsrMatrix> {
-    is_by_bin(statistic, plan.variance_model()).then(|| CsrMatrix::new(plan, statistic))
-}
-
-fn is_by_bin(statistic: Statistic, variance: VarianceModel) -> bool {
-    statistic != Statistic::Mean || variance.spread == SpreadRole::ClippingAndResult
 }
 
 /// Returns true if the recipe's method needs all pixels of a bin at once, and integrates the frames
 /// of a batch side by side.
 pub fn needs_all_pixels(recipe: &Recipe) -> bool {
-    is_by_bin(select_statistic(recipe), variance_model(recipe))
+    select_statistic(recipe).is_some()
 }
 
-/// Returns how the pixels of a bin are averaged: mean, sigma clipping, or the mean between
-/// quantiles.
-pub fn select_statistic(recipe: &Recipe) -> Statistic {
+/// Returns the statistic of the pixels of a bin, sigma clipping or the mean between quantiles;
+/// `None` for plain sums.
+pub fn select_statistic(recipe: &Recipe) -> Option<Statistic> {
     match (recipe.sigma_clip, recipe.median) {
         (Some(clip), _) => {
-            Statistic::SigmaClip { threshold: clip.threshold, max_iter: clip.max_iter }
+            Some(Statistic::SigmaClip { threshold: clip.threshold, max_iter: clip.max_iter })
         }
         (None, Some(quantiles)) => {
-            Statistic::QuantileMean { low: quantiles.low / 100.0, high: quantiles.high / 100.0 }
+            let [low, high] = [quantiles.low, quantiles.high].map(|percent| percent / 100.0);
+            Some(Statistic::QuantileMean { low, high })
         }
-        (None, None) => Statistic::Mean,
+        (None, None) => None,
     }
 }
 

@@ -72,6 +72,14 @@ impl<'a> MultiIntegrator<'a> {
         self.integrators.iter().map(|integrator| integrator.plan().nbins()).sum()
     }
 
+    /// Returns the number of bins whose errors follow from the spread of their pixels, without
+    /// clipping.
+    pub fn azimuthal_bins(&self) -> usize {
+        let plain = self.integrators.iter().filter(|integrator| integrator.csr().is_none());
+        let plans = plain.map(|integrator| integrator.plan());
+        plans.filter(|plan| plan.sums_spread()).map(|plan| plan.nbins()).sum()
+    }
+
     /// Returns how chunks of this coding are decoded.
     ///
     /// # Errors
@@ -116,14 +124,14 @@ impl<'a> MultiIntegrator<'a> {
         &self,
         device: &opencl::Device,
     ) -> impl Iterator<Item = (usize, &'static str)> {
-        let supports_csr = device.supports_csr();
         let why = move |integrator: &&Integrator| match integrator.csr() {
             Some(_) if self.collects_rejected(integrator) => {
                 Some("the pixels that --sparse writes")
             }
             Some(csr) if !csr.is_order_free() => Some("medians and quantiles"),
-            Some(_) if !supports_csr => {
-                Some("clipping and azimuthal errors where a device lacks doubles")
+            Some(_) if !device.supports_csr() => Some("clipping where a device lacks doubles"),
+            None if !device.supports_sums(integrator.plan()) => {
+                Some("azimuthal errors where a device lacks doubles")
             }
             _ => None,
         };

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use geometry::DummyRule;
 use kernels::sections::{self, SectionError, SectionReader, SharedBytes};
-use kernels::{IntegrationPlan, PixelType};
+use kernels::{CsrMatrix, IntegrationPlan, PixelType};
 use recipe::Recipe;
 use records::{FrameLayout, IdHasher};
 
@@ -17,8 +17,8 @@ use crate::{build_plan, invalid_values};
 /// In version 2, pixels whose dark, flat or variance can't be used take no part. In version 3,
 /// positions, polarization and solid angle follow from the coordinates without an angle where that is
 /// exact, and may differ in the last bits. In version 4, so may positions once more, and the weights of
-/// full splitting.
-const SECTIONS_VERSION: u64 = 4;
+/// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need.
+const SECTIONS_VERSION: u64 = 5;
 
 impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by
@@ -117,7 +117,7 @@ impl Integrator {
                 centers: radial,
             },
             chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
-            csr: build_plan::build_csr(&plan, statistic),
+            csr: statistic.map(|statistic| CsrMatrix::new(&plan, statistic)),
             plan,
             invalid_values: invalid,
             dummy_check,

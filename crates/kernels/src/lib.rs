@@ -10,8 +10,8 @@
 //! 3. [`InvalidValues`] are the pixel values that mean "no measurement".
 //! 4. [`integrate_batch`] decodes a batch of [`EncodedFrame`]s and returns [`Sums`] per frame, on
 //!    one thread, with memory from a [`Scratch`]. [`integrate_frames`] applies several plans at
-//!    once and includes the methods of [`CsrMatrix`]: sigma clipping, means between quantiles,
-//!    azimuthal variance. [`opencl`] does it on a device.
+//!    once and includes the methods of [`CsrMatrix`]: sigma clipping and means between quantiles.
+//!    [`opencl`] does it on a device.
 //!
 //! Intensities are left to the caller: `signal / norm`; see [`Sums`].
 //!
@@ -56,6 +56,7 @@ mod integrate;
 mod invalid_values;
 mod lz4_block;
 pub mod opencl;
+mod photon_sums;
 mod pixel;
 mod pixel_statistics;
 mod plan;

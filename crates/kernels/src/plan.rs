@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bitmap::Bitmap;
+use crate::photon_sums::PhotonQuantities;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::simd::Isa;
 use crate::static_sums::{
@@ -45,6 +46,20 @@ pub struct IntegrationPlan {
     static_sums: StaticSums,
 }
 
+/// Returns values of which those that are not usable are zero: they are of pixels without a weight,
+/// and kernels add such pixels with a weight of zero.
+fn only_usable(values: Cow<'_, [f64]>, is_usable: fn(f64) -> bool) -> Cow<'_, [f64]> {
+    if values.iter().all(|&value| is_usable(value)) {
+        return values;
+    }
+    values.iter().map(|&value| if is_usable(value) { value } else { 0. }).collect()
+}
+
+/// Returns whether the square of a dark is finite, as the spread of pixels needs it.
+fn is_usable_dark(dark: f64) -> bool {
+    (dark * dark).is_finite()
+}
+
 static NEXT_PLAN_ID: AtomicU64 = AtomicU64::new(1);
 
 impl IntegrationPlan {
@@ -52,8 +67,8 @@ impl IntegrationPlan {
     /// of the corrections of each pixel (flat · solid angle · polarization · ..., without the
     /// monitor) and `dark` its dark in counts.
     ///
-    /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is removed
-    /// from the matrix: as in pyFAI, it counts as not measured.
+    /// A pixel whose normalization is zero or not finite, or whose dark has no finite square, is
+    /// removed from the matrix: as in pyFAI, it counts as not measured.
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
@@ -108,7 +123,7 @@ impl IntegrationPlan {
             let v = variance.map_or(0., |v| v[p]);
             n == 0.
                 || !n.is_finite()
-                || dark.is_some_and(|d| !d[p].is_finite())
+                || dark.is_some_and(|d| !is_usable_dark(d[p]))
                 || !v.is_finite()
                 || v < 0.
         });
@@ -128,8 +143,8 @@ impl IntegrationPlan {
             matrix,
             variance_model,
             unused.into(),
-            normalization.into_owned().into(),
-            dark.map(copy),
+            only_usable(normalization, f64::is_finite).into_owned().into(),
+            dark.map(|dark| only_usable(dark.into(), is_usable_dark).into_owned().into()),
             variance.map(copy),
             bin_sums.into(),
         ))
@@ -145,7 +160,7 @@ impl IntegrationPlan {
         bin_sums: SharedArray<BinStaticSums>,
     ) -> IntegrationPlan {
         let id = NEXT_PLAN_ID.fetch_add(1, Ordering::Relaxed);
-        let static_sums = StaticSums::from_bins(&bin_sums);
+        let static_sums = StaticSums::from_bins(&bin_sums, dark.is_some());
         IntegrationPlan {
             matrix,
             variance_model,
@@ -216,7 +231,8 @@ impl IntegrationPlan {
         let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
         let by_pixel =
             size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
-        let by_bin = size_of_val(&*self.bin_sums) + 5 * size_of_val(self.norm());
+        let lists = if self.dark().is_some() { 7 } else { 4 };
+        let by_bin = size_of_val(&*self.bin_sums) + lists * size_of_val(self.norm());
         self.matrix.memory_bytes() + size_of_val(&*self.unused) + by_pixel + by_bin
     }
 
@@ -235,9 +251,14 @@ impl IntegrationPlan {
         self.variance_model
     }
 
-    /// Returns whether the variance of a pixel depends on its counts.
-    pub(crate) fn has_count_variance(&self) -> bool {
-        self.variance_model.pixel == PixelVarianceModel::Counts
+    /// Returns whether the variances of plain sums are the spread of the pixels in a bin.
+    pub fn sums_spread(&self) -> bool {
+        self.quantities() == PhotonQuantities::SignalAndSpread
+    }
+
+    /// Returns the quantities that are summed over the photons of a frame.
+    pub(crate) fn quantities(&self) -> PhotonQuantities {
+        PhotonQuantities::of_model(self.variance_model)
     }
 
     /// Returns the normalization of each pixel.

@@ -2,6 +2,7 @@
 //! of all others.
 
 use crate::invalid_values::{InvalidRanges, InvalidValues};
+use crate::photon_sums::PhotonSums;
 use crate::pixel::{Pixel, PixelType, with_pixel};
 use crate::plan::IntegrationPlan;
 use crate::simd::Isa;
@@ -31,10 +32,7 @@ pub fn accumulate_frame(
 
 fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidValues) -> Sums {
     let matrix = &plan.matrix;
-    let mut photons = PhotonSums {
-        signal: vec![0.; matrix.nbins()],
-        poisson_excess: vec![0.; if plan.has_count_variance() { matrix.nbins() } else { 0 }],
-    };
+    let mut photons = PhotonSums::zeros(plan.quantities(), matrix.nbins());
     let rule = invalid.for_type::<T>();
     let mut invalid_pixels = Vec::new();
     for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
@@ -49,27 +47,7 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
     invalid_pixels.sort_unstable();
     let without_masked = (!invalid_pixels.is_empty())
         .then(|| Isa::Portable.run(plan.static_sums_without(&invalid_pixels)));
-    Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without_masked.as_ref())
-}
-
-/// The sums by bin that depend on the photons of a frame.
-struct PhotonSums {
-    /// Σ w raw.
-    signal: Vec<f64>,
-    /// Σ w² (max(raw, 1) - 1): the variance in excess of the plan's base variance. Empty without
-    /// Poisson variance.
-    poisson_excess: Vec<f64>,
-}
-
-impl PhotonSums {
-    #[inline(always)]
-    fn add(&mut self, bin: usize, weight: f32, x: f64) {
-        let w = f64::from(weight);
-        self.signal[bin] += w * x;
-        if let Some(excess) = self.poisson_excess.get_mut(bin) {
-            *excess += w * w * (x.max(1.) - 1.);
-        }
-    }
+    Sums::from_photon_sums(plan, photons, without_masked.as_ref())
 }
 
 /// The native-endian pixels of one tile, and the rule for invalid ones.
@@ -101,6 +79,11 @@ fn accumulate_tile<T: Pixel>(
     invalid: &mut Vec<u32>,
 ) {
     let columns = plan.matrix.tile(tile_index);
+    let mut add = |in_tile: usize, bin: usize, weight: f32, x: f64| {
+        let pixel = tile_index * TILE + in_tile;
+        let dark = plan.dark().map_or(0., |dark| dark[pixel]);
+        photons.add(bin, weight, x, plan.normalization()[pixel], dark);
+    };
     for pixel in summation_order::pixels_of_tile(pixels.len()) {
         let [here, next] = columns.pair_weights[pixel];
         match pixels.get(pixel) {
@@ -110,16 +93,16 @@ fn accumulate_tile<T: Pixel>(
             Some(0.) => {}
             Some(x) => {
                 let bin = columns.first_bin[pixel] as usize;
-                photons.add(bin, here, x);
+                add(pixel, bin, here, x);
                 if next != 0. {
-                    photons.add(bin + 1, next, x);
+                    add(pixel, bin + 1, next, x);
                 }
             }
         }
     }
     for entry in columns.extra {
         if let Some(x) = pixels.get(entry.pixel as usize) {
-            photons.add(entry.bin as usize, entry.weight, x);
+            add(entry.pixel as usize, entry.bin as usize, entry.weight, x);
         }
     }
 }

@@ -12,18 +12,25 @@ pub(crate) struct StaticSums {
     pub(crate) norm_sq: Vec<f64>,
     pub(crate) count: Vec<f64>,
     pub(crate) base_variance: Vec<f64>,
+    /// These three are empty without a dark.
     pub(crate) dark: Vec<f64>,
+    pub(crate) dark_sq: Vec<f64>,
+    pub(crate) norm_dark: Vec<f64>,
 }
 
 impl StaticSums {
-    pub(crate) fn from_bins(bin_sums: &[BinStaticSums]) -> StaticSums {
+    pub(crate) fn from_bins(bin_sums: &[BinStaticSums], has_dark: bool) -> StaticSums {
         let by_bin = |value: fn(&BinStaticSums) -> f64| bin_sums.iter().map(value).collect();
+        let by_bin_if_dark =
+            |value: fn(&BinStaticSums) -> f64| if has_dark { by_bin(value) } else { Vec::new() };
         StaticSums {
             norm: by_bin(|s| s.norm.to_f64()),
             norm_sq: by_bin(|s| s.norm_sq.to_f64()),
             count: by_bin(|s| s.count.to_f64()),
             base_variance: by_bin(|s| s.base_variance.to_f64()),
-            dark: by_bin(|s| s.dark.to_f64()),
+            dark: by_bin_if_dark(|s| s.dark.to_f64()),
+            dark_sq: by_bin_if_dark(|s| s.dark_sq.to_f64()),
+            norm_dark: by_bin_if_dark(|s| s.norm_dark.to_f64()),
         }
     }
 }
@@ -39,6 +46,10 @@ pub(crate) struct BinStaticSums {
     pub(crate) base_variance: DoubleDouble,
     /// Σ w d.
     pub(crate) dark: DoubleDouble,
+    /// Σ w² d².
+    pub(crate) dark_sq: DoubleDouble,
+    /// Σ w² n d.
+    pub(crate) norm_dark: DoubleDouble,
     /// How many pixels have an entry in the bin.
     pub(crate) entries: u64,
 }
@@ -69,7 +80,7 @@ struct AddTerms<'a> {
 impl EntryVisitor for AddTerms<'_> {
     #[inline(always)]
     fn visit(&mut self, pixel: usize, bin: usize, weight: f32) {
-        self.bin_sums[bin].add(self.terms.term(pixel, weight));
+        self.bin_sums[bin].add(self.terms.term(pixel, weight), self.terms.dark.is_some());
     }
 }
 
@@ -90,10 +101,11 @@ impl Kernel for StaticSumsWithout<'_> {
         let mut bin_sums = self.bin_sums.to_vec();
         for &pixel in self.invalid {
             for (bin, weight) in self.terms.matrix.entries(pixel as usize) {
-                bin_sums[bin].subtract(self.terms.term(pixel as usize, weight));
+                let term = self.terms.term(pixel as usize, weight);
+                bin_sums[bin].subtract(term, self.terms.dark.is_some());
             }
         }
-        StaticSums::from_bins(&bin_sums)
+        StaticSums::from_bins(&bin_sums, self.terms.dark.is_some())
     }
 }
 
@@ -112,6 +124,9 @@ impl StaticTerms<'_> {
     fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
         let (n, w) = (self.normalization[pixel], f64::from(weight));
         let norm = DoubleDouble::two_product(w, n);
+        let dark = self
+            .dark
+            .map_or(DoubleDouble::default(), |dark| DoubleDouble::two_product(w, dark[pixel]));
         BinStaticSums {
             norm,
             norm_sq: norm * norm,
@@ -120,10 +135,9 @@ impl StaticTerms<'_> {
                 Some(variance) => DoubleDouble::two_product(w * w, variance[pixel]),
                 None => DoubleDouble::two_product(w, w),
             },
-            dark: match self.dark {
-                Some(dark) => DoubleDouble::two_product(w, dark[pixel]),
-                None => DoubleDouble::default(),
-            },
+            dark,
+            dark_sq: dark * dark,
+            norm_dark: norm * dark,
             entries: 1,
         }
     }
@@ -132,24 +146,32 @@ impl StaticTerms<'_> {
 impl BinStaticSums {
     /// Adds the term of one pixel.
     #[inline(always)]
-    fn add(&mut self, term: BinStaticSums) {
+    fn add(&mut self, term: BinStaticSums, has_dark: bool) {
         self.norm += term.norm;
         self.norm_sq += term.norm_sq;
         self.count += term.count;
         self.base_variance += term.base_variance;
-        self.dark += term.dark;
+        if has_dark {
+            self.dark += term.dark;
+            self.dark_sq += term.dark_sq;
+            self.norm_dark += term.norm_dark;
+        }
         self.entries += term.entries;
     }
 
     /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
     /// rounding.
     #[inline(always)]
-    fn subtract(&mut self, term: BinStaticSums) {
+    fn subtract(&mut self, term: BinStaticSums, has_dark: bool) {
         self.norm -= term.norm;
         self.norm_sq -= term.norm_sq;
         self.count -= term.count;
         self.base_variance -= term.base_variance;
-        self.dark -= term.dark;
+        if has_dark {
+            self.dark -= term.dark;
+            self.dark_sq -= term.dark_sq;
+            self.norm_dark -= term.norm_dark;
+        }
         self.entries -= term.entries;
         if self.entries == 0 {
             *self = BinStaticSums::default();

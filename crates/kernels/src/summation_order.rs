@@ -20,7 +20,9 @@
 //!    one rounding. For the signal `x` is the pixel. For the Poisson variance the weight is squared
 //!    (exact: 48 bits) and `x` is `max(pixel, 1) - 1`, the *Poisson excess*. The remaining variance
 //!    of 1 per pixel does not depend on the frame: the plan has its sum Σ w² per bin, which
-//!    [`Sums`](crate::Sums) adds at the end.
+//!    [`Sums`](crate::Sums) adds at the end. For the spread of the pixels in a bin, the weight is
+//!    squared and `x` is `pixel · (pixel - 2 dark)`, at most the greatest double; and the squared
+//!    weight is multiplied by the normalization and `x` is the pixel.
 //!
 //! Reasons:
 //! - Tiles: a bitshuffled block of 8 KiB holds 2048 pixels of 32 bits. It is decoded into the

@@ -1,5 +1,6 @@
 //! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
+use crate::photon_sums::{PhotonSums, ROUNDING_OF_SPREAD};
 use crate::plan::IntegrationPlan;
 use crate::rejected_pixels::RejectedPixels;
 use crate::static_sums::StaticSums;
@@ -12,8 +13,8 @@ pub struct Sums {
     /// Σ w (raw - dark) over the valid pixels, in counts, where w is a pixel's weight in the bin.
     /// One value per bin; a cake's bins are in the order (chi, radial).
     pub signal: Vec<f64>,
-    /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1) or given; `None` without a
-    /// variance model.
+    /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1), given, or the square of the
+    /// pixel's distance from the mean of its bin; `None` without a variance model.
     pub variance: Option<Vec<f64>>,
     /// The frame's own weights, if pixels that the plan uses are invalid in this frame.
     pub weight_override: Option<WeightOverride>,
@@ -35,34 +36,59 @@ pub struct WeightOverride {
 }
 
 impl Sums {
-    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1),
-    /// with the plan's sums. All kernels end with this function. `without_masked` are the plan's
-    /// sums without the frame's invalid pixels, if it has any.
+    /// Completes the sums over photons with the plan's sums. All kernels end with this function but
+    /// those of `robust`. `without_masked` are the plan's sums without the frame's invalid pixels,
+    /// if it has any.
     pub(crate) fn from_photon_sums(
         plan: &IntegrationPlan,
-        mut signal: Vec<f64>,
-        mut excess: Vec<f64>,
+        photons: PhotonSums,
         without_masked: Option<&StaticSums>,
     ) -> Sums {
         let static_sums = without_masked.unwrap_or(plan.static_sums());
-        if plan.dark().is_some() {
-            for (signal, dark) in signal.iter_mut().zip(&static_sums.dark) {
-                *signal -= dark;
-            }
-        }
-        for (excess, base_variance) in excess.iter_mut().zip(&static_sums.base_variance) {
-            *excess += base_variance;
-        }
-        let variance = match plan.variance_model().pixel {
-            PixelVarianceModel::None => None,
-            PixelVarianceModel::Counts => Some(excess),
-            PixelVarianceModel::Given => Some(static_sums.base_variance.clone()),
-        };
+        let (signal, variance) = photons.complete(static_sums);
+        let is_given = plan.variance_model().pixel == PixelVarianceModel::Given;
+        let given = || is_given.then(|| static_sums.base_variance.clone());
+        let variance = variance.or_else(given);
         let weight_override = without_masked.map(|sums| WeightOverride {
             norm: sums.norm.clone(),
             norm_sq: sums.norm_sq.clone(),
             count: sums.count.clone(),
         });
         Sums { signal, variance, weight_override, rejected: None }
+    }
+
+    /// Returns by how much the variance of each bin may be off because it is the spread of the pixels,
+    /// a difference of sums of squares; empty if it is not. Sums of equal pixels in another order,
+    /// whose spread is zero, may have that much.
+    pub fn spread_rounding(&self, plan: &IntegrationPlan) -> Vec<f64> {
+        if !plan.sums_spread() {
+            return Vec::new();
+        }
+        let of_bin = |(signal, (norm, norm_sq)): (&f64, (&f64, &f64))| match *norm {
+            0. => 0.,
+            norm => 4. * ROUNDING_OF_SPREAD * (signal / norm).powi(2) * norm_sq,
+        };
+        self.signal.iter().zip(plan.norm().iter().zip(plan.norm_sq())).map(of_bin).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TiledCsc, VarianceModel};
+
+    #[test]
+    fn the_rounding_of_spreads_is_that_of_the_squares() {
+        let starts: Vec<u64> = (0..=1000).collect();
+        let matrix = TiledCsc::new(&starts, &[0; 1000], &[1.; 1000], 2).expect("a matrix");
+        let plan = |model| {
+            IntegrationPlan::new(matrix.clone(), vec![0.5; 1000], model, None).expect("norms")
+        };
+        // A million counts per pixel, whose squares are 1e15 together.
+        let sums = Sums { signal: vec![1e9, 0.], ..Sums::default() };
+        let found = sums.spread_rounding(&plan(VarianceModel::AZIMUTHAL));
+        assert!((found[0] / (1e15 * 2_f64.powi(-42)) - 1.).abs() < 1e-12, "{found:?}");
+        assert_eq!(found[1], 0.);
+        assert_eq!(sums.spread_rounding(&plan(VarianceModel::POISSON)), []);
     }
 }

@@ -26,6 +26,10 @@ fn scalar(frame: &Frame, plan: &IntegrationPlan, invalid: &InvalidValues) -> Sum
     sums
 }
 
+/// The variance models that differ in what is summed by pixel.
+const MODELS: [VarianceModel; 3] =
+    [VarianceModel::NONE, VarianceModel::POISSON, VarianceModel::AZIMUTHAL];
+
 #[derive(Clone, Debug)]
 struct Case {
     dtype: PixelType,
@@ -33,7 +37,7 @@ struct Case {
     nbins: usize,
     block: usize,
     frames: Vec<(Photons, u64)>,
-    errors: bool,
+    errors: VarianceModel,
     dark: bool,
     rule: Rule,
     seed: u64,
@@ -93,7 +97,7 @@ fn cases() -> impl Strategy<Value = Case> {
             1 => prop::sample::select(vec![2048, 4096, 65536])
         ],
         frames,
-        any::<(bool, bool)>(),
+        (prop::sample::select(MODELS.to_vec()), any::<bool>()),
         prop_oneof![
             6 => Just(Rule::Gaps),
             1 => Just(Rule::Nothing),
@@ -121,9 +125,8 @@ impl Case {
         let n: Vec<f64> = (0..self.pixels).map(|_| random.below(20) as f64 / 16.).collect();
         let dark: Option<Vec<f64>> =
             self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
-        let errors = if self.errors { VarianceModel::POISSON } else { VarianceModel::NONE };
         let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
-        IntegrationPlan::new(matrix, &n, errors, dark.as_deref())
+        IntegrationPlan::new(matrix, &n, self.errors, dark.as_deref())
             .expect("arrays of the matrix's size")
     }
 
@@ -145,8 +148,8 @@ impl Case {
         stored: &[EncodedFrame<'_>],
     ) {
         let random = &mut Random::new(self.seed + 1);
-        let finer =
-            Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
+        let errors = MODELS[random.below(MODELS.len() as u64) as usize];
+        let finer = Case { nbins: 2 * self.nbins + 3, errors, ..self.clone() }.plan(random);
         let weights = Csc::random(self.pixels, self.nbins, random).matrix();
         // A sector, in which most pixels have no entries.
         let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
@@ -231,7 +234,7 @@ fn a_damaged_frame_fails_alone() {
         nbins: 300,
         block: 2048,
         frames: vec![],
-        errors: true,
+        errors: VarianceModel::POISSON,
         dark: false,
         rule: Rule::Gaps,
         seed: 0,

@@ -2,10 +2,13 @@
 //!
 //! The tests need an OpenCL driver, such as PoCL. Without one they are skipped, and fail in CI.
 
+#[path = "support/opencl_case.rs"]
+mod case;
 #[path = "support/opencl.rs"]
 mod opencl;
 mod support;
 
+use case::{BSLZ4, Case, plan};
 use kernels::opencl::{DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
     EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Sums,
@@ -13,9 +16,6 @@ use kernels::{
 };
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
-
-/// Bitshuffle with LZ4 and elements of the size of a pixel: HDF5 filter and options.
-const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
 
 /// Returns settings for work-groups of one lane, as on CPUs, and of many, as on GPUs, with sums in
 /// doubles and in pairs of floats.
@@ -26,125 +26,6 @@ fn all_settings() -> [DeviceSettings; 3] {
         ..DeviceSettings::default()
     };
     [settings(1, false), settings(64, false), settings(32, true)]
-}
-
-/// Stored frames, and the plan to integrate them with.
-struct Case {
-    plan: IntegrationPlan,
-    invalid: InvalidValues,
-    pipeline: Pipeline,
-    frames: Vec<Frame>,
-    chunks: Vec<(Vec<u8>, u32)>,
-}
-
-impl Case {
-    /// Creates random frames and a plan. Errors are Poisson's except for types of one byte, so that
-    /// each type needs only one compilation.
-    fn random(
-        dtype: PixelType,
-        pixels: usize,
-        nbins: usize,
-        block: usize,
-        count: usize,
-        random: &mut Random,
-    ) -> Case {
-        let errors = if dtype.size() == 1 { VarianceModel::NONE } else { VarianceModel::POISSON };
-        let plan = plan(pixels, nbins, errors, random);
-        let rule = match random.below(5) {
-            0 => vec![],
-            1 => vec![0..=0, 3..=7],
-            _ => support::gaps(dtype),
-        };
-        let frames: Vec<Frame> = (0..count)
-            .map(|_| {
-                let photons = [
-                    Photons::Sparse(500),
-                    Photons::Below(6),
-                    Photons::Below(70000),
-                    Photons::Noise,
-                ];
-                let one_in = [0, 0, 1000, 2][random.below(4) as usize];
-                Frame::random(
-                    dtype,
-                    pixels,
-                    photons[random.below(4) as usize],
-                    one_in,
-                    &rule,
-                    random,
-                )
-            })
-            .collect();
-        let chunks = frames
-            .iter()
-            .map(|frame| match random.below(6) {
-                0 => (frame.bytes.clone(), 1),
-                _ => (support::bslz4(&frame.bytes, dtype.size(), block), 0),
-            })
-            .collect();
-        let pipeline = Pipeline::from_hdf5(&[BSLZ4], dtype, false).expect("known filter");
-        Case { plan, invalid: InvalidValues::from_integers(rule), pipeline, frames, chunks }
-    }
-
-    fn stored(&self) -> Vec<EncodedFrame<'_>> {
-        self.chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect()
-    }
-
-    /// Returns the device's sums of all frames.
-    fn sums(&self, queues: &mut DeviceQueues) -> Vec<Sums> {
-        self.some_sums(queues, &self.stored())
-    }
-
-    fn some_sums(&self, queues: &mut DeviceQueues, stored: &[EncodedFrame<'_>]) -> Vec<Sums> {
-        let found = queues
-            .integrate(&self.pipeline, &self.plan, &self.invalid, stored)
-            .expect("a device that works");
-        found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
-    }
-
-    /// Compares with the scalar kernel: sums must agree up to rounding, weights to the bit.
-    fn check(&self, found: &[Sums], what: &str) {
-        assert_eq!(found.len(), self.frames.len());
-        for (i, (frame, found)) in self.frames.iter().zip(found).enumerate() {
-            let mut expected = Sums::default();
-            accumulate_frame(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
-            let scale = |values: &[f64]| values.iter().map(|v| v.abs()).fold(0., f64::max) * 1e-15;
-            // If the dark cancels the counts, only their rounding error remains.
-            let raw = scale(&expected.signal)
-                + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
-            let close = |found: &[f64], expected: &[f64]| {
-                let pairs = found.iter().zip(expected);
-                found.len() == expected.len()
-                    && pairs.clone().all(|(f, e)| (f - e).abs() <= 1e-11 * e.abs() + 1e-9 + raw)
-            };
-            assert!(close(&found.signal, &expected.signal), "{what}: frame {i}: signal");
-            let variances = found.variance.iter().flatten().zip(expected.variance.iter().flatten());
-            assert_eq!(found.variance.is_some(), expected.variance.is_some());
-            for (bin, (f, e)) in variances.enumerate() {
-                assert!(
-                    (f - e).abs() <= 1e-10 * e.abs(),
-                    "{what}: frame {i}: variance of bin {bin}: {f}, expected {e}"
-                );
-            }
-            assert_eq!(
-                found.weight_override, expected.weight_override,
-                "{what}: frame {i}: exception"
-            );
-        }
-    }
-}
-
-/// Returns a plan that masks some pixels, with or without dark.
-fn plan(
-    pixels: usize,
-    nbins: usize,
-    errors: VarianceModel,
-    random: &mut Random,
-) -> IntegrationPlan {
-    let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-    let dark: Option<Vec<f64>> =
-        (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
-    let matrix = Csc::random(pixels, nbins, random).matrix();
-    IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
 }
 
 fn bits(sums: &[Sums]) -> Vec<u64> {
@@ -197,6 +78,32 @@ fn sums_are_those_of_the_scalar_kernel() {
 }
 
 #[test]
+fn azimuthal_errors_are_those_of_the_scalar_kernel() {
+    use PixelType::{F64, I32, U16};
+    let random = &mut Random::new(23);
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        for (dtype, pixels) in [(U16, 9003), (I32, 2 * 2048), (F64, 40)] {
+            let nbins = [1, 3, 400][random.below(3) as usize];
+            let block = 8192 / dtype.size();
+            let errors = VarianceModel::AZIMUTHAL;
+            let case = Case::with_errors(errors, dtype, pixels, nbins, block, 4, random);
+            let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
+            assert_ne!(device.supports_sums(&case.plan), settings.force_float_pairs);
+            if settings.force_float_pairs {
+                let invalid = &case.invalid;
+                let refused = queues.integrate(&case.pipeline, &case.plan, invalid, &case.stored());
+                assert!(matches!(refused, Err(DeviceError::Unsupported(_))), "{dtype}");
+                continue;
+            }
+            let what = format!("{dtype}, {pixels} pixels, {nbins} bins, {settings:?}");
+            case.check(&case.sums(&mut queues), &what);
+            assert_eq!(queues.disputed(), 0, "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_pilatus_2m_whose_chunks_end_in_odd_pixels_is_integrated_whole() {
     let random = &mut Random::new(18);
     let Some(device) = device(DeviceSettings::default()) else { return };
@@ -227,11 +134,13 @@ fn few_frames_that_a_simulator_has_time_for() {
     }
     // The first sequence of the first block.
     case.chunks[0].0[16..56].fill(0xff);
-    let (other, invalid) = (
-        plan(pixels, 9, VarianceModel::NONE, random),
-        InvalidValues::from_integers(support::gaps(dtype)),
-    );
+    let invalid = InvalidValues::from_integers(support::gaps(dtype));
     for settings in &all_settings()[1..] {
+        let errors = match settings.force_float_pairs {
+            true => VarianceModel::NONE,
+            false => VarianceModel::AZIMUTHAL,
+        };
+        let other = plan(pixels, 9, errors, random);
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];

@@ -32,6 +32,42 @@ fn close(found: &[f64], expected: &[f64]) -> bool {
             .all(|(f, e)| (f - e).abs() <= 1e-13 * e.abs() && (*e != 0. || *f == 0.))
 }
 
+/// Compares V of each bin with Σ w² (s - m n)², computed with the mean known. `pixel` gives the value,
+/// normalization and dark of a pixel.
+fn check_spreads(
+    found: &[f64],
+    photons: &[(usize, usize, f64)],
+    nbins: usize,
+    pixel: impl Fn(usize) -> (f64, f64, f64),
+) {
+    let mut shares = vec![Vec::new(); nbins];
+    for &(p, bin, w) in photons {
+        shares[bin].push((w, pixel(p)));
+    }
+    for (bin, (found, shares)) in found.iter().zip(shares).enumerate() {
+        let sum = |term: &dyn Fn(f64, f64, f64, f64) -> f64| -> f64 {
+            shares.iter().map(|&(w, (x, n, d))| term(w, x, n, d)).sum()
+        };
+        let mean = sum(&|w, x, _, d| w * (x - d)) / sum(&|w, _, n, _| w * n);
+        let spread = sum(&|w, x, n, d| (w * (x - d - mean * n)).powi(2));
+        // Of the sums that V is the difference of.
+        let size = sum(&|w, x, n, d| {
+            w * w * (x * x + 2. * (x * d).abs() + d * d + 2. * (mean * n).powi(2))
+        });
+        if shares.is_empty() {
+            assert_eq!(*found, 0., "bin {bin}");
+        } else if size.is_finite() {
+            let close = (found - spread).abs() <= 1e-13 * size + 1e-11 * spread;
+            assert!(close && *found >= 0., "bin {bin}: {found:e}, expected {spread:e} of {size:e}");
+        } else {
+            assert!(*found > 0., "bin {bin}: {found:e}");
+        }
+        if shares.len() == 1 && size.is_finite() {
+            assert_eq!(*found, 0., "bin {bin}: a pixel has no spread");
+        }
+    }
+}
+
 /// Creates a case from its seed.
 fn check(
     dtype: PixelType,
@@ -52,7 +88,13 @@ fn check(
     let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, dark.as_deref())
         .expect("arrays of the matrix's size");
     let mut sums = Sums::default();
-    accumulate_frame(&frame.bytes, dtype, &plan, &InvalidValues::from_integers(rule), &mut sums);
+    accumulate_frame(
+        &frame.bytes,
+        dtype,
+        &plan,
+        &InvalidValues::from_integers(rule.clone()),
+        &mut sums,
+    );
 
     // A pixel of norm zero adds as little as an invalid one.
     let usable = |p: usize| n[p] != 0.;
@@ -85,6 +127,23 @@ fn check(
             .all(|((v, e), f)| (v - (e + f)).abs() <= 1e-13 * (e + f))
     );
 
+    let (exception, signal) = (sums.weight_override, sums.signal);
+    let spread_plan =
+        IntegrationPlan::new(csc.matrix(), &n, VarianceModel::AZIMUTHAL, dark.as_deref())
+            .expect("arrays of the matrix's size");
+    let mut sums = Sums::default();
+    accumulate_frame(
+        &frame.bytes,
+        dtype,
+        &spread_plan,
+        &InvalidValues::from_integers(rule),
+        &mut sums,
+    );
+    assert_eq!((&sums.signal, &sums.weight_override), (&signal, &exception));
+    let dark_of = |p: usize| dark.as_ref().map_or(0., |dark| dark[p]);
+    let spreads = sums.variance.as_ref().expect("azimuthal errors");
+    check_spreads(spreads, &photons, nbins, |p| (frame.values[p], n[p], dark_of(p)));
+
     let all: Vec<_> = order.iter().copied().filter(|(p, ..)| usable(*p)).collect();
     let norms = |of: &[(usize, usize, f64)]| {
         [
@@ -100,8 +159,8 @@ fn check(
     let entries: Vec<u32> =
         (0..nbins).map(|b| all.iter().filter(|e| e.1 == b).count() as u32).collect();
     assert_eq!(plan.entry_counts().collect::<Vec<_>>(), entries);
-    assert_eq!(sums.weight_override.is_some(), photons.len() < all.len());
-    if let Some(exception) = &sums.weight_override {
+    assert_eq!(exception.is_some(), photons.len() < all.len());
+    if let Some(exception) = &exception {
         let [norm, norm_sq, count] = norms(&photons);
         assert!(
             close(&exception.norm, &norm)
@@ -125,6 +184,52 @@ proptest! {
     ) {
         check(dtype, pixels, nbins, photons, invalid, dark, seed);
     }
+}
+
+/// Returns V of a bin of pixels that are not split, and of the bin before, in which they have none.
+fn spread_of(values: &[f64]) -> [f64; 2] {
+    let pixels = values.len();
+    let csc = Csc {
+        starts: (0..=pixels as u64).collect(),
+        bins: vec![1; pixels],
+        weights: vec![1.; pixels],
+        nbins: 3,
+    };
+    let n: Vec<f64> = (0..pixels).map(|p| 1. - 1e-6 * p as f64).collect();
+    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::AZIMUTHAL, None)
+        .expect("a norm a pixel");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let mut sums = Sums::default();
+    accumulate_frame(&bytes, PixelType::F64, &plan, &InvalidValues::none(), &mut sums);
+    let variance = sums.variance.expect("azimuthal errors");
+    assert_eq!(variance[2], 0.);
+    [variance[1], variance[0]]
+}
+
+#[test]
+fn the_spread_of_photons_is_exact_however_bright_and_that_of_equal_pixels_is_zero() {
+    let random = &mut Random::new(4);
+    for mean in [1e-2, 1., 1e3, 1e6, 1e9_f64] {
+        // As wide as Poisson's distribution.
+        let width = (12. * mean).sqrt();
+        let values: Vec<f64> = (0..3000)
+            .map(|p| mean * (1. - 1e-6 * f64::from(p)))
+            .map(|level| level + width * (random.below(1 << 30) as f64 / f64::from(1 << 30) - 0.5))
+            .collect();
+        let terms = || values.iter().zip(0..).map(|(s, p)| (s, 1. - 1e-6 * f64::from(p)));
+        let m = values.iter().sum::<f64>() / terms().map(|(_, n)| n).sum::<f64>();
+        let expected: f64 = terms().map(|(s, n)| (s - m * n).powi(2)).sum();
+        let [found, elsewhere] = spread_of(&values);
+        assert!(
+            (found / expected - 1.).abs() < 5e-15 * mean.max(1e3),
+            "{mean}: {found:e} {expected:e}"
+        );
+        assert_eq!(elsewhere, 0.);
+        let flat: Vec<f64> = terms().map(|(_, n)| mean * n).collect();
+        assert_eq!(spread_of(&flat), [0., 0.], "{mean}");
+    }
+    // The square of a pixel exceeds the range of doubles.
+    assert_eq!(spread_of(&[1., 1e200, 3.]), [f64::INFINITY, 0.]);
 }
 
 #[test]

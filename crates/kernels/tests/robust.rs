@@ -1,5 +1,4 @@
-//! Compares sigma clipping, quantile means and azimuthal errors with their definitions, written as
-//! plain loops.
+//! Compares sigma clipping and quantile means with their definitions, written as plain loops.
 
 mod support;
 
@@ -77,7 +76,6 @@ fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
 /// Returns the sums of a bin by the definitions.
 fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> Five {
     let chosen = match statistic {
-        Statistic::Mean => shares,
         Statistic::SigmaClip { threshold, max_iter: rounds } => {
             clipped(shares, errors, threshold, rounds)
         }
@@ -205,7 +203,6 @@ fn statistics() -> impl Strategy<Value = Statistic> {
         (0.0..0.5, 0.5..1.0)
     ];
     prop_oneof![
-        Just(Statistic::Mean),
         clip.prop_map(|(threshold, rounds)| Statistic::SigmaClip { threshold, max_iter: rounds }),
         quantiles.prop_map(|(low, high)| Statistic::QuantileMean { low, high }),
     ]
@@ -220,7 +217,6 @@ fn error_models(statistic: Statistic) -> impl Strategy<Value = (Statistic, Varia
     // No recipe has this pair; the two choices are independent all the same.
     const GIVEN_HYBRID: VarianceModel = VarianceModel { spread: SpreadRole::Clipping, ..GIVEN };
     let models = match statistic {
-        Statistic::Mean => vec![NONE, POISSON, AZIMUTHAL, GIVEN],
         Statistic::SigmaClip { .. } => vec![POISSON, AZIMUTHAL, HYBRID, GIVEN, GIVEN_HYBRID],
         Statistic::QuantileMean { .. } => vec![NONE, POISSON, GIVEN],
     };

@@ -128,9 +128,6 @@ impl Series {
         let batches = (0..4).map(|_| (0..2 + random.below(10)).map(|_| frame(random)).collect());
         let batches = batches.collect();
         let statistic = match method {
-            Method::Spread if errors == VarianceModel::AZIMUTHAL && random.below(4) == 0 => {
-                Statistic::Mean
-            }
             Method::ClipByTiles | Method::Spread => Statistic::SigmaClip {
                 threshold: [0., 2., 3., 5.][random.below(4) as usize],
                 max_iter: random.below(6) as u32,

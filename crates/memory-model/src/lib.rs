@@ -57,6 +57,9 @@ pub struct EngineSizes {
     pub threads: usize,
     /// Bins of a frame, summed over all recipes.
     pub bins: usize,
+    /// The bins among these whose errors follow from the spread of their pixels, without clipping:
+    /// a thread adds up three sums of each, not two.
+    pub azimuthal_bins: usize,
     /// Frames of a batch as it was asked for.
     pub batch_frames: usize,
     /// Frames of the longest batch.
@@ -88,7 +91,8 @@ impl EngineSizes {
         let batch_bytes = (longest * self.stored_bytes).clamp(least, MAX_PREFETCH_BYTES.max(least));
         let thread = BYTES_PER_THREAD
             + batch_bytes
-            + 2 * batch.clamp(8, 16) * sums
+            + 2 * batch.clamp(8, 16)
+                * (sums + size_of::<f64>() as u64 * self.azimuthal_bins as u64)
             + self.decoded_bytes
             + self.kernel_bytes
             + THREAD_BYTES_PER_SPARSE_PIXEL * self.sparse_pixels as u64;
@@ -223,6 +227,7 @@ mod tests {
         let sizes = EngineSizes {
             threads: 2,
             bins: 100,
+            azimuthal_bins: 30,
             batch_frames: 16,
             longest_batch: 16,
             stored_bytes: 1000,
@@ -233,7 +238,7 @@ mod tests {
             sparse_pixels: 10,
         };
         let (batch, sums) = (16_000, 1600);
-        let thread = (4 << 20) + batch + 32 * sums + 5000 + 700 + 640;
+        let thread = (4 << 20) + batch + 32 * (sums + 240) + 5000 + 700 + 640;
         // Four prefetch threads, and as many batches as may wait: 4 times the threads, and 4.
         let (patterns, waiting) = (800, 12 * 16);
         let rest = waiting * (sums + patterns + 160) + 3 * 2 * 36 * 50 + 2 * 4 * 50;

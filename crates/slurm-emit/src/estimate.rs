@@ -54,6 +54,11 @@ pub fn estimate_memory(
 ) -> MemorySize {
     let of_sets = |value: &dyn Fn(&[RawPath]) -> u64| plan.recipe_sets().map(value).max();
     let bins = of_sets(&|set| sizes.sizes_of(set).map(|size| size.bins).sum()).unwrap_or(0);
+    let azimuthal = |set: &[RawPath]| {
+        let azimuthal = sizes.sizes_of(set).filter(|size| size.has_plain_azimuthal_errors);
+        azimuthal.map(|size| size.bins).sum()
+    };
+    let azimuthal_bins = of_sets(&azimuthal).unwrap_or(0);
     // ai-integrate adds up the pixels once for each rule about which values mean "no measurement".
     let rules = |set: &[RawPath]| {
         let rules = sizes.sizes_of(set).map(|size| &size.dummy).collect::<HashSet<_>>().len();
@@ -70,6 +75,7 @@ pub fn estimate_memory(
     let engine = EngineSizes {
         threads: usize::try_from(size.threads).unwrap_or(usize::MAX),
         bins: usize::try_from(bins).unwrap_or(usize::MAX),
+        azimuthal_bins: usize::try_from(azimuthal_bins).unwrap_or(usize::MAX),
         batch_frames: DEFAULT_BATCH_FRAMES.into(),
         longest_batch: longest_batch.max(DEFAULT_BATCH_FRAMES.into()),
         stored_bytes,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use memory_model::MAX_CACHED_POSITIONS;
-use recipe::Recipe;
+use recipe::{Recipe, SpreadUse};
 use records::RawPath;
 
 use crate::error::EmitError;
@@ -21,6 +21,8 @@ pub struct RecipeSize {
     pub positions: u64,
     /// True if it rejects pixels, which `ai-integrate --sparse` keeps.
     pub clips: bool,
+    /// True if errors follow from the spread of the pixels in a bin, and no pixels are rejected.
+    pub has_plain_azimuthal_errors: bool,
 }
 
 impl RecipeSize {
@@ -35,6 +37,8 @@ impl RecipeSize {
             dummy: recipe.dummy.to_string(),
             positions: positions.len() as u64,
             clips: recipe.sigma_clip.is_some(),
+            has_plain_azimuthal_errors: recipe.sigma_clip.is_none()
+                && recipe.error_model.spread_use() == SpreadUse::ClippingAndResult,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::support::{NO_ARGUMENTS, Outcome, Workspace, npy, run, small_options};
 
 /// In different units, by different splitting and masks, with and without errors, a dark and a
 /// flat; and one that is not for devices.
-const RECIPES: [(&str, &str); 6] = [
+const RECIPES: [(&str, &str); 7] = [
     ("pattern", "npt = 250\n"),
     ("cake", "npt = 40\nnpt-azim = 12\nunit = \"2th_deg\"\nsplit = \"full\"\n"),
     ("masked", "npt = 100\nsplit = \"no\"\nerror-model = \"no\"\nmask = \"DIRECTORY/mask.npy\"\n"),
@@ -16,6 +16,10 @@ const RECIPES: [(&str, &str); 6] = [
         "npt = 90\ndummy = \"3,0.5\"\ndark = \"DIRECTORY/dark.npy\"\nflat = \"DIRECTORY/flat.npy\"\n",
     ),
     ("clipped", "npt = 70\nsigma-clip = 3\nerror-model = \"azimuthal\"\n"),
+    (
+        "spread",
+        "npt = 60\nerror-model = \"azimuthal\"\ndark = \"DIRECTORY/dark.npy\"\nflat = \"DIRECTORY/flat.npy\"\n",
+    ),
     ("median", "npt = 80\nmedian = [45, 55]\nsplit = \"no\"\n"),
 ];
 

@@ -135,8 +135,7 @@ fn main() {
 /// Returns the CSR matrix that a method needs besides the plan; `None` for sums.
 fn csr_matrix(method: &str, plan: &IntegrationPlan) -> Option<CsrMatrix> {
     let statistic = match method {
-        "sum" => return None,
-        "azimuthal" => Statistic::Mean,
+        "sum" | "azimuthal" => return None,
         "median" => Statistic::QuantileMean { low: 0.5, high: 0.5 },
         "quartiles" => Statistic::QuantileMean { low: 0.25, high: 0.75 },
         _ => Statistic::SigmaClip { threshold: 5., max_iter: 5 },

@@ -7,7 +7,9 @@
 
 use super::accumulators::Accumulators;
 use super::interleaved_tile::InterleavedTile;
+use super::spread_factors::SpreadFactors;
 use crate::bitmap::Bitmap;
+use crate::photon_sums::PhotonQuantities;
 use crate::simd::{Kernel, Simd};
 use crate::summation_order::{STREAM_PIXELS, STREAMS};
 use crate::tiled_csc::{CscTile, ExtraEntry};
@@ -15,16 +17,15 @@ use crate::tiled_csc::{CscTile, ExtraEntry};
 /// The pixels of a tile to add. Pixels outside the selection would add zero.
 #[derive(Clone, Copy)]
 pub(super) enum PixelSelection<'a> {
-    /// All pixels are added to the signal and to the Poisson excess.
+    /// All pixels are added to all sums.
     All,
     /// Only the pixels in the bitmap are added.
     NonZero(&'a Bitmap),
-    /// All pixels are added to the signal, and those in the bitmap to the Poisson excess.
+    /// All pixels are added, but only those in the bitmap to the Poisson excess.
     AboveOne(&'a Bitmap),
 }
 
-/// Adds a tile's pixels to the signals and, if the plan has a Poisson variance, to the Poisson
-/// excesses.
+/// Adds a tile's pixels to the sums of the plan's quantities. `factors` are those of the pixels.
 ///
 /// Each loop is a kernel of its own: a function with few live values, which all stay in registers.
 pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
@@ -33,23 +34,30 @@ pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
     tile: CscTile<'_>,
     pixels: C,
     selection: PixelSelection<'_>,
+    factors: SpreadFactors<'_>,
 ) {
-    let has_variance = accumulators.has_variance();
+    use PhotonQuantities::{Signal, SignalAndExcess, SignalAndSpread};
+    use PixelSelection::{AboveOne, All, NonZero};
+    let quantities = accumulators.quantities();
     let rows = accumulators.rows();
-    match (selection, has_variance) {
-        (PixelSelection::All, true) => add_all_pixels(simd, rows, tile, pixels, SignalAndExcess),
-        (PixelSelection::NonZero(selected), true) => {
-            add_selected_pixels(simd, rows, tile, pixels, selected, SignalAndExcess);
+    match (quantities, selection) {
+        (Signal, All | AboveOne(_)) => add_all_pixels(simd, rows, tile, pixels, SignalAlone),
+        (Signal, NonZero(selected)) => {
+            add_selected_pixels(simd, rows, tile, pixels, selected, SignalAlone);
         }
-        (PixelSelection::AboveOne(selected), true) => {
+        (SignalAndExcess, All) => add_all_pixels(simd, rows, tile, pixels, SignalExcess),
+        (SignalAndExcess, NonZero(selected)) => {
+            add_selected_pixels(simd, rows, tile, pixels, selected, SignalExcess);
+        }
+        (SignalAndExcess, AboveOne(selected)) => {
             add_all_pixels(simd, rows, tile, pixels, SignalRow);
             add_selected_pixels(simd, rows, tile, pixels, selected, ExcessRow);
         }
-        (PixelSelection::All | PixelSelection::AboveOne(_), false) => {
-            add_all_pixels(simd, rows, tile, pixels, SignalAlone);
+        (SignalAndSpread, All | AboveOne(_)) => {
+            add_all_pixels(simd, rows, tile, pixels, SignalSpread(factors));
         }
-        (PixelSelection::NonZero(selected), false) => {
-            add_selected_pixels(simd, rows, tile, pixels, selected, SignalAlone);
+        (SignalAndSpread, NonZero(selected)) => {
+            add_selected_pixels(simd, rows, tile, pixels, selected, SignalSpread(factors));
         }
     }
 }
@@ -58,8 +66,15 @@ pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
 trait AccumulatedRows: Copy {
     /// How many rows a bin has.
     const ROWS: usize;
-    const SIGNAL: bool;
-    const EXCESS: bool;
+    const SIGNAL: bool = false;
+    const EXCESS: bool = false;
+    const SPREAD: bool = false;
+
+    /// Returns n and d of a pixel, if its spread is added.
+    #[inline(always)]
+    fn factors(&self, _pixel: usize) -> (f64, f64) {
+        (0., 0.)
+    }
 }
 
 macro_rules! accumulated_rows {
@@ -76,10 +91,25 @@ macro_rules! accumulated_rows {
 }
 
 accumulated_rows! {
-    SignalAndExcess: 2, true, true;
+    SignalExcess: 2, true, true;
     SignalRow: 2, true, false;
     ExcessRow: 2, false, true;
     SignalAlone: 1, true, false;
+}
+
+/// Rows of the signal, the squares and the products, which are all added to.
+#[derive(Clone, Copy)]
+struct SignalSpread<'a>(SpreadFactors<'a>);
+
+impl AccumulatedRows for SignalSpread<'_> {
+    const ROWS: usize = 3;
+    const SIGNAL: bool = true;
+    const SPREAD: bool = true;
+
+    #[inline(always)]
+    fn factors(&self, pixel: usize) -> (f64, f64) {
+        self.0.of_pixel(pixel)
+    }
 }
 
 /// Adds all pixels of a tile in the order of summation.
@@ -164,7 +194,7 @@ fn add_pair<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     tile: CscTile<'_>,
     pixels: C,
     pixel: usize,
-    _: Q,
+    quantities: Q,
 ) {
     let x = pixels.lanes(pixel);
     let first = tile.first_bin[pixel] as usize * Q::ROWS;
@@ -178,6 +208,14 @@ fn add_pair<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
         let excess = poisson_excess(&x);
         add_weighted(&mut pair[1], here * here, &excess, false);
         add_weighted(&mut pair[Q::ROWS + 1], next * next, &excess, false);
+    }
+    if Q::SPREAD {
+        let (norm, dark) = quantities.factors(pixel);
+        let (squares, here_sq, next_sq) = (squares::<L, C>(&x, dark), here * here, next * next);
+        add_weighted(&mut pair[1], here_sq, &squares, false);
+        add_weighted(&mut pair[Q::ROWS + 1], next_sq, &squares, false);
+        add_weighted(&mut pair[2], here_sq * norm, &x, false);
+        add_weighted(&mut pair[Q::ROWS + 2], next_sq * norm, &x, false);
     }
 }
 
@@ -209,7 +247,7 @@ fn add_extra_entry<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     entry: &ExtraEntry,
     pixels: C,
-    _: Q,
+    quantities: Q,
 ) {
     let x = pixels.lanes(entry.pixel as usize);
     let (first, weight) = (entry.bin as usize * Q::ROWS, f64::from(entry.weight));
@@ -219,12 +257,29 @@ fn add_extra_entry<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     if Q::EXCESS {
         add_weighted(&mut rows[first + 1], weight * weight, &poisson_excess(&x), false);
     }
+    if Q::SPREAD {
+        let (norm, dark) = quantities.factors(entry.pixel as usize);
+        let weight_sq = weight * weight;
+        add_weighted(&mut rows[first + 1], weight_sq, &squares::<L, C>(&x, dark), false);
+        add_weighted(&mut rows[first + 2], weight_sq * norm, &x, false);
+    }
 }
 
 /// Returns `max(x, 1) - 1`: how much the Poisson variance of a pixel exceeds 1.
 #[inline(always)]
 fn poisson_excess<const L: usize>(x: &[f64; L]) -> [f64; L] {
     x.map(|x| x.max(1.) - 1.)
+}
+
+/// Returns `x (x - 2 d)`, at most the greatest double: an infinity would be NaN in bins in which the
+/// pixel has no weight.
+#[inline(always)]
+fn squares<const L: usize, C: InterleavedTile<L>>(x: &[f64; L], dark: f64) -> [f64; L] {
+    let twice_dark = 2. * dark;
+    x.map(|x| {
+        let square = x * (x - twice_dark);
+        if C::EXACT { square } else { square.min(f64::MAX) }
+    })
 }
 
 #[inline(always)]

@@ -1,7 +1,8 @@
 //! [`Accumulators`], the sums of up to `L` frames while their tiles are added.
 
-/// The accumulators of `L` frames: `(nbins + 1) x (signal[, poisson_excess]) x L` f64. There is a
-/// row of Poisson excesses, Σ w² (max(pixel, 1) - 1), only if the plan has a Poisson variance.
+use crate::photon_sums::{PhotonQuantities, PhotonSums};
+
+/// The accumulators of `L` frames: `(nbins + 1) x quantities x L` f64.
 ///
 /// Every pixel adds to its first bin and to the next one, with a weight of 0 if it doesn't overlap
 /// the next one. The extra bin after the last takes these zeros of pixels whose first bin is the
@@ -12,7 +13,7 @@ pub(crate) struct Accumulators<const L: usize> {
     /// The index at which the rows start in `memory`: on a cache line, so that no vector straddles
     /// two lines.
     start: usize,
-    rows_per_bin: usize,
+    quantities: PhotonQuantities,
 }
 
 /// How many bins are transposed at a time, so that their rows stay in the first-level cache.
@@ -23,10 +24,10 @@ const DOUBLES_PER_CACHE_LINE: usize = 8;
 
 impl<const L: usize> Accumulators<L> {
     /// Resizes to `nbins` and sets all accumulators to +0.
-    pub(crate) fn reset(&mut self, nbins: usize, variance: bool) {
-        self.rows_per_bin = if variance { 2 } else { 1 };
+    pub(crate) fn reset(&mut self, nbins: usize, quantities: PhotonQuantities) {
+        self.quantities = quantities;
         self.memory.clear();
-        self.memory.resize((nbins + 1) * self.rows_per_bin * L + DOUBLES_PER_CACHE_LINE, 0.);
+        self.memory.resize((nbins + 1) * quantities.count() * L + DOUBLES_PER_CACHE_LINE, 0.);
         self.start = self
             .memory
             .as_ptr()
@@ -35,38 +36,34 @@ impl<const L: usize> Accumulators<L> {
         self.memory.truncate(self.memory.len() - DOUBLES_PER_CACHE_LINE + self.start);
     }
 
-    /// Returns whether bins have a row of Poisson excesses.
-    pub(crate) fn has_variance(&self) -> bool {
-        self.rows_per_bin == 2
+    /// Returns the quantities of which each bin has a row.
+    pub(crate) fn quantities(&self) -> PhotonQuantities {
+        self.quantities
     }
 
-    /// Returns all rows by bin, the signal first.
+    /// Returns all rows by bin, in the order of the quantities.
     #[inline(always)]
     pub(crate) fn rows(&mut self) -> &mut [[f64; L]] {
         self.memory[self.start..].as_chunks_mut().0
     }
 
-    /// Returns `[signal, poisson_excess]` by bin for each of the first `frames` frames; the excess
-    /// is empty if bins have no row of it. Transposes for all frames at once, because with many
-    /// bins the accumulators exceed the caches, and should not be read once per frame.
-    pub(crate) fn to_frame_sums(&self, frames: usize) -> Vec<[Vec<f64>; 2]> {
-        let rows = self.memory[self.start..].as_chunks::<L>().0;
-        let bins = rows.len() / self.rows_per_bin - 1;
-        let allocate = |quantity: usize| {
-            Vec::with_capacity(if quantity < self.rows_per_bin { bins } else { 0 })
-        };
-        let mut columns: Vec<[Vec<f64>; 2]> = (0..frames).map(|_| [0, 1].map(allocate)).collect();
-        for some in
-            rows[..bins * self.rows_per_bin].chunks(BINS_PER_CACHE_BLOCK * self.rows_per_bin)
-        {
-            for (lane, columns) in columns.iter_mut().enumerate() {
-                for (quantity, column) in columns.iter_mut().enumerate().take(self.rows_per_bin) {
-                    column.extend(
-                        some.iter().skip(quantity).step_by(self.rows_per_bin).map(|row| row[lane]),
-                    );
+    /// Returns the sums of each of the first `frames` frames. Transposes for all frames at once,
+    /// because with many bins the accumulators exceed the caches, and should not be read once per
+    /// frame.
+    pub(crate) fn to_frame_sums(&self, frames: usize) -> Vec<PhotonSums> {
+        let (rows, rows_per_bin) =
+            (self.memory[self.start..].as_chunks::<L>().0, self.quantities.count());
+        let bins = rows.len() / rows_per_bin - 1;
+        let allocate = |index| Vec::with_capacity(if index < rows_per_bin { bins } else { 0 });
+        let mut lists: Vec<[Vec<f64>; PhotonQuantities::MAX]> =
+            (0..frames).map(|_| std::array::from_fn(allocate)).collect();
+        for some in rows[..bins * rows_per_bin].chunks(BINS_PER_CACHE_BLOCK * rows_per_bin) {
+            for (lane, lists) in lists.iter_mut().enumerate() {
+                for (index, list) in lists.iter_mut().enumerate().take(rows_per_bin) {
+                    list.extend(some.iter().skip(index).step_by(rows_per_bin).map(|row| row[lane]));
                 }
             }
         }
-        columns
+        lists.into_iter().map(|lists| PhotonSums::new(self.quantities, lists)).collect()
     }
 }

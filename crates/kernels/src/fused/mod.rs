@@ -15,6 +15,7 @@ mod lane;
 mod native;
 mod pixel_source;
 mod plane_rule;
+mod spread_factors;
 mod tile_context;
 mod workspace;
 

@@ -8,9 +8,11 @@ use super::accumulators::Accumulators;
 use super::interleaved_tile::{InterleavedF64, InterleavedU8, InterleavedU16};
 use super::lane::Lane;
 use super::pixel_source::{InvalidRules, PixelSource, SourceBuffers};
+use super::spread_factors::{ShortTileFactors, SpreadFactors};
 use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
+use crate::photon_sums::PhotonSums;
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
@@ -35,14 +37,15 @@ pub(crate) struct Workspace<const L: usize> {
     low: Box<[[u8; L]; TILE]>,
     high: Box<[[u8; L]; TILE]>,
     f64_pixels: Box<[[f64; L]; TILE]>,
+    short_tile: Box<ShortTileFactors>,
 }
 
 /// The accumulators of one plan, and what is derived from them.
 #[derive(Default)]
 struct PlanAccumulators<const L: usize> {
     rows: Accumulators<L>,
-    /// `[signal, poisson_excess]` by bin, of each frame whose [`Sums`] are not yet made.
-    columns: Vec<[Vec<f64>; 2]>,
+    /// The sums of each frame; `None` once its [`Sums`] are made.
+    photons: Vec<Option<PhotonSums>>,
     masked_sums: MaskedSumsCache,
 }
 
@@ -64,6 +67,7 @@ impl<const L: usize> Default for Workspace<L> {
             low: boxed_tile(0),
             high: boxed_tile(0),
             f64_pixels: boxed_tile(0.),
+            short_tile: Box::default(),
         }
     }
 }
@@ -99,7 +103,7 @@ impl<const L: usize> Workspace<L> {
             plans.split_first().expect("frames are summed by one plan at the least");
         self.accumulators.resize_with(plans.len(), PlanAccumulators::default);
         for (accumulators, plan) in self.accumulators.iter_mut().zip(plans) {
-            accumulators.rows.reset(plan.nbins(), plan.has_count_variance());
+            accumulators.rows.reset(plan.nbins(), plan.quantities());
         }
         let mut sources = sources;
         for lane in &mut self.lanes {
@@ -130,7 +134,8 @@ impl<const L: usize> Workspace<L> {
             self.accumulate(simd, plans, tile_index);
         }
         for accumulators in &mut self.accumulators {
-            accumulators.columns = accumulators.rows.to_frame_sums(sources.len());
+            let photons = accumulators.rows.to_frame_sums(sources.len());
+            accumulators.photons = photons.into_iter().map(Some).collect();
         }
         let sums = |(lane, source): (usize, Result<PixelSource<'_>, DecodeError>)| {
             source.map(|_| self.finish_lane(simd, lane, plans))
@@ -205,19 +210,20 @@ impl<const L: usize> Workspace<L> {
                 (_, ..MAX_SPARSE_ABOVE_ONE) => PixelSelection::AboveOne(&above_one),
                 _ => PixelSelection::All,
             };
+            let factors = SpreadFactors::of_tile(plan, tile_index, &mut self.short_tile);
             match width {
                 PixelWidth::Zero => {}
                 PixelWidth::U8 => {
                     let pixels = InterleavedU8(&self.low);
-                    accumulate_tile(simd, accumulators, tile, pixels, selection);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
                 }
                 PixelWidth::U16 => {
                     let pixels = InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high };
-                    accumulate_tile(simd, accumulators, tile, pixels, selection);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
                 }
                 PixelWidth::F64 => {
                     let pixels = InterleavedF64(&self.f64_pixels);
-                    accumulate_tile(simd, accumulators, tile, pixels, selection);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
                 }
             }
         }
@@ -233,16 +239,16 @@ impl<const L: usize> PlanAccumulators<L> {
         plan: &IntegrationPlan,
         invalid: Vec<u32>,
     ) -> Sums {
-        let [signal, excess] = std::mem::take(&mut self.columns[lane]);
+        let photons = self.photons[lane].take().expect("each frame is finished once");
         if invalid.is_empty() {
-            return Sums::from_photon_sums(plan, signal, excess, None);
+            return Sums::from_photon_sums(plan, photons, None);
         }
         // Consecutive frames mostly have the same invalid pixels.
         if self.masked_sums.plan != plan.id() || self.masked_sums.invalid != invalid {
             let totals = simd.run(plan.static_sums_without(&invalid));
             self.masked_sums = MaskedSumsCache { plan: plan.id(), invalid, totals };
         }
-        Sums::from_photon_sums(plan, signal, excess, Some(&self.masked_sums.totals))
+        Sums::from_photon_sums(plan, photons, Some(&self.masked_sums.totals))
     }
 }
 

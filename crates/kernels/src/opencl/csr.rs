@@ -70,7 +70,7 @@ pub(super) fn enqueue(
     };
     let (threshold, max_iter) = match statistic {
         Statistic::SigmaClip { threshold, max_iter } => (threshold, max_iter),
-        Statistic::Mean | Statistic::QuantileMean { .. } => (0., 0),
+        Statistic::QuantileMean { .. } => unreachable!("no device computes quantiles"),
     };
     DecodeArguments {
         input: &memory.input,

@@ -12,6 +12,7 @@ use super::discovery::{DeviceDescription, DeviceKind};
 use super::error::DeviceError;
 use super::matrix::{DeviceMatrix, MatrixBuffers};
 use super::program::{self, KernelKind, KernelVariant};
+use crate::photon_sums::PhotonQuantities;
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
 
@@ -120,6 +121,12 @@ impl Device {
         self.has_doubles() && self.description.lanes >= program::LANES_PER_BIN
     }
 
+    /// Returns true if the device can compute the sums of a plan. The spread of the pixels in a bin
+    /// is a small difference of sums, for which pairs of floats have too few bits.
+    pub fn supports_sums(&self, plan: &IntegrationPlan) -> bool {
+        self.has_doubles() || !plan.sums_spread()
+    }
+
     fn has_doubles(&self) -> bool {
         self.description.has_doubles && !self.settings.force_float_pairs
     }
@@ -191,8 +198,13 @@ impl Device {
             let why = "float64 pixels: expected a device with doubles (cl_khr_fp64)";
             return Err(DeviceError::Unsupported(why.to_owned()));
         }
+        let is_spread = variant.kind == KernelKind::Sums(PhotonQuantities::SignalAndSpread);
+        if is_spread && !variant.doubles {
+            let why = "azimuthal errors: expected a device with doubles (cl_khr_fp64)";
+            return Err(DeviceError::Unsupported(why.to_owned()));
+        }
         if variant.kind == KernelKind::Csr && !self.supports_csr() {
-            let why = "sigma clipping and azimuthal errors: expected a device with doubles (cl_khr_fp64) and work-groups of \
+            let why = "sigma clipping: expected a device with doubles (cl_khr_fp64) and work-groups of \
                        16 lanes or more";
             return Err(DeviceError::Unsupported(why.to_owned()));
         }

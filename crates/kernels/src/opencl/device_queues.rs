@@ -258,8 +258,7 @@ impl DeviceQueues {
             let why = "medians and quantiles: expected a mean or sigma clipping on a device";
             return Err(DeviceError::Unsupported(why.to_owned()));
         }
-        let kind = csr
-            .map_or(KernelKind::Sums { variance: plan.has_count_variance() }, |_| KernelKind::Csr);
+        let kind = csr.map_or(KernelKind::Sums(plan.quantities()), |_| KernelKind::Csr);
         let variant = self.device.variant(pipeline.dtype(), block_bytes, kind);
         let matrix = self.device.matrix(plan, csr, variant.elements())?;
         let ranges = with_pixel!(pipeline.dtype(), encode_ranges(invalid));
@@ -326,7 +325,7 @@ impl DeviceQueues {
     /// Completes the device's sums of a frame with the plan's dark, base variance and weights.
     fn complete(&mut self, device_plan: &DevicePlan<'_>, sums: FrameSums) -> Sums {
         let plan = device_plan.plan;
-        let DevicePhotonSums { signal, poisson_excess, invalid } = match (sums, device_plan.csr) {
+        let DevicePhotonSums { sums, invalid } = match (sums, device_plan.csr) {
             (FrameSums::Photons(photons), _) => photons,
             (FrameSums::Selected(numbers), Some(csr)) => {
                 return csr.sums_from_device(plan, &numbers);
@@ -336,7 +335,7 @@ impl DeviceQueues {
             }
         };
         let Some(bitmap) = invalid else {
-            return Sums::from_photon_sums(plan, signal, poisson_excess, None);
+            return Sums::from_photon_sums(plan, sums, None);
         };
         let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
@@ -350,7 +349,7 @@ impl DeviceQueues {
                 bitmap,
             }
         });
-        let sums = Sums::from_photon_sums(plan, signal, poisson_excess, Some(&last.totals));
+        let sums = Sums::from_photon_sums(plan, sums, Some(&last.totals));
         self.last_invalid.insert(plan.id(), last);
         sums
     }

@@ -13,7 +13,9 @@
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint block_pixels, uint pixels_of_frame,
                __global const uint *slot_starts, __global const uint *row_starts, __global const uint *entry_starts,
-               __global const ushort *pixel_in_tile, __global const float *weights, __global const uchar *used,
+               __global const ushort *pixel_in_tile, __global const float *weights,
+               __global const REAL *product_weights, uint has_darks, __global const REAL *twice_darks,
+               __global const uchar *used,
                __global const PIXEL *ranges, uint range_count,
                __global REAL *partial, __global uchar *invalid, __global uint *status)
 {
@@ -91,6 +93,9 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
                     REAL signal = sums[slot * QUANTITIES];
 #if QUANTITIES == 2
                     REAL excess = sums[slot * QUANTITIES + 1];
+#elif QUANTITIES == 3
+                    REAL squares = sums[slot * QUANTITIES + 1];
+                    REAL products = sums[slot * QUANTITIES + 2];
 #endif
                     for (; entry < last; entry++) {
                         PIXEL x = pixels[pixel_in_tile[entry]];
@@ -101,12 +106,19 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
 #if QUANTITIES == 2
                             if (x > 1)
                                 excess = add(excess, multiply(multiply(w, w), add(value, of_weight(-1.0f))));
+#elif QUANTITIES == 3
+                            REAL difference = has_darks ? value - twice_darks[entry] : value;
+                            squares = add(squares, multiply(multiply(w, w), multiply(value, difference)));
+                            products = add(products, multiply(product_weights[entry], value));
 #endif
                         }
                     }
                     sums[slot * QUANTITIES] = signal;
 #if QUANTITIES == 2
                     sums[slot * QUANTITIES + 1] = excess;
+#elif QUANTITIES == 3
+                    sums[slot * QUANTITIES + 1] = squares;
+                    sums[slot * QUANTITIES + 2] = products;
 #endif
                 }
             }
@@ -116,7 +128,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
     }
 }
 
-// `sums`: for each frame the signals of all bins, then the Poisson excesses of all bins.
+// `sums`: for each frame the signals of all bins, then the other quantities of all bins, one after the other.
 __kernel void reduce(__global const REAL *partial, uint frames, uint bins, uint slots,
                      __global const uint *bin_starts, __global const uint *bin_slots, __global REAL *sums)
 {

@@ -8,6 +8,7 @@ use super::program::KernelVariant;
 use crate::codec::bitshuffle::BlockOffsets;
 use crate::codec::{DecodeError, Pipeline};
 use crate::encoded_frame::EncodedFrame;
+use crate::photon_sums::PhotonSums;
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
 
@@ -70,18 +71,15 @@ pub(super) enum FrameOutcome {
 
 /// The sums of a frame for one plan, as the device computes them.
 pub(super) enum FrameSums {
-    /// Sums over the photons of all valid pixels.
+    /// Sums over the photons of all valid pixels, before the plan's static sums are applied.
     Photons(DevicePhotonSums),
     /// Sums over selected pixels, for [`CsrMatrix::sums_from_device`].
     Selected(Vec<f64>),
 }
 
-/// Sums over the photons of a frame, before the plan's dark and base variance are applied.
+/// Sums over the photons of a frame, and its invalid pixels.
 pub(super) struct DevicePhotonSums {
-    /// Σ w raw of each bin.
-    pub(super) signal: Vec<f64>,
-    /// Σ w² (max(raw, 1) - 1) of each bin; empty if it is not summed.
-    pub(super) poisson_excess: Vec<f64>,
+    pub(super) sums: PhotonSums,
     /// Bitmap of the invalid pixels, in the layout of [`super::slot_layout::SlotLayout::used`];
     /// `None` if there are none.
     pub(super) invalid: Option<Vec<u8>>,

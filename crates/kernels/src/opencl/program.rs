@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::DeviceError;
 use crate::PixelType;
+use crate::photon_sums::PhotonQuantities;
 
 /// Prepended to the sources, because the type of a pixel may be double.
 const SOURCE_PROLOGUE: &str =
@@ -27,12 +28,8 @@ pub(super) const SUMS_PER_BIN: usize = 5;
 /// The computation that a pair of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum KernelKind {
-    /// Sums over all valid pixels of a bin: the signal and, if asked for, the variance from the
-    /// pixels' counts.
-    Sums {
-        /// True to sum the Poisson excess w² (max(raw, 1) - 1), too.
-        variance: bool,
-    },
+    /// Sums of these quantities over all valid pixels of a bin.
+    Sums(PhotonQuantities),
     /// Statistics that need all pixels of a bin.
     Csr,
 }
@@ -59,7 +56,7 @@ impl KernelVariant {
     /// Returns the number of sums per bin.
     pub(super) fn sums_per_bin(&self) -> usize {
         match self.kind {
-            KernelKind::Sums { variance } => 1 + usize::from(variance),
+            KernelKind::Sums(quantities) => quantities.count(),
             KernelKind::Csr => SUMS_PER_BIN,
         }
     }
@@ -67,7 +64,7 @@ impl KernelVariant {
     /// Returns the names of the two kernels, in the order in which they run.
     pub(super) fn kernels(&self) -> [&'static str; 2] {
         match self.kind {
-            KernelKind::Sums { .. } => ["integrate", "reduce"],
+            KernelKind::Sums(_) => ["integrate", "reduce"],
             KernelKind::Csr => ["decode", "choose"],
         }
     }
@@ -80,9 +77,7 @@ impl KernelVariant {
     /// Returns the source text of the kernels.
     fn sources(&self) -> String {
         let own = match self.kind {
-            KernelKind::Sums { .. } => {
-                [include_str!("sums.cl"), include_str!("integrate.cl")].concat()
-            }
+            KernelKind::Sums(_) => [include_str!("sums.cl"), include_str!("integrate.cl")].concat(),
             KernelKind::Csr => include_str!("csr.cl").to_owned(),
         };
         [SOURCE_PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), &own].concat()

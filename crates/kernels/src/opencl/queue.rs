@@ -14,6 +14,7 @@ use super::launch_buffers::{
     BufferSizes, LaunchBuffers, PlanLaunch, SUM_BYTES, status_bytes, write_input,
 };
 use super::program::{KernelKind, KernelVariant};
+use crate::photon_sums::PhotonSums;
 
 /// A command queue, and the buffers that its launches use.
 pub(super) struct DeviceQueue {
@@ -252,12 +253,13 @@ impl DeviceQueue {
             for (number, (sums_of_plans, result)) in
                 frame_sums.iter_mut().zip(frame_results).enumerate()
             {
-                let (signal, excess) = result.split_at(row_bytes);
                 let sums = match variant.kind {
                     KernelKind::Csr => FrameSums::Selected(decode_sums(result)),
-                    KernelKind::Sums { .. } => FrameSums::Photons(DevicePhotonSums {
-                        signal: decode_sums(signal),
-                        poisson_excess: decode_sums(excess),
+                    KernelKind::Sums(quantities) => FrameSums::Photons(DevicePhotonSums {
+                        sums: PhotonSums::new(quantities, {
+                            let mut lists = result.chunks_exact(row_bytes).map(decode_sums);
+                            std::array::from_fn(|_| lists.next().unwrap_or_default())
+                        }),
                         // The bitmap is read below.
                         invalid: (status(number) > 0).then(Vec::new),
                     }),

@@ -47,6 +47,11 @@ pub(super) struct SlotLayout {
     pub(super) pixel_in_tile: Vec<u16>,
     /// Weight of each entry.
     pub(super) weights: Vec<f32>,
+    /// w² n of each entry, by which the pixel is multiplied in the products; empty if these are not
+    /// summed.
+    pub(super) product_weights: Vec<f64>,
+    /// Twice the dark of each entry's pixel, if squares are summed and there is a dark.
+    pub(super) twice_darks: Vec<f64>,
     /// Bitmap of the pixels that have entries. For each tile: one byte per eight pixels of the
     /// block, then one byte for the pixels after the last block.
     pub(super) used: Vec<u8>,
@@ -61,6 +66,7 @@ pub(super) struct SlotLayout {
 struct SlotEntry {
     bin: u32,
     tile: u32,
+    pixel: u32,
     pixel_in_tile: u16,
     weight: f32,
 }
@@ -73,6 +79,8 @@ struct TileSpan {
     entry_starts: Vec<u32>,
     pixel_in_tile: Vec<u16>,
     weights: Vec<f32>,
+    product_weights: Vec<f64>,
+    twice_darks: Vec<f64>,
     used: Vec<u8>,
     /// Pairs of a bin and one of its slots.
     bin_slots: Vec<(u32, u32)>,
@@ -137,6 +145,8 @@ impl SlotLayout {
         self.entry_starts.extend(span.entry_starts.into_iter().map(|entry| first_entry + entry));
         self.pixel_in_tile.extend(span.pixel_in_tile);
         self.weights.extend(span.weights);
+        self.product_weights.extend(span.product_weights);
+        self.twice_darks.extend(span.twice_darks);
         self.used.extend(span.used);
         Some(())
     }
@@ -149,7 +159,7 @@ impl TileSpan {
         let mut entries = span.take_entries(tiles, range.clone());
         // The sort is stable: the entries of a row stay in the order of the pixels.
         entries.sort_by_key(|entry| (entry.bin, entry.tile));
-        span.add_rows(&entries, range.start as u32..range.end as u32)?;
+        span.add_rows(tiles.plan, &entries, range.start as u32..range.end as u32)?;
         Some(span)
     }
 
@@ -175,6 +185,7 @@ impl TileSpan {
                     SlotEntry {
                         bin: bin as u32,
                         tile: tile as u32,
+                        pixel: pixel as u32,
                         pixel_in_tile: pixel_in_tile as u16,
                         weight,
                     }
@@ -189,7 +200,12 @@ impl TileSpan {
 
     /// Adds the slots of the span, and the rows of its tiles. `entries` must be in the order of bin,
     /// tile, pixel.
-    fn add_rows(&mut self, entries: &[SlotEntry], tiles: Range<u32>) -> Option<()> {
+    fn add_rows(
+        &mut self,
+        plan: &IntegrationPlan,
+        entries: &[SlotEntry],
+        tiles: Range<u32>,
+    ) -> Option<()> {
         // Rows as (tile, slot, entries).
         let mut rows: Vec<(u32, u32, &[SlotEntry])> = Vec::new();
         for bin_entries in entries.chunk_by(|one, two| one.bin == two.bin) {
@@ -215,11 +231,27 @@ impl TileSpan {
                 {
                     self.pixel_in_tile.extend(row.iter().map(|entry| entry.pixel_in_tile));
                     self.weights.extend(row.iter().map(|entry| entry.weight));
+                    self.add_spread_factors(plan, row);
                 }
             }
             self.entry_starts.push(u32::try_from(self.pixel_in_tile.len()).ok()?);
         }
         Some(())
+    }
+
+    /// Adds what the squares and products of a row need besides its weights, if they are summed.
+    fn add_spread_factors(&mut self, plan: &IntegrationPlan, row: &[SlotEntry]) {
+        if !plan.sums_spread() {
+            return;
+        }
+        let product_weight = |entry: &SlotEntry| {
+            let w = f64::from(entry.weight);
+            w * w * plan.normalization()[entry.pixel as usize]
+        };
+        self.product_weights.extend(row.iter().map(product_weight));
+        if let Some(dark) = plan.dark() {
+            self.twice_darks.extend(row.iter().map(|entry| 2. * dark[entry.pixel as usize]));
+        }
     }
 }
 

@@ -170,7 +170,7 @@ enum LaneReduction {
     Alone,
 }
 
-/// Sums each lane over all rows, and looks for outliers if they are to be clipped.
+/// Sums each lane over all rows, and looks for outliers.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
@@ -182,11 +182,8 @@ fn sum_lanes(
     let variance_model = reduction.variance_model;
     let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = map_lanes(signals, |signal| signal / bin.full_sums.norm);
-    let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
-    let from_spread = variance_model.is_spread_in_result()
-        || variance_model.is_spread_in_clipping() && is_clipped;
     let pixel_variance = pixel_variance_sums(bin, rows);
-    let variance = if from_spread {
+    let variance = if variance_model.is_spread_in_clipping() {
         sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms })
     } else {
         pixel_variance

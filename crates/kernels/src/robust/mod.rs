@@ -1,5 +1,4 @@
-//! Statistics that need all pixels of a bin at once: sigma clipping, quantile means, azimuthal
-//! variance.
+//! Statistics that need all pixels of a bin at once: sigma clipping and quantile means.
 //!
 //! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the
 //! other. Frames are reduced in one of three ways:
@@ -69,8 +68,6 @@ use rejected::RejectedShares;
 /// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
-    /// The mean of all valid pixels.
-    Mean,
     /// The mean of the pixels that remain after sigma clipping.
     SigmaClip {
         /// Distance from the mean, in standard deviations, beyond which a pixel is an outlier.
@@ -177,10 +174,6 @@ impl Reduction {
         let full_sums = whole.map(|bin| bin.full_sums);
         match self.statistic {
             _ if buffer.is_empty() => BinSums::default(),
-            Statistic::Mean => {
-                let sums = buffer.sums(full_sums);
-                BinSums { variance: self.variance(buffer, &sums), ..sums }
-            }
             Statistic::SigmaClip { threshold, max_iter } => {
                 let model = self.variance_model;
                 let sums = unclipped
@@ -190,15 +183,6 @@ impl Reduction {
             Statistic::QuantileMean { low, high } => {
                 buffer.mean_between_quantiles(simd, whole, low, high)
             }
-        }
-    }
-
-    #[inline(always)]
-    fn variance(&self, buffer: &BinBuffer, sums: &BinSums) -> f64 {
-        if self.variance_model.is_spread_in_result() {
-            buffer.azimuthal_variance(sums.signal / sums.norm)
-        } else {
-            buffer.variance()
         }
     }
 }

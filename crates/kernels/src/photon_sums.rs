@@ -1,0 +1,140 @@
+//! [`PhotonSums`], the sums of a frame by bin that depend on its photons, and [`PhotonQuantities`],
+//! which of them a plan needs.
+
+use crate::static_sums::StaticSums;
+use crate::variance_model::{PixelVarianceModel, VarianceModel};
+
+/// The quantities that are summed by bin. Each has a number: its place among the sums of a bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum PhotonQuantities {
+    /// The signal alone.
+    #[default]
+    Signal,
+    /// The signal, and the Poisson excess.
+    SignalAndExcess,
+    /// The signal, and the sums from which the spread of the pixels in a bin follows: squares, then
+    /// products.
+    SignalAndSpread,
+}
+
+impl PhotonQuantities {
+    /// The greatest number of quantities.
+    pub(crate) const MAX: usize = 3;
+
+    /// Returns the quantities that the sums of a variance model need.
+    pub(crate) fn of_model(model: VarianceModel) -> PhotonQuantities {
+        match model.pixel {
+            _ if model.is_spread_in_result() => PhotonQuantities::SignalAndSpread,
+            PixelVarianceModel::Counts => PhotonQuantities::SignalAndExcess,
+            PixelVarianceModel::None | PixelVarianceModel::Given => PhotonQuantities::Signal,
+        }
+    }
+
+    /// Returns how many quantities there are.
+    pub(crate) fn count(self) -> usize {
+        match self {
+            PhotonQuantities::Signal => 1,
+            PhotonQuantities::SignalAndExcess => 2,
+            PhotonQuantities::SignalAndSpread => 3,
+        }
+    }
+}
+
+/// The sums over the valid pixels of a frame, before the plan's static sums are applied: a list by
+/// bin for each quantity. With weight w, normalization n and dark d of a pixel, the signal is Σ w
+/// raw, the Poisson excess Σ w² (max(raw, 1) - 1), the squares are Σ w² raw (raw - 2 d), the
+/// products Σ w² n raw.
+#[derive(Clone, Debug)]
+pub(crate) struct PhotonSums {
+    quantities: PhotonQuantities,
+    /// As many lists as there are quantities; the others are empty.
+    lists: [Vec<f64>; PhotonQuantities::MAX],
+}
+
+/// The share of the sums that a spread is the difference of, below which it counts as zero: sums
+/// of a million pixels are not exact to more bits than this.
+pub(crate) const ROUNDING_OF_SPREAD: f64 = 1. / (1_u64 << 44) as f64;
+
+impl PhotonSums {
+    /// Makes sums of lists in the order of the quantities.
+    pub(crate) fn new(
+        quantities: PhotonQuantities,
+        lists: [Vec<f64>; PhotonQuantities::MAX],
+    ) -> PhotonSums {
+        PhotonSums { quantities, lists }
+    }
+
+    /// Makes sums of zero.
+    pub(crate) fn zeros(quantities: PhotonQuantities, nbins: usize) -> PhotonSums {
+        let list = |index| vec![0.; if index < quantities.count() { nbins } else { 0 }];
+        PhotonSums { quantities, lists: std::array::from_fn(list) }
+    }
+
+    /// Adds a pixel of value `x` to a bin in which it has this weight, in the terms that
+    /// [`crate::summation_order`] defines. `norm` and `dark` are the pixel's n and d.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, bin: usize, weight: f32, x: f64, norm: f64, dark: f64) {
+        let w = f64::from(weight);
+        let [signal, second, third] = &mut self.lists;
+        signal[bin] += w * x;
+        match self.quantities {
+            PhotonQuantities::Signal => {}
+            PhotonQuantities::SignalAndExcess => second[bin] += w * w * (x.max(1.) - 1.),
+            PhotonQuantities::SignalAndSpread => {
+                second[bin] += w * w * (x * (x - 2. * dark)).min(f64::MAX);
+                third[bin] += w * w * norm * x;
+            }
+        }
+    }
+
+    /// Returns the signal Σ w (raw - d) of each bin, and the variance that follows from the photons,
+    /// if the quantities have one. `static_sums` are those of the frame's valid pixels.
+    pub(crate) fn complete(self, static_sums: &StaticSums) -> (Vec<f64>, Option<Vec<f64>>) {
+        let [mut signal, mut second, third] = self.lists;
+        for (signal, dark) in signal.iter_mut().zip(&static_sums.dark) {
+            *signal -= dark;
+        }
+        match self.quantities {
+            PhotonQuantities::Signal => return (signal, None),
+            PhotonQuantities::SignalAndExcess => {
+                for (excess, base_variance) in second.iter_mut().zip(&static_sums.base_variance) {
+                    *excess += base_variance;
+                }
+            }
+            PhotonQuantities::SignalAndSpread => {
+                for (bin, (squares, products)) in second.iter_mut().zip(third).enumerate() {
+                    *squares = static_sums.spread(bin, signal[bin], *squares, products);
+                }
+            }
+        }
+        (signal, Some(second))
+    }
+}
+
+impl StaticSums {
+    /// Returns V = Σ w² (s - m n)² of a bin, the spread of its pixels about their mean m = Σ w s / Σ
+    /// w n, with s = raw - d: Σ w² s² - 2 m Σ w² s n + m² Σ w² n².
+    ///
+    /// The difference of these sums has a rounding error of some 2⁻⁵² of their size, which photons
+    /// exceed by far: their V is that size divided by the mean count of a pixel. Where V is smaller
+    /// than the error may be, as that of a single pixel is, it is zero.
+    fn spread(&self, bin: usize, signal: f64, squares: f64, products: f64) -> f64 {
+        let (norm, norm_sq) = (self.norm[bin], self.norm_sq[bin]);
+        if norm == 0. {
+            return 0.;
+        }
+        let of_dark = |sums: &[f64]| sums.get(bin).copied().unwrap_or(0.);
+        let (dark_sq, norm_dark) = (of_dark(&self.dark_sq), of_dark(&self.norm_dark));
+        let mean = signal / norm;
+        let of_mean = mean * mean * norm_sq;
+        let size = squares.abs() + 2. * dark_sq + of_mean;
+        let spread = (squares + dark_sq) - 2. * mean * (products - norm_dark) + of_mean;
+        if size == f64::INFINITY {
+            size
+        } else if spread < ROUNDING_OF_SPREAD * size {
+            0.
+        } else {
+            spread
+        }
+    }
+}
