@@ -70,8 +70,13 @@ fn cases() -> Vec<Case> {
         ("clipped by the spread", &["--split=bbox", "--sigma-clip=5", "--error-model=azimuthal"]),
         ("median", &["--split=bbox", "--median=50", "--error-model=poisson"]),
     ];
+    let median_of_few_counts = Case {
+        name: "median of few counts",
+        options: Options { mean: 0.4, ..few.clone() },
+        recipe: robust[3].1,
+    };
     let robust = robust.map(|(name, recipe)| Case { name, options: few.clone(), recipe });
-    plain.into_iter().chain(robust).collect()
+    plain.into_iter().chain(robust).chain([median_of_few_counts]).collect()
 }
 
 /// Returns the instructions of a case per pixel.

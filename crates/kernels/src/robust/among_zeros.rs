@@ -26,7 +26,7 @@ pub(super) struct Zeros<'a, B, Z> {
     pub(super) entries: &'a BinEntries<'a>,
     /// Σ w n of the pixels without a photon.
     pub(super) norm: f64,
-    /// Where in the order of [`BinEntries::sorted_if_zero`] to begin.
+    /// Where in the order of [`BinEntries::entries_if_zero`] to begin.
     pub(super) start: OrderStart,
     /// Returns whether a pixel has no photon.
     pub(super) is_zero: Z,
@@ -47,13 +47,13 @@ impl<B: PixelTerms, Z: Fn(usize) -> bool> Zeros<'_, B, Z> {
         }
         let selected = scratch.clear_selected();
         let mut norm_up_to = self.start.norm_below;
-        for &entry in self.entries.sorted_if_zero().iter().skip(self.start.position) {
-            if !(self.is_zero)(entry as usize) {
+        for (_, entry) in self.entries.entries_if_zero(self.start.position) {
+            if !(self.is_zero)(entry) {
                 continue;
             }
-            norm_up_to += self.norms[entry as usize];
+            norm_up_to += self.norms[entry];
             if range.has_no_lower() || range.reaches_low(norm_up_to) {
-                selected.push(entry);
+                selected.push(entry as u32);
             }
             if range.reaches_high(norm_up_to) {
                 break;
@@ -89,8 +89,8 @@ pub(super) fn find_starts(
         return starts;
     }
     let mut sums = [0.; INTERLEAVED_FRAMES];
-    for (position, &entry) in entries.sorted_if_zero().iter().enumerate() {
-        let (row, norm, before) = (&rows[entry as usize], norms[entry as usize], sums);
+    for (position, entry) in entries.entries_if_zero(0) {
+        let (row, norm, before) = (&rows[entry], norms[entry], sums);
         for lane in 0..INTERLEAVED_FRAMES {
             sums[lane] += if row[lane] == 0 { norm } else { 0. };
         }

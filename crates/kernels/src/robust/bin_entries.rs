@@ -24,9 +24,20 @@ pub(crate) struct BinEntries<'a> {
     /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
     /// frame.
     pub(crate) zero_order: Option<&'a ZeroOrder>,
+    /// The pixels of the bin that are left out here; `None` if there are none.
+    pub(super) left_out: Option<LeftOut<'a>>,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
     /// weights are more exact than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,
+}
+
+/// Pixels of a bin that are left out of its entries.
+#[derive(Clone, Copy)]
+pub(super) struct LeftOut<'a> {
+    /// The bin with all its pixels.
+    pub(super) whole: &'a BinEntries<'a>,
+    /// Their entries in the whole bin, ascending.
+    pub(super) entries: &'a [u32],
 }
 
 /// The entries of a bin in the order that its pixels have if they are 0; computed when it is first
@@ -83,19 +94,36 @@ impl BinEntries<'_> {
         }
     }
 
-    /// Returns the entries in the order of [`super::quantile`] that their pixels have if they are 0.
-    /// The result is empty if such pixels are not the lowest, or have no fixed order.
-    pub(super) fn sorted_if_zero(&self) -> &[u32] {
+    /// Iterates over the entries in the order of [`super::quantile`] that their pixels have if they
+    /// are 0, with their positions in that order, from a position on. There is none if such pixels
+    /// are not the lowest, or have no fixed order.
+    #[inline(always)]
+    pub(super) fn entries_if_zero(&self, from: usize) -> impl Iterator<Item = (usize, usize)> {
+        // The order of some entries is that of all without the others.
+        let (whole, left_out) =
+            self.left_out.map_or((self, &[][..]), |left_out| (left_out.whole, left_out.entries));
+        let places = whole.sorted_if_zero().iter().enumerate().skip(from);
+        places.filter_map(|(position, entry)| match left_out.binary_search(entry) {
+            Ok(_) => None,
+            Err(left_out_before) => Some((position, *entry as usize - left_out_before)),
+        })
+    }
+
+    /// Returns the entries in the order of [`super::quantile`] that their pixels have if they are 0;
+    /// none if such pixels are not the lowest, or have no fixed order. No pixel may be left out.
+    fn sorted_if_zero(&self) -> &[u32] {
         self.zero_order.map_or(&[], |order| {
             order.0.get_or_init(|| {
                 if !self.norms.iter().all(|&norm| norm > 0.) {
                     return Vec::new();
                 }
-                let mut order: Vec<u32> = (0..self.pixels.len() as u32).collect();
-                let key = |&entry: &u32| self.term(entry as usize, 0.).keys();
-                // Stable: the order of the frame decides among equal entries.
-                order.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
-                order
+                let keys = (0..self.pixels.len()).map(|entry| self.term(entry, 0.).keys());
+                let mut order: Vec<([f64; 3], u32)> = keys.zip(0..).collect();
+                // The order of the frame decides among equal entries.
+                order.sort_unstable_by(|(a, entry_a), (b, entry_b)| {
+                    a.partial_cmp(b).unwrap_or(Ordering::Equal).then(entry_a.cmp(entry_b))
+                });
+                order.into_iter().map(|(_, entry)| entry).collect()
             })
         })
     }

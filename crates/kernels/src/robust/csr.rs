@@ -180,6 +180,7 @@ impl CsrMatrix {
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             zero_order: self.zero_orders.get(bin),
+            left_out: None,
             full_sums: BinSums {
                 signal: 0.,
                 variance: 0.,

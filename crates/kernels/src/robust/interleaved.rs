@@ -66,18 +66,18 @@ impl Kernel for InterleavedReduction<'_> {
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         let mut hints = scratch.quantiles.take_hints(matrix, plan);
         for bin_index in 0..plan.nbins() {
-            let bin = matrix.entries_of_bin(bin_index, plan);
+            let whole = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
             let mut largest = gather_rows(
                 interleaved.rows(),
                 matrix.pixels_from_bin(bin_index),
-                bin.pixels.len(),
+                whole.pixels.len(),
                 rows,
             );
             let bin = if largest[..totals.len()].contains(&OVERFLOW) {
-                without_masked.drop_masked(&bin, interleaved, rows, totals.len(), &mut largest)
+                without_masked.drop_masked(&whole, interleaved, rows, totals.len(), &mut largest)
             } else {
-                bin
+                whole
             };
             if bin.pixels.is_empty() {
                 continue;

@@ -2,7 +2,7 @@
 //! no mask names.
 
 use super::BinSums;
-use super::bin_entries::{BinEntries, PixelVariance};
+use super::bin_entries::{BinEntries, LeftOut, PixelVariance};
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::partial_sums::{sum, sum_by};
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -12,6 +12,8 @@ use super::tile_lanes::INTERLEAVED_FRAMES;
 #[derive(Default)]
 pub(super) struct WithoutMasked {
     kept: Vec<u32>,
+    /// The entries that are not kept.
+    left_out: Vec<u32>,
     pixel: Vec<u32>,
     weight: Vec<f32>,
     norm: Vec<f64>,
@@ -25,7 +27,7 @@ impl WithoutMasked {
     /// `rows`.
     pub(super) fn drop_masked<'a>(
         &'a mut self,
-        bin: &BinEntries<'a>,
+        bin: &'a BinEntries<'a>,
         interleaved: &InterleavedPixels,
         rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
         frames: usize,
@@ -36,12 +38,12 @@ impl WithoutMasked {
                 && (0..frames).all(|lane| interleaved.value(pixel, lane, OVERFLOW).is_nan())
         };
         self.kept.clear();
+        self.left_out.clear();
         for (entry, (&pixel, row)) in (0..).zip(bin.pixels.iter().zip(&*rows)) {
-            if !is_dead(pixel, row) {
-                self.kept.push(entry);
-            }
+            let list = if is_dead(pixel, row) { &mut self.left_out } else { &mut self.kept };
+            list.push(entry);
         }
-        if self.kept.len() == rows.len() {
+        if self.left_out.is_empty() {
             return *bin;
         }
         *largest = [0; INTERLEAVED_FRAMES];
@@ -52,10 +54,11 @@ impl WithoutMasked {
             }
         }
         rows.truncate(self.kept.len());
-        let WithoutMasked { kept, pixel, weight, norm, dark, variance } = self;
+        let WithoutMasked { kept, left_out, pixel, weight, norm, dark, variance } = self;
         gather_kept(kept, bin.pixels, pixel);
         gather_kept(kept, bin.norms, norm);
-        let mut remaining = BinEntries { pixels: pixel, norms: norm, zero_order: None, ..*bin };
+        let left_out = Some(LeftOut { whole: bin, entries: left_out });
+        let mut remaining = BinEntries { pixels: pixel, norms: norm, left_out, ..*bin };
         if let Some(all) = bin.weights {
             gather_kept(kept, all, weight);
             remaining.weights = Some(weight);
