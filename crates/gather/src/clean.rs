@@ -1,5 +1,6 @@
 //! `--clean`: removes the files that replaced results have left below an output root.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use filter::{Filter, Stop};
@@ -18,8 +19,12 @@ pub fn remove_leftovers(root: &Path, dry_run: bool, filter: &Filter) -> Result<(
     for kept in &found.kept {
         filter.warn(&messages::leftover_kept(kept));
     }
+    // Several results may name one final file that can't be read.
+    let mut told = BTreeSet::new();
     for why in &found.unread {
-        report_failure(root, why, filter)?;
+        if told.insert(why.to_string()) {
+            report_failure(root, why, filter)?;
+        }
     }
     let (mut files, mut total_bytes, mut has_failed) = (0, 0, false);
     for leftover in &found.all {

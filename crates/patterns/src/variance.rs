@@ -12,11 +12,12 @@
 //! are the norms. U is limited to the range from V − Σ w² (every pixel had a photon) to V (no pixel
 //! had less than one), where V of patterns that are rounded to few bits may be half a step too
 //! large: of sparse frames, V and Σ w² are nearly equal, and their difference would be that of the
-//! rounding. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`] counts or more,
-//! the minimum plays no part and U is V itself. If a dark was subtracted from the counts, S is too
-//! small, by a sum that parts do not hold: U is then V, too.
+//! rounding. In unweighted means, w holds the flat field, and r C is less than Σ w² where that is
+//! uneven: their U has no lower limit. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`]
+//! counts or more, the minimum plays no part and U is V itself. If a dark was subtracted from the
+//! counts, S is too small, by a sum that parts do not hold: U is then V, too.
 
-use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
+use recipe::{ErrorFloor, ErrorMeasure, Mean, MedianError, Quantiles, Recipe};
 
 use crate::{BinWeights, FrameRow};
 
@@ -60,6 +61,8 @@ pub(crate) struct VarianceRule {
     /// True if variances come from counted photons, and S is their sum. A dark that was subtracted
     /// is not in S, and its counts vary, too.
     counts_photons: bool,
+    /// True if the pixels' weights hold their normalizations, as in an unweighted mean.
+    is_unweighted: bool,
     floor: ErrorFloor,
     /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None`
     /// if errors are those of the remaining pixels.
@@ -77,6 +80,7 @@ impl VarianceRule {
             recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
             counts_photons: recipe.error_model.is_counting_statistics() && recipe.dark.is_empty(),
+            is_unweighted: recipe.mean == Mean::Unweighted,
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
             // Half a step of an error, which is squared.
@@ -205,7 +209,10 @@ impl VarianceRule {
             return variance;
         }
         let photon = self.photon_variance(own, bin);
-        let least = variance * (1.0 - self.tolerance) - photon * count;
+        let least = match self.is_unweighted {
+            true => 0.0,
+            false => variance * (1.0 - self.tolerance) - photon * count,
+        };
         (signal * photon).max(least).max(0.0).min(variance)
     }
 
@@ -331,6 +338,40 @@ mod tests {
         }
         let draws = f64::from(draws);
         (stated / draws / (squares / draws - (sum / draws).powi(2))).sqrt()
+    }
+
+    /// An unweighted mean over 400 pixels, of which a flat field has a third to three times as many
+    /// counts as the rest: errors are those of the scatter, however few photons there are.
+    #[test]
+    fn errors_of_unweighted_means_match_the_scatter_where_the_flat_field_is_uneven() {
+        let flat = |pixel: u32| [1.0, 0.33, 1.7, 3.0][pixel as usize % 4];
+        for mean in [0.003, 0.05, 0.5, 4.0] {
+            let (mut state, draws) = (5, 4000);
+            let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
+            for _ in 0..draws {
+                let (mut signal, mut variance, mut count) = (0.0, 0.0, 0.0);
+                for pixel in 0..400 {
+                    let counts = photons(mean * flat(pixel), &mut state);
+                    signal += counts / flat(pixel);
+                    variance += counts.max(1.0) / flat(pixel).powi(2);
+                    count += 1.0 / flat(pixel);
+                }
+                let row = FrameRow {
+                    signal: vec![signal],
+                    variance: Some(vec![variance]),
+                    ..FrameRow::default()
+                };
+                let own =
+                    BinWeights { norm: vec![400.0], norm_sq: vec![400.0], count: vec![count] };
+                let rule = VarianceRule { is_unweighted: true, ..rule(ErrorFloor::No) };
+                stated += rule.frame_variance(&row, &own, &own).unwrap()[0];
+                sum += signal;
+                squares += signal.powi(2);
+            }
+            let draws = f64::from(draws);
+            let ratio = (stated / draws / (squares / draws - (sum / draws).powi(2))).sqrt();
+            assert!((0.93..1.07).contains(&ratio), "mean {mean}: {ratio}");
+        }
     }
 
     fn rule(floor: ErrorFloor) -> VarianceRule {
