@@ -17,7 +17,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::ownership::{self, OwnershipRule, parent_dir, remove_if_present};
-use crate::writer_process::{WriterProcess, locks_reach_all_machines, sha256_hex};
+use crate::writer_process::{WriterProcess, sha256_hex};
 
 /// The length at which the target's name is shortened. File names may have 255 bytes, and the
 /// temporary name needs some.
@@ -227,36 +227,6 @@ pub struct TemporaryFiles {
     pub live: Vec<PathBuf>,
     /// Files of processes that have ended, in the order in which to remove them.
     pub dead: Vec<PathBuf>,
-}
-
-/// An empty file that shows other machines, which may not see this process's locks, that it works
-/// in the directory. It is named like a temporary file's lock file, so that [`temporary_files`]
-/// lists it, and a killed process's mark is removed as any leftover. Dropping it removes it.
-#[derive(Debug)]
-pub struct WorkMark(PathBuf);
-
-impl WorkMark {
-    /// Creates the mark if another machine may not see the lock on the file at `lock`, which lies
-    /// in the directory, or if `is_locked` is false: this process could not lock it.
-    ///
-    /// # Errors
-    /// Fails if the file system can't be examined, or the file can't be created.
-    pub fn create_where_locks_are_local(lock: &Path, is_locked: bool) -> io::Result<Option<Self>> {
-        if is_locked && locks_reach_all_machines(lock)? {
-            return Ok(None);
-        }
-        let path =
-            lock.with_file_name(format!(".work.{}.lock", WriterProcess::current().unique_name()));
-        OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok(Some(Self(path)))
-    }
-}
-
-impl Drop for WorkMark {
-    fn drop(&mut self) {
-        // A mark that stays is that of a process that has ended.
-        let _ = remove_if_present(&self.0);
-    }
 }
 
 /// Returns whether a name is that of a temporary file or of its lock file.

@@ -14,6 +14,7 @@ pub mod mapped_file;
 pub mod memory;
 pub mod ownership;
 pub mod untrusted_file;
+pub mod work_mark;
 
 mod protected_files;
 mod writer_process;

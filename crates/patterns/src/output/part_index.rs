@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use output_owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
-use system::atomic::{self, WorkMark};
+use system::atomic;
 use system::ownership::{self, OwnershipRule};
 use system::untrusted_file::{self, MAX_TEXT_BYTES};
+use system::work_mark::WorkMark;
 
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputSpec};

@@ -183,7 +183,7 @@ impl ResultDirectory {
 }
 
 /// Takes the lock that gather holds while it uses the parts; `None` if there is no lock file.
-/// Gathers whose locks other machines may not see leave a [`system::atomic::WorkMark`], which was
+/// Gathers whose locks other machines may not see leave a [`system::work_mark::WorkMark`], which was
 /// looked for before.
 ///
 /// # Errors
