@@ -110,6 +110,24 @@ fn a_flipped_bit_costs_only_the_pixels_of_the_frames_that_it_is_in() {
 }
 
 #[test]
+fn frames_that_were_integrated_without_the_flag_are_told_beside_damaged_ones() {
+    let Some(spots) = Spots::new() else { return };
+    run_python(MANY, [spots.path("many.h5")]).unwrap();
+    let tasks = spots.plan("many", "out", &[&CLIP[..], &["--by", "frames=40"]].concat());
+    let (first, second) = tasks.split_once('\n').unwrap();
+    let with = run("ai-integrate", &["--sparse"], first).assert_success();
+    let without = run("ai-integrate", NO_ARGUMENTS, second).assert_success();
+    let results = with.stdout + &without.stdout;
+    let told = "frames 40 to 79 were integrated without --sparse";
+    let gathered = run("gather", NO_ARGUMENTS, &results).assert_success();
+    assert!(gathered.stderr.contains(told), "{}", gathered.stderr);
+    flip_bit(&final_path(&gathered), "row", 0);
+    let gathered = run("gather", &["--from", spots.path("out").to_str().unwrap()], "");
+    let damaged = gathered.stderr.contains("sparse pixels of frame");
+    assert!(damaged && gathered.stderr.contains(told), "{}", gathered.stderr);
+}
+
+#[test]
 fn a_final_whose_index_of_pixels_is_damaged_is_kept_under_another_name() {
     let Some(spots) = Spots::new() else { return };
     let path = process(&spots.plan("u2", "out", &CLIP), &["--sparse"], &[]);
