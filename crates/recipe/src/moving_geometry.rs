@@ -1,7 +1,7 @@
 //! Validation of a recipe whose geometry differs between frames.
 
 use crate::poni_table::find_overlap;
-use crate::{Mean, Recipe, RecipeError, SpreadUse};
+use crate::{Mean, Recipe, RecipeError};
 
 impl Recipe {
     /// Checks that the settings can be applied to frames of several geometries: their patterns have
@@ -44,10 +44,6 @@ impl Recipe {
             ("sigma-clip", self.sigma_clip.is_some()),
             ("median", self.median.is_some()),
             ("mean unweighted", self.mean == Mean::Unweighted),
-            (
-                "an error-model from the spread of pixels",
-                self.error_model.spread_use() == SpreadUse::ClippingAndResult,
-            ),
         ] {
             if is_set {
                 let why =

@@ -101,12 +101,7 @@ fn settings_without_sense_are_refused_at_the_command_line() {
     );
     let said = refuse(&["--incident-angle", "rot", "--unit", "qip_nm^-1"]);
     assert!(said.contains("incident-angle: set without radial-range; expected"), "{said}");
-    for (flag, value) in [
-        ("--sigma-clip", "4"),
-        ("--median", "50"),
-        ("--mean", "unweighted"),
-        ("--error-model", "azimuthal"),
-    ] {
+    for (flag, value) in [("--sigma-clip", "4"), ("--median", "50"), ("--mean", "unweighted")] {
         let said = with(&[flag, value]);
         assert!(said.contains("incident-angle: set together with "), "{said}");
     }
