@@ -23,7 +23,7 @@ const TOLERANCE: f64 = 1.05;
 /// Frames integrated: two batches, so that what is set up once shows little.
 const FRAMES: usize = 32;
 
-/// Frames of methods that need all pixels of a bin at once, in two batches of 8.
+/// Frames of the slower methods, in two batches of 8.
 const ROBUST_FRAMES: usize = 16;
 
 /// Frames, and the flags of plan-split for their recipe.
@@ -33,8 +33,8 @@ struct Case {
     recipe: &'static [&'static str],
 }
 
-/// Returns the cases: means of a bin's pixels for many kinds of frames, and three of the methods that
-/// need all pixels of a bin at once for one.
+/// Returns the cases: means of a bin's pixels for many kinds of frames, and azimuthal errors, clipping
+/// and medians for few.
 fn cases() -> Vec<Case> {
     let detector = Detector::named("pilatus-300k").expect("a detector of the sample");
     let rings = Options {

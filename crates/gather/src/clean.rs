@@ -20,9 +20,9 @@ pub fn remove_leftovers(root: &Path, dry_run: bool, filter: &Filter) -> Result<(
         filter.warn(&messages::leftover_kept(kept));
     }
     // Several results may name one final file that can't be read.
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for why in &found.unread {
-        if told.insert(why.to_string()) {
+        if reported.insert(why.to_string()) {
             report_failure(root, why, filter)?;
         }
     }

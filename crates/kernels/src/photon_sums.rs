@@ -22,7 +22,7 @@ impl PhotonQuantities {
     pub(crate) const MAX: usize = 3;
 
     /// Returns the quantities that the sums of a variance model need.
-    pub(crate) fn of_model(model: VarianceModel) -> PhotonQuantities {
+    pub(crate) fn from_model(model: VarianceModel) -> PhotonQuantities {
         match model.pixel {
             _ if model.is_spread_in_result() => PhotonQuantities::SignalAndSpread,
             PixelVarianceModel::Counts => PhotonQuantities::SignalAndExcess,
@@ -51,9 +51,9 @@ pub(crate) struct PhotonSums {
     lists: [Vec<f64>; PhotonQuantities::MAX],
 }
 
-/// The share of the sums that a spread is the difference of, below which it counts as zero: sums
-/// of a million pixels are not exact to more bits than this.
-pub(crate) const ROUNDING_OF_SPREAD: f64 = 1. / (1_u64 << 44) as f64;
+/// The share of the sums that a spread is the difference of, below which it counts as zero, in bins of
+/// few pixels.
+const LEAST_SPREAD: f64 = 1. / (1_u64 << 44) as f64;
 
 impl PhotonSums {
     /// Makes sums of lists in the order of the quantities.
@@ -115,9 +115,9 @@ impl StaticSums {
     /// Returns V = Σ w² (s - m n)² of a bin, the spread of its pixels about their mean m = Σ w s / Σ
     /// w n, with s = raw - d: Σ w² s² - 2 m Σ w² s n + m² Σ w² n².
     ///
-    /// The difference of these sums has a rounding error of some 2⁻⁵² of their size, which photons
-    /// exceed by far: their V is that size divided by the mean count of a pixel. Where V is smaller
-    /// than the error may be, as that of a single pixel is, it is zero.
+    /// The difference of these sums has a rounding error of some 2⁻⁵⁰ of their size, of many pixels
+    /// more, which photons exceed by far: their V is that size divided by the mean count of a pixel.
+    /// Where V is smaller than the error may be, as that of a single pixel is, it is zero.
     fn spread(&self, bin: usize, signal: f64, squares: f64, products: f64) -> f64 {
         let (norm, norm_sq) = (self.norm[bin], self.norm_sq[bin]);
         if norm == 0. {
@@ -131,10 +131,16 @@ impl StaticSums {
         let spread = (squares + dark_sq) - 2. * mean * (products - norm_dark) + of_mean;
         if size == f64::INFINITY {
             size
-        } else if spread < ROUNDING_OF_SPREAD * size {
+        } else if spread < self.least_spread(bin) * size {
             0.
         } else {
             spread
         }
+    }
+
+    /// Returns the part of the sums that the spread of a bin may be off by. Each addition rounds by up
+    /// to 2⁻⁵³, and all in one direction if all pixels are equal.
+    pub(crate) fn least_spread(&self, bin: usize) -> f64 {
+        LEAST_SPREAD.max(self.entries[bin] as f64 * f64::EPSILON / 2.)
     }
 }

@@ -26,7 +26,8 @@ pub struct IntegrationPlanError {
 
 /// A matrix, and the sums over its pixels that do not depend on the frame. With the weight w, the
 /// normalization n and the dark d of a pixel they are norm = Σ w n, norm_sq = Σ w² n², count = Σ w,
-/// and Σ w d, which is subtracted from the signal.
+/// and Σ w d, which is subtracted from the signal; and for the spread of the pixels in a bin, with a
+/// dark, Σ w² d² and Σ w² n d.
 ///
 /// The sums have twice the precision of a double, so that the invalid pixels of a frame can be
 /// subtracted exactly.
@@ -231,7 +232,7 @@ impl IntegrationPlan {
         let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
         let by_pixel =
             size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
-        let lists = if self.dark().is_some() { 7 } else { 4 };
+        let lists = if self.dark().is_some() { 8 } else { 5 };
         let by_bin = size_of_val(&*self.bin_sums) + lists * size_of_val(self.norm());
         self.matrix.memory_bytes() + size_of_val(&*self.unused) + by_pixel + by_bin
     }
@@ -258,7 +259,7 @@ impl IntegrationPlan {
 
     /// Returns the quantities that are summed over the photons of a frame.
     pub(crate) fn quantities(&self) -> PhotonQuantities {
-        PhotonQuantities::of_model(self.variance_model)
+        PhotonQuantities::from_model(self.variance_model)
     }
 
     /// Returns the normalization of each pixel.

@@ -12,6 +12,8 @@ pub(crate) struct StaticSums {
     pub(crate) norm_sq: Vec<f64>,
     pub(crate) count: Vec<f64>,
     pub(crate) base_variance: Vec<f64>,
+    /// How many pixels have an entry in each bin.
+    pub(crate) entries: Vec<u64>,
     /// These three are empty without a dark.
     pub(crate) dark: Vec<f64>,
     pub(crate) dark_sq: Vec<f64>,
@@ -28,6 +30,7 @@ impl StaticSums {
             norm_sq: by_bin(|s| s.norm_sq.to_f64()),
             count: by_bin(|s| s.count.to_f64()),
             base_variance: by_bin(|s| s.base_variance.to_f64()),
+            entries: bin_sums.iter().map(|s| s.entries).collect(),
             dark: by_bin_if_dark(|s| s.dark.to_f64()),
             dark_sq: by_bin_if_dark(|s| s.dark_sq.to_f64()),
             norm_dark: by_bin_if_dark(|s| s.norm_dark.to_f64()),

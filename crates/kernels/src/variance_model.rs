@@ -7,7 +7,7 @@
 pub struct VarianceModel {
     /// The variance that a pixel has by itself.
     pub pixel: PixelVarianceModel,
-    /// Where the spread of the pixels in a bin is used; only [`crate::CsrMatrix`] computes it.
+    /// Where the spread of the pixels in a bin is used.
     pub spread: SpreadRole,
 }
 

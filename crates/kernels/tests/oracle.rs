@@ -188,6 +188,11 @@ proptest! {
 
 /// Returns V of a bin of pixels that are not split, and of the bin before, in which they have none.
 fn spread_of(values: &[f64]) -> [f64; 2] {
+    spread_of_with(values, |pixel| 1. - 1e-6 * pixel as f64)
+}
+
+/// Returns the same, of pixels with these normalizations.
+fn spread_of_with(values: &[f64], norm: impl Fn(usize) -> f64) -> [f64; 2] {
     let pixels = values.len();
     let csc = Csc {
         starts: (0..=pixels as u64).collect(),
@@ -195,7 +200,7 @@ fn spread_of(values: &[f64]) -> [f64; 2] {
         weights: vec![1.; pixels],
         nbins: 3,
     };
-    let n: Vec<f64> = (0..pixels).map(|p| 1. - 1e-6 * p as f64).collect();
+    let n: Vec<f64> = (0..pixels).map(norm).collect();
     let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::AZIMUTHAL, None)
         .expect("a norm a pixel");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -227,6 +232,13 @@ fn the_spread_of_photons_is_exact_however_bright_and_that_of_equal_pixels_is_zer
         assert_eq!(elsewhere, 0.);
         let flat: Vec<f64> = terms().map(|(_, n)| mean * n).collect();
         assert_eq!(spread_of(&flat), [0., 0.], "{mean}");
+    }
+    // Sums of many equal pixels are all rounded in one direction.
+    for level in [0.1_f32, 7.3, 1234.567, 3.3e7] {
+        let level = f64::from(level);
+        let one_norm = vec![level; 200_000];
+        let [found, _] = spread_of_with(&one_norm, |_| 1.);
+        assert_eq!(found, 0., "{level}");
     }
     // The square of a pixel exceeds the range of doubles.
     assert_eq!(spread_of(&[1., 1e200, 3.]), [f64::INFINITY, 0.]);

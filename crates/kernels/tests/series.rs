@@ -38,7 +38,7 @@ const LEVELS: [fn(u64, &mut Random) -> u64; 6] = [
 enum Method {
     /// By sigma clipping with Poisson errors and without splitting pixels.
     ClipByTiles,
-    /// To a mean or by sigma clipping, with errors from the spread of the pixels.
+    /// By sigma clipping, with limits from the spread of the pixels.
     Spread,
     QuantileMean,
 }

@@ -13,7 +13,8 @@
 //! had less than one), where V of patterns that are rounded to few bits may be half a step too
 //! large: of sparse frames, V and Σ w² are nearly equal, and their difference would be that of the
 //! rounding. In unweighted means, w holds the flat field, and r C is less than Σ w² where that is
-//! uneven: their U has no lower limit. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`]
+//! uneven, so that their limit is V - 2 r C: the sensitivities of pixels may differ by as much as
+//! their mean. If the pixels of a bin have a mean of [`FLOOR_FREE_COUNTS`]
 //! counts or more, the minimum plays no part and U is V itself. If a dark was subtracted from the
 //! counts, S is too small, by a sum that parts do not hold: U is then V, too.
 
@@ -24,6 +25,9 @@ use crate::{BinWeights, FrameRow};
 /// Mean counts per pixel from which on a pixel's minimum variance is ignored, because it
 /// contributes 1/16 of V at most.
 const FLOOR_FREE_COUNTS: f64 = 16.0;
+
+/// How many times r C the sum of squared weights of an unweighted mean may be.
+const UNEVEN_WEIGHTS_SQ: f64 = 2.0;
 
 /// Photon variances of each bin, summed over frames or members of a merged final file, and the sums
 /// of one photon's variance.
@@ -209,10 +213,8 @@ impl VarianceRule {
             return variance;
         }
         let photon = self.photon_variance(own, bin);
-        let least = match self.is_unweighted {
-            true => 0.0,
-            false => variance * (1.0 - self.tolerance) - photon * count,
-        };
+        let weights_sq = if self.is_unweighted { UNEVEN_WEIGHTS_SQ } else { 1.0 };
+        let least = variance * (1.0 - self.tolerance) - weights_sq * photon * count;
         (signal * photon).max(least).max(0.0).min(variance)
     }
 

@@ -32,8 +32,8 @@ pub struct RecipeFlags {
     /// several, and the path of their PONI file, relative to the table: `0,99 near.poni`. Lines that
     /// begin with `#` are comments. All files must have the same detector and wavelength. The
     /// patterns have one axis, so --radial-range is needed. Each frame's intensities refer to the
-    /// solid angle of a pixel at the distance of the first line, so that averages over positions are
-    /// those of pyFAI's MultiGeometry. Frames without a line get no pattern.
+    /// solid angle of a pixel at the distance of the first line, so that intensities averaged over
+    /// positions are those of pyFAI's MultiGeometry. Frames without a line get no pattern.
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, hide_short_help = true, value_hint = ValueHint::FilePath)]
     poni_table: Option<PathBuf>,
 
@@ -42,8 +42,8 @@ pub struct RecipeFlags {
     /// In place of --poni: the JSON that pyFAI's Goniometer.save writes. Its expressions give the
     /// geometry of each frame from motors of the scan: counters in `measurement` with a value per
     /// frame, or positioners that stay. The patterns have one axis, so --radial-range is needed, and
-    /// averages over positions are those of pyFAI's MultiGeometry. The positions of a scan are part
-    /// of its recipe, so a scan is planned once it has ended, and needs --replace after a motor was
+    /// intensities averaged over positions are those of pyFAI's MultiGeometry. The positions of a scan
+    /// are part of its recipe, so a scan is planned once it has ended, and needs --replace after a motor was
     /// corrected. Frames of which a motor has no value get no pattern.
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, hide_short_help = true, value_hint = ValueHint::FilePath)]
     goniometer: Option<PathBuf>,

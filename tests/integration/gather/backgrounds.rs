@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::viewers::run_script;
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, open_hdf5_to_write, run, small_options};
 use sample::Options;
 
 /// The mean of frames of a final with sums, and its error, in numpy.
@@ -98,7 +98,7 @@ impl Scans {
     /// the sample and `2.1` the background.
     pub fn with_counters(plan: &[&str], add: impl Fn(&hdf5::File)) -> Self {
         let mut workspace = Workspace::new(&Options { scans: 2, ..small_options() });
-        let master = hdf5::File::open_rw(&workspace.data.master).unwrap();
+        let master = open_hdf5_to_write(&workspace.data.master);
         let monitor = master.dataset("2.1/measurement/monitor").unwrap();
         let doubled = monitor.read_1d::<f64>().unwrap().mapv(|reading| 2.0 * reading);
         monitor.write(&doubled).unwrap();

@@ -250,7 +250,7 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
 }
 
 #[test]
-fn a_final_that_is_damaged_is_told_once_however_many_results_name_it() {
+fn a_damaged_final_is_reported_once_however_many_results_name_it() {
     let workspace = replace_a_result();
     let mut files = list_tree(&workspace.path("out")).into_iter().map(|(path, _)| path);
     let is_final = |path: &PathBuf| {
@@ -261,6 +261,6 @@ fn a_final_that_is_damaged_is_told_once_however_many_results_name_it() {
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let ran = clean(&workspace, &["--dry-run"]);
-    let told = ran.stderr.lines().filter(|line| line.contains(path.to_str().unwrap())).count();
-    assert_eq!((ran.status, told), (1, 1), "{}", ran.stderr);
+    let reports = ran.stderr.lines().filter(|line| line.contains(path.to_str().unwrap())).count();
+    assert_eq!((ran.status, reports), (1, 1), "{}", ran.stderr);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::viewers::run_script;
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, open_hdf5_to_write, run, small_options};
 
 /// The plot of a map that silx finds, and how its cells compare with the rows of the final file.
 const LOOK: &str = r#"
@@ -62,7 +62,7 @@ impl MappedScan {
     fn new(position: impl Fn(usize) -> [f64; 2]) -> Self {
         let mut workspace = Workspace::new(&small_options());
         let positions: Vec<[f64; 2]> = (0..24).map(position).collect();
-        let master = hdf5::File::open_rw(&workspace.data.master).unwrap();
+        let master = open_hdf5_to_write(&workspace.data.master);
         for (axis, name) in ["sampz", "sampy"].into_iter().enumerate() {
             let values: Vec<f64> = positions.iter().map(|position| position[axis]).collect();
             let builder = master.new_dataset_builder().with_data(&values);

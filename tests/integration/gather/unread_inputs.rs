@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::fault_shim::{self, Fault};
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, capture, program, run, small_options};
+use crate::support::{
+    NO_ARGUMENTS, Outcome, Workspace, capture, open_hdf5_to_write, program, run, small_options,
+};
 
 fn from_out(workspace: &Workspace) -> Vec<String> {
     vec!["--from".to_owned(), workspace.path("out").to_str().unwrap().to_owned()]
@@ -188,7 +190,7 @@ fn a_counter_whose_source_is_denied_is_told_and_copied_by_the_next_run() {
         workspace.path("out").join(task["final"].as_str().unwrap()),
     );
     run("ai-integrate", NO_ARGUMENTS, &plan).assert_success();
-    let all = hdf5::File::open_rw(master).unwrap();
+    let all = open_hdf5_to_write(master);
     let values = all.dataset(counter).unwrap().read_raw::<f64>().unwrap();
     make_virtual::<f64>(&all, counter, values.len(), "beside.h5");
     all.close().unwrap();
@@ -278,7 +280,7 @@ fn numbers_that_cannot_be_read_any_more_stay_in_the_final_file() {
     ];
     let read = |group| half.copy(group, "rot").read_raw::<f64>().unwrap();
     let before = places.each_ref().map(|(group, ..)| read(group));
-    let master = hdf5::File::open_rw(half.master()).unwrap();
+    let master = open_hdf5_to_write(half.master());
     for ((_, path, _), before) in places.iter().zip(&before) {
         make_virtual::<f64>(&master, path, before.len(), "nowhere.h5");
     }
@@ -303,7 +305,7 @@ fn virtual_numbers_behind_external_links_are_copied_exactly_and_texts_need_no_wo
     linked.new_dataset::<i64>().shape(1).create("count").unwrap();
     make_virtual::<i64>(&linked, "count", values.len(), "source.h5");
     linked.close().unwrap();
-    let master = hdf5::File::open_rw(half.master()).unwrap();
+    let master = open_hdf5_to_write(half.master());
     master.unlink(half.counter()).unwrap();
     master.link_external("linked.h5", "/count", half.counter()).unwrap();
     let text = format!("{}/text", half.positioners());

@@ -90,10 +90,13 @@ def azimuthal(ai, found):
     """The spread within each bin. pyFAI's python engine takes a split pixel's distance from a mean of its bins' means."""
     engine = the_engine(ai)
     signal, _, norm, _ = engine.preprocessed.reshape(-1, 4).astype(float).T
-    squares = engine._csr2.astype(float)
+    squares = engine._csr2
     mean = numpy.nan_to_num(found.sum_signal / found.sum_normalization)
-    spread = squares.dot(signal**2) - 2 * mean * squares.dot(signal * norm) + mean**2 * squares.dot(norm**2)
-    with_errors(found, numpy.maximum(spread, 0))
+    # Entry by entry: azpipe's own sums of squares are another way.
+    bins = numpy.repeat(numpy.arange(len(mean)), numpy.diff(squares.indptr))
+    deviation = signal[squares.indices] - mean[bins] * norm[squares.indices]
+    spread = numpy.bincount(bins, squares.data.astype(float) * deviation**2, minlength=len(mean))
+    with_errors(found, spread)
 
 
 def with_errors(found, variance):

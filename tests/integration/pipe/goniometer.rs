@@ -6,7 +6,7 @@ use std::fs;
 use sample::Options;
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Workspace, run, run_python, small_options};
+use crate::support::{Outcome, Workspace, open_hdf5_to_write, run, run_python, small_options};
 
 const FRAMES: usize = 8;
 
@@ -29,7 +29,7 @@ impl Arm {
 
     /// Writes other positions into the master file.
     fn move_to(&self, rot: &[f64]) {
-        let file = hdf5::File::open_rw(&self.workspace.data.master).unwrap();
+        let file = open_hdf5_to_write(&self.workspace.data.master);
         file.dataset("/1.1/measurement/rot").unwrap().write_raw(rot).unwrap();
     }
 
@@ -194,7 +194,7 @@ fn what_can_not_be_applied_is_refused() {
 fn refuse(change: impl FnOnce(&hdf5::File, &mut Value)) -> Option<String> {
     let arm = Arm::new([0.0, 10.0, 20.0, 20.0, 30.0, 30.0, 40.0, 40.0])?;
     let mut record: Value = serde_json::from_str(arm.workspace.scans.trim()).unwrap();
-    let master = hdf5::File::open_rw(&arm.workspace.data.master).unwrap();
+    let master = open_hdf5_to_write(&arm.workspace.data.master);
     change(&master, &mut record);
     master.close().unwrap();
     let [out, file] = ["out", "simple.json"].map(|name| arm.workspace.path(name));

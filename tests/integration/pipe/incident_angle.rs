@@ -7,7 +7,7 @@ use hdf5::types::VarLenUnicode;
 use sample::Options;
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Workspace, run, run_python, small_options};
+use crate::support::{Outcome, Workspace, open_hdf5_to_write, run, run_python, small_options};
 
 const FRAMES: usize = 8;
 
@@ -44,7 +44,7 @@ impl Grazing {
 
     /// Changes the master file.
     pub(super) fn change(&self, change: impl FnOnce(&hdf5::File)) {
-        let master = hdf5::File::open_rw(&self.workspace.data.master).unwrap();
+        let master = open_hdf5_to_write(&self.workspace.data.master);
         change(&master);
         master.close().unwrap();
     }
@@ -127,6 +127,32 @@ fn patterns_and_averages_are_fiber_integrators_at_the_angle_of_each_frame() {
         assert_eq!(seen["angles"], json!({"values": ANGLES, "units": "deg"}));
         let matrices = fs::read_dir(grazing.workspace.path(unit).join(".azpipe/matrix")).unwrap();
         assert_eq!(matrices.count(), 5, "one for each angle");
+    }
+}
+
+#[test]
+fn azimuthal_errors_of_each_frame_are_those_at_its_angle() {
+    let angles = [0.1, 0.1, 0.4, 0.25];
+    let grazing = Grazing::new(&angles);
+    let rows = |out: &str, angle: &str| {
+        let flags = [&QOOP[..], &[angle, "--error-model", "azimuthal"]].concat();
+        let summary = grazing.process(out, &flags);
+        let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+        ["intensity", "intensity_errors"].map(|name| {
+            let name = format!("/1.1/pilatus_integrate/integrated/{name}");
+            let values = file.dataset(&name).unwrap().read_raw::<f64>().unwrap();
+            assert!(values.iter().any(|value| *value > 0.0), "{name}");
+            let rows = values.chunks(values.len() / angles.len());
+            rows.map(|row| row.iter().map(|value| value.to_bits()).collect())
+                .collect::<Vec<Vec<u64>>>()
+        })
+    };
+    let moving = rows("moving", "rot");
+    for (frame, angle) in angles.iter().enumerate() {
+        let fixed = rows(&format!("fixed {frame}"), &angle.to_string());
+        for (moving, fixed) in moving.iter().zip(&fixed) {
+            assert_eq!(moving[frame], fixed[frame], "frame {frame}");
+        }
     }
 }
 

@@ -103,7 +103,15 @@ if average:
     there = result.count > 0
     there[[0, -1]] = False
     seen["average"] = worst(average[0], result.intensity * scale, there)
-    counted, _ = peer(with_pattern, counted="error_model" not in case)
-    there &= counted.sigma > 0
-    seen["average_sigma"] = worst(average[1], counted.sigma * scale, there)
+    if "error_model" in case:
+        # MultiGeometry adds how the means of frames differ to the azimuthal variance of their average; azpipe's is the
+        # spread within the frames.
+        alone = [peer([frame])[0] for frame in with_pattern]
+        norm = sum(found.sum_normalization for found in alone)
+        variance = sum(found.sum_variance for found in alone)
+        sigma = numpy.divide(numpy.sqrt(variance), norm, out=numpy.zeros_like(norm), where=norm != 0)
+    else:
+        sigma = peer(with_pattern, counted=True)[0].sigma
+    there &= sigma > 0
+    seen["average_sigma"] = worst(average[1], sigma * scale, there)
 print(json.dumps(seen))

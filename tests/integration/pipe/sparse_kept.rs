@@ -110,7 +110,7 @@ fn a_flipped_bit_costs_only_the_pixels_of_the_frames_that_it_is_in() {
 }
 
 #[test]
-fn frames_that_were_integrated_without_the_flag_are_told_beside_damaged_ones() {
+fn frames_that_were_integrated_without_the_flag_are_named_beside_damaged_ones() {
     let Some(spots) = Spots::new() else { return };
     run_python(MANY, [spots.path("many.h5")]).unwrap();
     let tasks = spots.plan("many", "out", &[&CLIP[..], &["--by", "frames=40"]].concat());

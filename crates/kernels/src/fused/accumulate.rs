@@ -108,7 +108,7 @@ impl AccumulatedRows for SignalSpread<'_> {
 
     #[inline(always)]
     fn factors(&self, pixel: usize) -> (f64, f64) {
-        self.0.of_pixel(pixel)
+        self.0.pixel(pixel)
     }
 }
 

@@ -26,7 +26,7 @@ impl Default for ShortTileFactors {
 impl<'a> SpreadFactors<'a> {
     /// Returns the factors of a tile of a plan. Those of a short tile are filled up with zeros, in
     /// `short`.
-    pub(super) fn of_tile(
+    pub(super) fn from_tile(
         plan: &'a IntegrationPlan,
         tile_index: usize,
         short: &'a mut ShortTileFactors,
@@ -40,7 +40,7 @@ impl<'a> SpreadFactors<'a> {
 
     /// Returns n and d of a pixel of the tile.
     #[inline(always)]
-    pub(super) fn of_pixel(&self, pixel: usize) -> (f64, f64) {
+    pub(super) fn pixel(&self, pixel: usize) -> (f64, f64) {
         (self.norms[pixel], self.darks.map_or(0., |darks| darks[pixel]))
     }
 }

@@ -210,7 +210,7 @@ impl<const L: usize> Workspace<L> {
                 (_, ..MAX_SPARSE_ABOVE_ONE) => PixelSelection::AboveOne(&above_one),
                 _ => PixelSelection::All,
             };
-            let factors = SpreadFactors::of_tile(plan, tile_index, &mut self.short_tile);
+            let factors = SpreadFactors::from_tile(plan, tile_index, &mut self.short_tile);
             match width {
                 PixelWidth::Zero => {}
                 PixelWidth::U8 => {
