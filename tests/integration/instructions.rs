@@ -64,16 +64,17 @@ fn cases() -> Vec<Case> {
         ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }),
     ];
     let plain = plain.map(|(name, options)| Case { name, options, recipe: &[] });
+    let median: &[_] = &["--split=bbox", "--median=50", "--error-model=poisson"];
     let robust: [(_, &[_]); 4] = [
         ("clipped by tiles", &["--split=no", "--sigma-clip=5", "--error-model=poisson"]),
         ("azimuthal errors", &["--split=bbox", "--error-model=azimuthal"]),
         ("clipped by the spread", &["--split=bbox", "--sigma-clip=5", "--error-model=azimuthal"]),
-        ("median", &["--split=bbox", "--median=50", "--error-model=poisson"]),
+        ("median", median),
     ];
     let median_of_few_counts = Case {
         name: "median of few counts",
         options: Options { mean: 0.4, ..few.clone() },
-        recipe: robust[3].1,
+        recipe: median,
     };
     let robust = robust.map(|(name, recipe)| Case { name, options: few.clone(), recipe });
     plain.into_iter().chain(robust).chain([median_of_few_counts]).collect()

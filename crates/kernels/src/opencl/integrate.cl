@@ -10,6 +10,8 @@
 // `input`: for each frame a table, then the chunks. A table has a word that is 1 if the pixels are native, then `tiles + 1` offsets
 // in `input`: of each tile's bytes, and of the pixels after the last block. After each compressed block but the last follow the four
 // bytes of the next block's length. `status`: the number of invalid pixels of each frame, then the first damaged tile of each frame.
+// `product_weights` and `twice_darks`: w² n and 2 d of each entry, for the sums that the spread of a bin follows from (see
+// `photon_sums.rs`); empty where these are not summed, or there is no dark.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint block_pixels, uint pixels_of_frame,
                __global const uint *slot_starts, __global const uint *row_starts, __global const uint *entry_starts,

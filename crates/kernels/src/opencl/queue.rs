@@ -258,6 +258,7 @@ impl DeviceQueue {
                     KernelKind::Sums(quantities) => FrameSums::Photons(DevicePhotonSums {
                         sums: PhotonSums::new(quantities, {
                             let mut lists = result.chunks_exact(row_bytes).map(decode_sums);
+                            // Quantities that are not summed have empty lists.
                             std::array::from_fn(|_| lists.next().unwrap_or_default())
                         }),
                         // The bitmap is read below.

@@ -116,13 +116,12 @@ impl Case {
             assert!(close(&found.signal, &expected.signal), "{what}: frame {i}: signal");
             let variances = found.variance.iter().flatten().zip(expected.variance.iter().flatten());
             assert_eq!(found.variance.is_some(), expected.variance.is_some());
-            // A spread is the difference of sums, of which only the rounding error may remain.
-            let is_spread = self.plan.variance_model() == VarianceModel::AZIMUTHAL;
-            let squares: f64 = frame.values.iter().map(|value| (value.abs() + 9.).powi(2)).sum();
-            let rounding = if is_spread { 1e-13 * squares } else { 0. };
+            let rounding = expected.spread_rounding(&self.plan);
             for (bin, (f, e)) in variances.enumerate() {
                 assert!(
-                    f == e || (f - e).abs() <= 1e-10 * e.abs() + rounding,
+                    f == e
+                        || (f - e).abs()
+                            <= 1e-10 * e.abs() + rounding.get(bin).copied().unwrap_or(0.),
                     "{what}: frame {i}: variance of bin {bin}: {f}, expected {e}"
                 );
             }

@@ -92,7 +92,9 @@ fn errors_of_unweighted_means_match_the_scatter_where_the_flat_field_is_uneven()
         }
         let draws = f64::from(draws);
         let ratio = (stated / draws / (squares / draws - (sum / draws).powi(2))).sqrt();
-        assert!((0.9..1.15).contains(&ratio), "mean {mean}, spot {spot}: {ratio}");
+        // A single bright pixel has another weight than the mean of all.
+        let expected = if spot == mean { 0.93..1.07 } else { 0.9..1.15 };
+        assert!(expected.contains(&ratio), "mean {mean}, spot {spot}: {ratio}");
     }
 }
 
