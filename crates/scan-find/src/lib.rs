@@ -135,7 +135,9 @@ fn follow(
         }
         let changes = walk.search_all(operands)?;
         let resumes = walk.finder.patience.resume_after_last_look();
-        if changes.files || walk.was_unfinished() || walk.finder.has_unstable {
+        // The look may have passed a file before it was changed.
+        let has_changed = walk.finder.watcher.take_changes() || changes.files;
+        if has_changed || walk.was_unfinished() || walk.finder.has_unstable {
             changed = Instant::now();
             walk.finder.patience.put_off_end();
         } else if !resumes {

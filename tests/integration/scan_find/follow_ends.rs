@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -29,7 +30,8 @@ fn truncate(file: &Path) -> Vec<u8> {
 #[test]
 fn what_changes_during_the_last_look_is_found() {
     let directory = RawData::new();
-    // So many that the last look takes a while.
+    // So many that their failures don't fit into a small pipe: until the test reads on, the last look
+    // waits.
     for number in 0..300 {
         fs::write(directory.path(&format!("raw/a/{number:03}.h5")), b"nothing").unwrap();
     }
@@ -38,7 +40,9 @@ fn what_changes_during_the_last_look_is_found() {
     let bytes = truncate(&cut);
     let raw = directory.path("raw");
     let mut child = start(&raw, &["--follow=0.1", "--until-idle=1"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let pipe = child.stdout.take().unwrap();
+    fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    let mut lines = BufReader::new(pipe);
     let mut stdout = String::new();
     while !stdout.contains("\"fail\"") {
         assert!(lines.read_line(&mut stdout).unwrap() > 0, "it ended: {stdout}");
