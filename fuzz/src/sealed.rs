@@ -189,7 +189,7 @@ fn row(frame: u64) -> FrameRow {
         monitor: 100.0 + (frame % 7) as f64,
         signal: (0..BINS).map(value).collect(),
         variance: Some((0..BINS).map(|bin| value(bin) * 0.9).collect()),
-        weight_override: (frame == 2).then_some(own),
+        weight_override: (frame == 2).then_some(own.into()),
         sparse: None,
     }
 }

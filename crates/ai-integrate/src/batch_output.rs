@@ -2,14 +2,16 @@
 //! messages.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use integrator::opencl::DeviceError;
-use integrator::{DecodePathCounts, Sums};
+use integrator::{DecodePathCounts, Scratch, Sums};
+use patterns::FrameRow;
 use patterns::part::{PartRow, RowEncoder};
-use patterns::{BinWeights, FrameRow};
 
 use crate::batches::RecipeIndex;
+use crate::bins::LastWeights;
 use crate::recipe_group::{GroupMember, RecipeGroup};
 use crate::sources::FrameLoss;
 use crate::sparse;
@@ -56,16 +58,18 @@ pub struct BatchOutput {
 }
 
 impl BatchOutput {
-    /// Adds a frame's row for each recipe of its group.
+    /// Adds a frame's row for each recipe of its group. `weights` are the last ones of each recipe.
     pub fn push(
         &mut self,
         group: &RecipeGroup<'_>,
         frame: u64,
         stored_digest: u64,
         sums: Vec<Sums>,
+        weights: &mut [LastWeights],
     ) {
         for (member, sums) in group.members.iter().zip(sums) {
-            self.sums.push((member.recipe, frame_row(frame, member, stored_digest, sums)));
+            let weights = &mut weights[member.recipe.0];
+            self.sums.push((member.recipe, frame_row(frame, member, stored_digest, sums, weights)));
         }
         for unknown in &group.without_geometry {
             let monitor = unknown.monitor.value(frame);
@@ -74,15 +78,24 @@ impl BatchOutput {
         }
     }
 
-    /// Makes the rows of parts from the sums, in ascending order of frames.
-    pub fn encode_rows(&mut self, encoders: &mut [Option<RowEncoder>]) {
+    /// Makes the rows of parts from the sums, in ascending order of frames. Sums that parts do not
+    /// keep become memory of the kernels, but for those of the first frame of each recipe, which is
+    /// checked for what does not suit it.
+    pub fn encode_rows(&mut self, encoders: &mut [Option<RowEncoder>], scratch: &mut Scratch) {
         let began = Instant::now();
         self.sums.sort_by_key(|(_, row)| row.frame);
+        let mut has_first = vec![false; encoders.len()];
         for (recipe, row) in std::mem::take(&mut self.sums) {
             let encoder =
                 encoders[recipe.0].as_mut().expect("a recipe with frames to do has a part");
             match encoder.encode(row) {
-                Ok(row) => self.rows.push((recipe, row)),
+                Ok(mut row) => {
+                    if has_first[recipe.0] {
+                        scratch.reuse(row.take_sums());
+                    }
+                    has_first[recipe.0] |= row.has_sums;
+                    self.rows.push((recipe, row));
+                }
                 Err(why) => self.encode_error = Some(why),
             }
         }
@@ -90,18 +103,19 @@ impl BatchOutput {
     }
 }
 
-fn frame_row(frame: u64, member: &GroupMember<'_>, stored_digest: u64, sums: Sums) -> FrameRow {
+fn frame_row(
+    frame: u64,
+    member: &GroupMember<'_>,
+    stored_digest: u64,
+    sums: Sums,
+    weights: &mut LastWeights,
+) -> FrameRow {
     let monitor = member.monitor.value(frame);
     let status = member.monitor.status(monitor);
-    let weight_override = sums.weight_override.map(|own| BinWeights {
-        norm: own.norm,
-        norm_sq: own.norm_sq,
-        count: own.count,
-    });
-    let weight_override = match (member.own_weights, weight_override) {
-        (None, left) => left,
-        (Some(own), None) => Some(own.weights.clone()),
-        (Some(own), Some(left)) => Some(own.scale(left)),
+    let weight_override = match (member.own_weights, sums.weight_override) {
+        (None, left) => left.map(|left| weights.convert(left, |weights| weights)),
+        (Some(own), None) => Some(Arc::clone(&own.weights)),
+        (Some(own), Some(left)) => Some(weights.convert(left, |weights| own.scale(weights))),
     };
     FrameRow {
         frame,

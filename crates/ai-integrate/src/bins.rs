@@ -1,6 +1,8 @@
 //! The axes and weights of bins, as patterns have them.
 
-use integrator::{BinAxis, Integrator};
+use std::sync::Arc;
+
+use integrator::{BinAxis, Integrator, WeightOverride};
 use patterns::{BinWeights, PatternAxes, PatternAxis, SharedBins};
 
 /// Returns the axes, and the weights of the bins if no pixel is left out.
@@ -28,6 +30,31 @@ pub fn bin_weights(integrator: &Integrator) -> BinWeights {
         norm: plan.norm().to_vec(),
         norm_sq: plan.norm_sq().to_vec(),
         count: plan.count().to_vec(),
+    }
+}
+
+/// The last weights of a recipe's frames that were shared between frames, as rows have them: consecutive
+/// frames mostly have the same invalid pixels.
+#[derive(Default)]
+pub struct LastWeights(Option<(Arc<WeightOverride>, Arc<BinWeights>)>);
+
+impl LastWeights {
+    /// Returns a frame's own weights as its row has them. `scale` is applied to them, always the same.
+    pub fn convert(
+        &mut self,
+        own: Arc<WeightOverride>,
+        scale: impl Fn(BinWeights) -> BinWeights,
+    ) -> Arc<BinWeights> {
+        let convert = |WeightOverride { norm, norm_sq, count }| {
+            Arc::new(scale(BinWeights { norm, norm_sq, count }))
+        };
+        let own = match Arc::try_unwrap(own) {
+            Ok(of_one_frame) => return convert(of_one_frame),
+            Err(shared) => shared,
+        };
+        let last = self.0.take().filter(|(last, _)| Arc::ptr_eq(last, &own));
+        let last = last.unwrap_or_else(|| (Arc::clone(&own), convert((*own).clone())));
+        Arc::clone(&self.0.insert(last).1)
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
         let (row, shared) = frame([0.0, 0.0, 0.0, 5000.0]);
         let clipped = BinWeights { count: vec![97.0, 95.0, 99.0, 100.0], ..shared.clone() };
         let row = FrameRow {
-            weight_override: Some(clipped),
+            weight_override: Some(clipped.into()),
             variance: Some(vec![1.0, 1.0, 1.0, 5000.0]),
             ..row
         };

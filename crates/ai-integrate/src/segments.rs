@@ -38,7 +38,7 @@ pub enum SegmentRecipe {
 /// The weights of the bins of frames with the same geometry, if no pixel is left out.
 pub struct OwnWeights {
     /// The weights, with the factor.
-    pub weights: BinWeights,
+    pub weights: Arc<BinWeights>,
     /// The factor of the weights: the relative solid angle.
     pub factor: f64,
 }
@@ -126,7 +126,7 @@ impl Segment {
             let factor = geometries
                 .relative_solid_angle(geometry)
                 .map_err(|why| (RecipeIndex(index), TaskError::geometry(why)))?;
-            let weights = scale_weights(bin_weights(&integrator), factor);
+            let weights = Arc::new(scale_weights(bin_weights(&integrator), factor));
             Ok(SegmentRecipe::Ready(integrator, Some(OwnWeights { weights, factor })))
         };
         recipe_tasks.iter().enumerate().map(prepare).collect()

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use filter::{Filter, FrameCounts, Stop};
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch};
-use patterns::{FrameRow, Status};
+use patterns::Status;
+use patterns::part::PartRow;
 use records::{Absent, Acquisition, Fail, RawPath, Seconds, Source, Spans, Task, format_frames};
 
 use crate::batch_output::BatchOutput;
@@ -77,11 +78,11 @@ impl TaskStats {
             *bytes += sent_bytes;
         }
         self.device_error = self.device_error.take().or(batch.device_error);
-        let rows = batch.rows.iter().map(|(recipe, row)| (recipe, &row.row));
-        let is_done = |row: &FrameRow| {
-            row.has_sums() || matches!(row.status, Status::Geometry | Status::OutOfRange)
+        let is_done = |row: &PartRow| {
+            row.has_sums || matches!(row.row.status, Status::Geometry | Status::OutOfRange)
         };
-        for (recipe, row) in rows.filter(|(_, row)| is_done(row)) {
+        let done = batch.rows.iter().filter(|(_, row)| is_done(row));
+        for (recipe, PartRow { row, .. }) in done {
             self.done[recipe.0].push(row.frame);
             if row.status != Status::Ok {
                 self.without_pattern[recipe.0].entry(row.status).or_default().push(row.frame);

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batch_output::BatchOutput;
 use crate::batches::FrameLocation;
+use crate::bins::LastWeights;
 use crate::device::worker::{DeviceBatch, DeviceOutcome, DeviceWorker, SharedDevice};
 use crate::error::MAX_RANGES_IN_MESSAGE;
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
@@ -32,6 +33,8 @@ pub struct IntegrationWorker<'a> {
     memory: BorrowedMemory<'a>,
     device: DeviceWorker<'a>,
     encoders: Vec<Option<RowEncoder>>,
+    /// The last weights of each recipe's frames.
+    weights: Vec<LastWeights>,
     statistics: &'a [Option<&'a PixelStatistics>],
     assembler: Assembler,
     /// The source whose chunks `assembler` keeps.
@@ -66,6 +69,7 @@ impl<'a> IntegrationWorker<'a> {
             memory,
             device: DeviceWorker::new(shared_device),
             encoders: encoders.to_vec(),
+            weights: encoders.iter().map(|_| LastWeights::default()).collect(),
             statistics,
             assembler: Assembler::default(),
             assembled: None,
@@ -99,7 +103,7 @@ impl<'a> IntegrationWorker<'a> {
             self.sources.release(index, run.len() as u64);
         }
         out.decode_paths = self.memory.scratch.take_decode_paths();
-        out.encode_rows(&mut self.encoders);
+        out.encode_rows(&mut self.encoders, &mut self.memory.scratch);
         out
     }
 
@@ -194,7 +198,9 @@ impl<'a> IntegrationWorker<'a> {
         }
         for (sums, frame) in sums.into_iter().zip(batch) {
             match sums {
-                Ok(sums) => out.push(group, frame.location.frame, frame.digest, sums),
+                Ok(sums) => {
+                    out.push(group, frame.location.frame, frame.digest, sums, &mut self.weights)
+                }
                 Err(why @ DecodeError::Memory(_)) => self.record_loss(
                     frame.location,
                     &FrameLoss::from_io_error(&io::ErrorKind::OutOfMemory.into(), &why),

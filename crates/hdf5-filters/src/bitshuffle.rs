@@ -16,6 +16,7 @@
 
 use std::io;
 
+use lz4_flex::block::CompressTable;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Number of the filter.
@@ -73,6 +74,7 @@ pub struct Encoder {
     planes: Vec<u8>,
     column: Vec<u8>,
     packed: Vec<u8>,
+    lz4: CompressTable,
     zstd: Option<Compressor<'static>>,
 }
 
@@ -95,6 +97,7 @@ impl Encoder {
             planes: vec![0; BLOCK_BYTES],
             column: Vec::new(),
             packed: vec![0; most],
+            lz4: CompressTable::small(),
             zstd,
         })
     }
@@ -116,8 +119,11 @@ impl Encoder {
                 (BlockCodec::Zstd, Some(zstd)) => {
                     zstd.compress_to_buffer(planes, &mut self.packed[..])?
                 }
-                _ => lz4_flex::block::compress_into(planes, &mut self.packed)
-                    .map_err(io::Error::other)?,
+                _ => {
+                    let (packed, table) = (&mut self.packed[..], &mut self.lz4);
+                    lz4_flex::block::compress_into_with_table(planes, packed, table)
+                        .map_err(io::Error::other)?
+                }
             };
             out.extend((length as u32).to_be_bytes());
             out.extend_from_slice(&self.packed[..length]);

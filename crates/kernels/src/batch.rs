@@ -13,6 +13,7 @@ use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
 use crate::robust::{self, CsrMatrix};
 use crate::simd::{Isa, Kernel, Simd};
+use crate::spare_lists::SpareLists;
 use crate::sums::Sums;
 
 /// One thread's working memory, which is kept from call to call, and the instruction set that the
@@ -25,6 +26,7 @@ pub struct Scratch {
     workspace_8: Option<Box<Workspace<8>>>,
     workspace_16: Option<Box<Workspace<16>>>,
     csr: robust::CsrScratch,
+    spare_lists: SpareLists,
     decode_paths: DecodePathCounts,
 }
 
@@ -50,6 +52,7 @@ impl Scratch {
             workspace_8: None,
             workspace_16: None,
             csr: robust::CsrScratch::default(),
+            spare_lists: SpareLists::default(),
             decode_paths: DecodePathCounts::default(),
         }
     }
@@ -68,6 +71,11 @@ impl Scratch {
     /// Adds the decode paths of frames that were integrated elsewhere, such as on a device.
     pub fn add_decode_paths(&mut self, paths: DecodePathCounts) {
         self.decode_paths += paths;
+    }
+
+    /// Takes signals and variances of sums that are used up, as memory for those of later frames.
+    pub fn reuse(&mut self, lists: impl IntoIterator<Item = Vec<f64>>) {
+        self.spare_lists.give(lists);
     }
 
     /// Returns how many frames are summed side by side. Batches of a multiple of it are the
@@ -284,12 +292,13 @@ impl<T: Pixel> Kernel for SumTiles<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> Vec<FrameResult> {
         let SumTiles { scratch, plans, rules, sources } = self;
+        let Scratch { workspace_1, workspace_8, workspace_16, spare_lists: spare, .. } = scratch;
         if S::HAS_16_LANES && sources.len() > 8 {
-            scratch.workspace_16.get_or_insert_default().integrate(simd, plans, rules, sources)
+            workspace_16.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
         } else if sources.len() > 1 {
-            scratch.workspace_8.get_or_insert_default().integrate(simd, plans, rules, sources)
+            workspace_8.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
         } else {
-            scratch.workspace_1.get_or_insert_default().integrate(simd, plans, rules, sources)
+            workspace_1.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
         }
     }
 }

@@ -119,7 +119,7 @@ impl StaticSums {
     /// more, which photons exceed by far: their V is that size divided by the mean count of a pixel.
     /// Where V is smaller than the error may be, as that of a single pixel is, it is zero.
     fn spread(&self, bin: usize, signal: f64, squares: f64, products: f64) -> f64 {
-        let (norm, norm_sq) = (self.norm[bin], self.norm_sq[bin]);
+        let (norm, norm_sq) = (self.weights.norm[bin], self.weights.norm_sq[bin]);
         if norm == 0. {
             return 0.;
         }

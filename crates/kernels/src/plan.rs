@@ -279,17 +279,17 @@ impl IntegrationPlan {
 
     /// Returns Σ w n by bin, over all pixels.
     pub fn norm(&self) -> &[f64] {
-        &self.static_sums.norm
+        &self.static_sums.weights.norm
     }
 
     /// Returns Σ w² n² by bin, over all pixels.
     pub fn norm_sq(&self) -> &[f64] {
-        &self.static_sums.norm_sq
+        &self.static_sums.weights.norm_sq
     }
 
     /// Returns Σ w by bin, over all pixels: the area of each bin in pixels.
     pub fn count(&self) -> &[f64] {
-        &self.static_sums.count
+        &self.static_sums.weights.count
     }
 
     /// Returns for each bin how many pixels have an entry in it.

@@ -1,16 +1,17 @@
 //! The sums of each bin that do not depend on the frame, in twice the precision of a double.
 
+use std::sync::Arc;
+
 use crate::double_double::DoubleDouble;
 use crate::simd::{Kernel, Simd};
 use crate::tiled_csc::{EntryVisitor, TiledCscRef};
+use crate::weight_override::WeightOverride;
 
 /// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See
 /// [`BinStaticSums`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaticSums {
-    pub(crate) norm: Vec<f64>,
-    pub(crate) norm_sq: Vec<f64>,
-    pub(crate) count: Vec<f64>,
+    pub(crate) weights: Arc<WeightOverride>,
     pub(crate) base_variance: Vec<f64>,
     /// How many pixels have an entry in each bin.
     pub(crate) entries: Vec<u64>,
@@ -26,9 +27,11 @@ impl StaticSums {
         let by_bin_if_dark =
             |value: fn(&BinStaticSums) -> f64| if has_dark { by_bin(value) } else { Vec::new() };
         StaticSums {
-            norm: by_bin(|s| s.norm.to_f64()),
-            norm_sq: by_bin(|s| s.norm_sq.to_f64()),
-            count: by_bin(|s| s.count.to_f64()),
+            weights: Arc::new(WeightOverride {
+                norm: by_bin(|s| s.norm.to_f64()),
+                norm_sq: by_bin(|s| s.norm_sq.to_f64()),
+                count: by_bin(|s| s.count.to_f64()),
+            }),
             base_variance: by_bin(|s| s.base_variance.to_f64()),
             entries: bin_sums.iter().map(|s| s.entries).collect(),
             dark: by_bin_if_dark(|s| s.dark.to_f64()),

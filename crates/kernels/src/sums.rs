@@ -1,10 +1,13 @@
 //! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
+use std::sync::Arc;
+
 use crate::photon_sums::PhotonSums;
 use crate::plan::IntegrationPlan;
 use crate::rejected_pixels::RejectedPixels;
 use crate::static_sums::StaticSums;
 use crate::variance_model::PixelVarianceModel;
+use crate::weight_override::WeightOverride;
 
 /// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it
 /// is set: intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
@@ -16,23 +19,11 @@ pub struct Sums {
     /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1), given, or the square of the
     /// pixel's distance from the mean of its bin; `None` without a variance model.
     pub variance: Option<Vec<f64>>,
-    /// The frame's own weights, if pixels that the plan uses are invalid in this frame.
-    pub weight_override: Option<WeightOverride>,
+    /// The frame's own weights, if pixels that the plan uses are invalid in this frame. Consecutive
+    /// frames with the same invalid pixels share them.
+    pub weight_override: Option<Arc<WeightOverride>>,
     /// The pixels that sigma clipping rejected above the mean; `None` if they were not asked for.
     pub rejected: Option<RejectedPixels>,
-}
-
-/// A frame's own norm, norm_sq and count, which take the place of the plan's because pixels that
-/// the plan uses are invalid in this frame. Exactly zero in a bin without valid pixels.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WeightOverride {
-    /// Σ w n, where n is the pixel's normalization (solid angle, polarization, flat field,
-    /// absorption).
-    pub norm: Vec<f64>,
-    /// Σ w² n².
-    pub norm_sq: Vec<f64>,
-    /// Σ w.
-    pub count: Vec<f64>,
 }
 
 impl Sums {
@@ -50,11 +41,7 @@ impl Sums {
             PixelVarianceModel::None | PixelVarianceModel::Counts => None,
             PixelVarianceModel::Given => Some(static_sums.base_variance.clone()),
         });
-        let weight_override = without_masked.map(|sums| WeightOverride {
-            norm: sums.norm.clone(),
-            norm_sq: sums.norm_sq.clone(),
-            count: sums.count.clone(),
-        });
+        let weight_override = without_masked.map(|sums| Arc::clone(&sums.weights));
         Sums { signal, variance, weight_override, rejected: None }
     }
 
@@ -107,7 +94,7 @@ mod tests {
         // Half of the pixels are invalid: the mean is twice as large.
         let own =
             WeightOverride { norm: vec![250., 0.], norm_sq: vec![125., 0.], count: vec![500., 0.] };
-        let halved = Sums { weight_override: Some(own), ..sums.clone() };
+        let halved = Sums { weight_override: Some(Arc::new(own)), ..sums.clone() };
         let halved = halved.spread_rounding(&plan(VarianceModel::AZIMUTHAL, None));
         assert!(is(halved[0], 12e15 * least), "{halved:?}");
         assert_eq!(sums.spread_rounding(&plan(VarianceModel::POISSON, None)), []);

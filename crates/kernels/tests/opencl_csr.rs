@@ -134,9 +134,9 @@ fn assert_same(found: &[Sums], expected: &[Sums], what: &str) {
             [
                 sums.signal.clone(),
                 sums.variance.clone().unwrap_or_default(),
-                own.norm,
-                own.norm_sq,
-                own.count,
+                own.norm.clone(),
+                own.norm_sq.clone(),
+                own.count.clone(),
             ]
         };
         for (name, (found, expected)) in ["signal", "variance", "norm", "norm²", "count"]

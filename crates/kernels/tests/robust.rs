@@ -284,6 +284,7 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
         .weight_override
         .expect("one is out")
         .count
+        .clone()
     };
     assert_eq!((clipped(1), clipped(2)), (vec![103.], vec![102.]));
     let all = one_bin(

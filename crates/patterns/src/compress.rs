@@ -103,11 +103,12 @@ impl CakeEncoder {
         values: &[T],
         size: usize,
     ) -> io::Result<Vec<u8>> {
-        self.bytes.clear();
         self.bytes.resize(size.saturating_mul(size_of::<T>()), 0);
-        for (bytes, value) in self.bytes.chunks_exact_mut(size_of::<T>()).zip(values) {
+        let (bytes, beyond) = self.bytes.split_at_mut(size_of_val(values));
+        for (bytes, value) in bytes.chunks_exact_mut(size_of::<T>()).zip(values) {
             value.write_le(bytes);
         }
+        beyond.fill(0);
         match (self.compression, &mut self.bitshuffle) {
             (Compression::None, _) => Ok(self.bytes.clone()),
             (_, Some(bitshuffle)) => bitshuffle.encode(&self.bytes, size_of::<T>()),

@@ -1,6 +1,8 @@
 //! The results of an integration: the sums of a frame, and the bins and weights that all frames
 //! share.
 
+use std::sync::Arc;
+
 use crate::sparse_pixels::SparseFrame;
 use crate::{PatternAxes, Status};
 
@@ -43,8 +45,9 @@ pub struct FrameRow {
     /// `V`, the sum of `w² σ²`, one value per bin; `None` without an error model.
     pub variance: Option<Vec<f64>>,
     /// Weights of this frame, if it has invalid pixels that other frames don't have;
-    /// `kernels::WeightOverride`. Files store it in the group `exceptions`.
-    pub weight_override: Option<BinWeights>,
+    /// `kernels::WeightOverride`. Rows of frames with the same invalid pixels share it. Files store
+    /// it in the group `exceptions`.
+    pub weight_override: Option<Arc<BinWeights>>,
     /// Pixels that sigma clipping rejected; `None` if they were not asked for, and in rows that are
     /// read for their sums.
     pub sparse: Option<SparseFrame>,
@@ -54,6 +57,11 @@ impl FrameRow {
     /// Creates the row of a frame without sums.
     pub fn without_sums(frame: u64, status: Status, monitor: f64) -> Self {
         Self { frame, status, monitor, ..Self::default() }
+    }
+
+    /// Returns the weights of the frame, `shared` if it has none of its own.
+    pub fn weights<'a>(&'a self, shared: &'a BinWeights) -> &'a BinWeights {
+        self.weight_override.as_deref().unwrap_or(shared)
     }
 
     /// Returns whether the frame has sums. A frame with an unusable monitor has sums and no

@@ -11,6 +11,8 @@
 //! or to those of its bits that the recipe keeps. All NaNs have one bit pattern, so that equal
 //! patterns are equal bytes.
 
+use std::sync::Arc;
+
 use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe, VALID_MONITOR_RATIOS};
 use records::MonitorReadings;
 
@@ -116,18 +118,36 @@ impl Normalizer {
         shared: &BinWeights,
         reference: f64,
     ) -> Option<Pattern> {
-        let weights = row.weight_override.as_ref().unwrap_or(shared);
-        let scale = self
-            .scale(row.monitor, reference)
-            .filter(|_| row.status == Status::Ok && row.has_sums())?;
-        let round = |value| self.rounding.round(value);
-        let single = |values: Vec<f64>| values.into_iter().map(round).collect();
-        let intensity = single(self.divide(&row.signal, &weights.norm, scale, |sum| sum));
-        let variance = self.variances.frame_variance(row, weights, shared);
-        let error = |variance: Vec<f64>| {
-            single(self.compute_errors(&variance, &weights.norm, &weights.norm_sq, scale))
+        let mut pattern = Pattern::default();
+        self.normalize_into(row, shared, reference, &mut pattern).then_some(pattern)
+    }
+
+    /// Replaces `pattern` by that of a frame, as [`normalize`](Self::normalize) gives it. Returns
+    /// false, and leaves `pattern` as it is, if the frame has none.
+    pub(crate) fn normalize_into(
+        &self,
+        row: &FrameRow,
+        shared: &BinWeights,
+        reference: f64,
+        (intensity, errors): &mut Pattern,
+    ) -> bool {
+        let weights = row.weights(shared);
+        let scale = self.scale(row.monitor, reference);
+        let Some(scale) = scale.filter(|_| row.status == Status::Ok && row.has_sums()) else {
+            return false;
         };
-        Some((intensity, variance.map(error)))
+        let round = |value| self.rounding.round(value);
+        intensity.clear();
+        intensity.extend(self.divide(&row.signal, &weights.norm, scale, |sum| sum).map(round));
+        let Some(variance) = self.variances.frame_variance(row, weights, shared) else {
+            *errors = None;
+            return true;
+        };
+        let errors = errors.get_or_insert_default();
+        errors.clear();
+        let norms = [&weights.norm[..], &weights.norm_sq];
+        self.extend_by_errors(errors, &variance, norms, scale, round);
+        true
     }
 
     /// Returns a normalizer that takes variances as they are, because they were adjusted before.
@@ -162,12 +182,12 @@ impl Normalizer {
         &self,
         pattern: &Pattern,
         scale: f64,
-        own: Option<&BinWeights>,
+        own: Option<&Arc<BinWeights>>,
         shared: &BinWeights,
     ) -> FrameRow {
         if let Some(own) = own {
             let row = without_nan(self.recompute_sums(pattern, scale, own, shared));
-            return FrameRow { weight_override: Some(own.clone()), ..row };
+            return FrameRow { weight_override: Some(Arc::clone(own)), ..row };
         }
         let (intensity, errors) = pattern;
         let is_gap = |(value, norm): (&f32, &f64)| value.is_nan() && *norm != 0.0;
@@ -185,7 +205,7 @@ impl Normalizer {
         };
         let pattern = (intensity.clone(), errors.clone());
         let row = without_nan(self.recompute_sums(&pattern, scale, &own, shared));
-        FrameRow { weight_override: Some(own), ..row }
+        FrameRow { weight_override: Some(Arc::new(own)), ..row }
     }
 
     fn recompute_sums(
@@ -217,7 +237,7 @@ impl Normalizer {
     /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel;
     /// `None` if the recipe has no such minimum.
     pub fn floor_share(&self, row: &FrameRow, shared: &BinWeights) -> Option<f64> {
-        self.variances.pixel_floor_share(row, row.weight_override.as_ref().unwrap_or(shared))
+        self.variances.pixel_floor_share(row, row.weights(shared))
     }
 
     /// Returns whether errors are standard errors of the mean.
@@ -225,19 +245,22 @@ impl Normalizer {
         self.error_measure == ErrorMeasure::Sem
     }
 
-    /// Returns the error of each bin.
-    pub(crate) fn compute_errors(
+    /// Adds the error of each bin to a list, as `round` gives it.
+    pub(crate) fn extend_by_errors<T>(
         &self,
+        list: &mut Vec<T>,
         variance: &[f64],
-        norm: &[f64],
-        norm_sq: &[f64],
+        [norm, norm_sq]: [&[f64]; 2],
         scale: f64,
-    ) -> Vec<f64> {
+        round: impl Fn(f64) -> T,
+    ) {
         match self.error_measure {
-            ErrorMeasure::Sem => self.divide(variance, norm, scale, f64::sqrt),
+            ErrorMeasure::Sem => {
+                list.extend(self.divide(variance, norm, scale, f64::sqrt).map(round));
+            }
             ErrorMeasure::Std => {
-                let roots: Vec<f64> = norm_sq.iter().map(|norm_sq| norm_sq.sqrt()).collect();
-                self.divide(variance, &roots, scale, f64::sqrt)
+                let norms = norm_sq.iter().map(|norm_sq| norm_sq.sqrt());
+                list.extend(self.divide_by(variance, norms, scale, f64::sqrt).map(round));
             }
         }
     }
@@ -252,18 +275,28 @@ impl Normalizer {
 
     /// Returns `convert(sum) / (norm scale)` of each bin, and the recipe's value for empty bins
     /// where `norm` is zero.
-    pub(crate) fn divide(
+    pub(crate) fn divide<'b>(
         &self,
-        sums: &[f64],
-        norm: &[f64],
+        sums: &'b [f64],
+        norm: &'b [f64],
         scale: f64,
-        convert: impl Fn(f64) -> f64,
-    ) -> Vec<f64> {
+        convert: impl Fn(f64) -> f64 + 'b,
+    ) -> impl Iterator<Item = f64> + 'b {
+        self.divide_by(sums, norm.iter().copied(), scale, convert)
+    }
+
+    fn divide_by<'b>(
+        &self,
+        sums: &'b [f64],
+        norms: impl Iterator<Item = f64> + 'b,
+        scale: f64,
+        convert: impl Fn(f64) -> f64 + 'b,
+    ) -> impl Iterator<Item = f64> + 'b {
         let empty = self.empty_value();
-        let quotient = |(&sum, &norm): (&f64, &f64)| {
+        let quotient = move |(&sum, norm): (&f64, f64)| {
             if norm == 0.0 { empty } else { canonical_nan(convert(sum) / (norm * scale)) }
         };
-        sums.iter().zip(norm).map(quotient).collect()
+        sums.iter().zip(norms).map(quotient)
     }
 }
 

@@ -18,6 +18,8 @@
 //! counts or more, the minimum plays no part and U is V itself. If a dark was subtracted from the
 //! counts, S is too small, by a sum that parts do not hold: U is then V, too.
 
+use std::borrow::Cow;
+
 use recipe::{ErrorFloor, ErrorMeasure, Mean, MedianError, Quantiles, Recipe};
 
 use crate::{BinWeights, FrameRow};
@@ -94,13 +96,16 @@ impl VarianceRule {
 
     /// Returns the variance of each bin of a single frame. `own` are the weights of the pixels that
     /// were summed, `shared` the weights of all pixels that the recipe doesn't mask.
-    pub fn frame_variance(
+    pub fn frame_variance<'a>(
         &self,
-        row: &FrameRow,
+        row: &'a FrameRow,
         own: &BinWeights,
         shared: &BinWeights,
-    ) -> Option<Vec<f64>> {
+    ) -> Option<Cow<'a, [f64]>> {
         let variance = row.variance.as_ref()?;
+        if self.quantile_scatter.is_none() && self.floor == ErrorFloor::Pixel {
+            return Some(Cow::Borrowed(variance));
+        }
         let bin_variance = |bin: usize| {
             let floored = match self.floor {
                 ErrorFloor::Pixel => variance[bin],

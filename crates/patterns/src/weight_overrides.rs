@@ -6,6 +6,7 @@
 //! the total; and one value per entry in each of `bins`, `norm`, `norm_sq` and `count`.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::BinWeights;
 use crate::h5::{Dataset, DatasetElement, Group, Hdf5Error, Result};
@@ -29,6 +30,9 @@ pub(crate) struct WeightOverridesWriter {
     norm_sq: RowWriter<f64>,
     count: RowWriter<f64>,
     entries: u64,
+    /// The weights of the frame before, and the bins in which they differ: consecutive frames mostly
+    /// share them.
+    last: Option<(Arc<BinWeights>, Vec<u32>)>,
 }
 
 impl WeightOverridesWriter {
@@ -43,27 +47,25 @@ impl WeightOverridesWriter {
             norm_sq: RowWriter::list(group, NORM_SQ)?,
             count: RowWriter::list(group, COUNT)?,
             entries: 0,
+            last: None,
         };
         new.starts.push([0])?;
         Ok(new)
     }
 
     /// Appends the weights of a frame. Frames are added in ascending order.
-    pub fn push(&mut self, frame: u64, own: &BinWeights, shared: &BinWeights) -> Result<()> {
-        let differ =
-            |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
-        for bin in 0..shared.norm.len() {
-            if differ(&own.norm, &shared.norm, bin)
-                || differ(&own.norm_sq, &shared.norm_sq, bin)
-                || differ(&own.count, &shared.count, bin)
-            {
-                self.bins.push([bin as u32])?;
-                self.norm.push([own.norm[bin]])?;
-                self.norm_sq.push([own.norm_sq[bin]])?;
-                self.count.push([own.count[bin]])?;
-                self.entries = self.entries.saturating_add(1);
-            }
-        }
+    pub fn push(&mut self, frame: u64, own: &Arc<BinWeights>, shared: &BinWeights) -> Result<()> {
+        let last = self.last.take().filter(|(last, _)| Arc::ptr_eq(last, own));
+        let (_, bins) =
+            self.last.insert(last.unwrap_or_else(|| (Arc::clone(own), own.bins_unlike(shared))));
+        let of_bins = |weights: &'_ [f64]| -> Vec<f64> {
+            bins.iter().map(|&bin| weights[bin as usize]).collect()
+        };
+        self.norm.push(of_bins(&own.norm))?;
+        self.norm_sq.push(of_bins(&own.norm_sq))?;
+        self.count.push(of_bins(&own.count))?;
+        self.bins.push(bins.iter().copied())?;
+        self.entries = self.entries.saturating_add(bins.len() as u64);
         self.frames.push([frame])?;
         self.starts.push([self.entries])
     }
@@ -76,6 +78,23 @@ impl WeightOverridesWriter {
         [&mut self.norm, &mut self.norm_sq, &mut self.count]
             .into_iter()
             .try_for_each(RowWriter::flush)
+    }
+}
+
+impl BinWeights {
+    /// Returns the bins in which the weights are not equal to others to the bit.
+    fn bins_unlike(&self, other: &Self) -> Vec<u32> {
+        let differ = |one: &[f64], other: &[f64], bin: usize| {
+            one.get(bin).map(|weight| weight.to_bits())
+                != other.get(bin).map(|weight| weight.to_bits())
+        };
+        let has_other = |bin: &u32| {
+            let bin = *bin as usize;
+            differ(&self.norm, &other.norm, bin)
+                || differ(&self.norm_sq, &other.norm_sq, bin)
+                || differ(&self.count, &other.count, bin)
+        };
+        (0..other.norm.len() as u32).filter(has_other).collect()
     }
 }
 
@@ -206,12 +225,18 @@ mod tests {
             .unwrap();
         let (shared, own) = (weights([1.0, 2.0, 3.0]), weights([1.0, 0.5, 3.0]));
         let mut writer = WeightOverridesWriter::create(&file).unwrap();
+        let own = Arc::new(own);
         writer.push(4, &own, &shared).unwrap();
-        writer.push(7, &shared, &shared).unwrap();
+        writer.push(7, &Arc::new(shared.clone()), &shared).unwrap();
+        writer.push(8, &own, &shared).unwrap();
+        writer.push(9, &own, &shared).unwrap();
         writer.flush().unwrap();
-        assert_eq!(file.group(GROUP_NAME).unwrap().read_list::<u32>(BINS).unwrap(), [1]);
+        assert_eq!(file.group(GROUP_NAME).unwrap().read_list::<u32>(BINS).unwrap(), [1; 3]);
         let mut weight_overrides = WeightOverrides::open(&file).unwrap();
-        assert_eq!(weight_overrides.for_frame(4, &shared).unwrap(), Some(own));
+        for frame in [4, 8, 9] {
+            let found = weight_overrides.for_frame(frame, &shared).unwrap();
+            assert_eq!(found.as_ref(), Some(&*own));
+        }
         assert_eq!(weight_overrides.for_frame(5, &shared).unwrap(), None);
         assert_eq!(weight_overrides.for_frame(7, &shared).unwrap(), Some(shared));
     }
@@ -232,7 +257,7 @@ mod tests {
             own
         };
         let mut writer = WeightOverridesWriter::create(&file).unwrap();
-        (0..17).for_each(|frame| writer.push(frame, &own(frame), &shared).unwrap());
+        (0..17).for_each(|frame| writer.push(frame, &Arc::new(own(frame)), &shared).unwrap());
         writer.flush().unwrap();
         let mut weight_overrides = WeightOverrides::open(&file).unwrap();
         for frame in (0..17).chain([3, 16, 0, 15, 1]) {

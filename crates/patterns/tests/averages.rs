@@ -202,7 +202,7 @@ fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
         (own.norm[2], own.norm_sq[2], own.count[2]) = (0.0, 0.0, 0.0);
         let mut row = FrameRow { variance: None, ..row(frame) };
         if frame < 3 {
-            (row.signal[2], row.weight_override) = (0.0, Some(own));
+            (row.signal[2], row.weight_override) = (0.0, Some(own.into()));
         }
         row
     };

@@ -1,6 +1,7 @@
 //! [`Accumulators`], the sums of up to `L` frames while their tiles are added.
 
 use crate::photon_sums::{PhotonQuantities, PhotonSums};
+use crate::spare_lists::SpareLists;
 
 /// The accumulators of `L` frames: `(nbins + 1) x quantities x L` f64.
 ///
@@ -50,17 +51,26 @@ impl<const L: usize> Accumulators<L> {
     /// Returns the sums of each of the first `frames` frames. Transposes for all frames at once,
     /// because with many bins the accumulators exceed the caches, and should not be read once per
     /// frame.
-    pub(crate) fn to_frame_sums(&self, frames: usize) -> Vec<PhotonSums> {
+    pub(crate) fn to_frame_sums(&self, frames: usize, spare: &mut SpareLists) -> Vec<PhotonSums> {
         let (rows, rows_per_bin) =
             (self.memory[self.start..].as_chunks::<L>().0, self.quantities.count());
         let bins = rows.len() / rows_per_bin - 1;
-        let allocate = |index| Vec::with_capacity(if index < rows_per_bin { bins } else { 0 });
+        // The products, which are third, are used up before they leave the kernels.
+        let mut allocate = |index| match index {
+            0 | 1 if index < rows_per_bin => spare.take(bins),
+            _ => Vec::with_capacity(if index < rows_per_bin { bins } else { 0 }),
+        };
         let mut lists: Vec<[Vec<f64>; PhotonQuantities::MAX]> =
-            (0..frames).map(|_| std::array::from_fn(allocate)).collect();
+            (0..frames).map(|_| std::array::from_fn(&mut allocate)).collect();
         for some in rows[..bins * rows_per_bin].chunks(BINS_PER_CACHE_BLOCK * rows_per_bin) {
             for (lane, lists) in lists.iter_mut().enumerate() {
                 for (index, list) in lists.iter_mut().enumerate().take(rows_per_bin) {
-                    list.extend(some.iter().skip(index).step_by(rows_per_bin).map(|row| row[lane]));
+                    let mut column = [0.; BINS_PER_CACHE_BLOCK];
+                    let bins = some.len() / rows_per_bin;
+                    for (value, bin) in column.iter_mut().zip(some.chunks_exact(rows_per_bin)) {
+                        *value = bin[index][lane];
+                    }
+                    list.extend_from_slice(&column[..bins]);
                 }
             }
         }

@@ -16,6 +16,7 @@ use crate::photon_sums::PhotonSums;
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
+use crate::spare_lists::SpareLists;
 use crate::static_sums::StaticSums;
 use crate::summation_order::TILE;
 use crate::sums::Sums;
@@ -84,6 +85,8 @@ impl<const L: usize> Workspace<L> {
     /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for
     /// each frame the sums by each plan.
     ///
+    /// The lists of the sums are taken from `spare`.
+    ///
     /// Each tile is read once, and summed by all plans while it is in the cache. The result of a
     /// frame that can't be decoded is an error; the sums of the other frames are not affected.
     ///
@@ -97,6 +100,7 @@ impl<const L: usize> Workspace<L> {
         plans: &[&IntegrationPlan],
         rules: &InvalidRules<T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
+        spare: &mut SpareLists,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
         let (first, others) =
@@ -134,7 +138,7 @@ impl<const L: usize> Workspace<L> {
             self.accumulate(simd, plans, tile_index);
         }
         for accumulators in &mut self.accumulators {
-            let photons = accumulators.rows.to_frame_sums(sources.len());
+            let photons = accumulators.rows.to_frame_sums(sources.len(), spare);
             accumulators.photons = photons.into_iter().map(Some).collect();
         }
         let sums = |(lane, source): (usize, Result<PixelSource<'_>, DecodeError>)| {

@@ -6,8 +6,9 @@ use super::rejected;
 use super::unsplit_bins::UnsplitBins;
 use super::{BinSums, Reduction, Statistic};
 use crate::plan::IntegrationPlan;
-use crate::sums::{Sums, WeightOverride};
+use crate::sums::Sums;
 use crate::variance_model::PixelVarianceModel;
+use crate::weight_override::WeightOverride;
 
 /// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the
 /// hardware prefetcher can't follow.

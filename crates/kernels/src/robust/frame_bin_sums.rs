@@ -1,10 +1,13 @@
 //! [`FrameBinSums`], the result of a reduction for one frame.
 
+use std::sync::Arc;
+
 use super::BinSums;
 use crate::plan::IntegrationPlan;
 use crate::rejected_pixels::RejectedPixels;
-use crate::sums::{Sums, WeightOverride};
+use crate::sums::Sums;
 use crate::variance_model::VarianceModel;
+use crate::weight_override::WeightOverride;
 
 /// A frame's sums of all bins.
 pub(crate) struct FrameBinSums {
@@ -43,7 +46,7 @@ impl FrameBinSums {
         Sums {
             signal: self.signal,
             variance: variance_model.has_variance().then_some(self.variance),
-            weight_override: (!equals_plan).then_some(self.weights),
+            weight_override: (!equals_plan).then(|| Arc::new(self.weights)),
             rejected,
         }
     }

@@ -1,6 +1,8 @@
 //! Reads the rows of a final file that is to be written, frame by frame, from parts and the
 //! existing final file.
 
+use std::sync::Arc;
+
 use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
 use crate::normalize::Pattern;
@@ -20,7 +22,7 @@ pub(super) struct OutputFrame {
     /// The pattern in the compression of the final file, if no more than a copy of it is needed.
     pub encoded: Option<EncodedPattern>,
     /// Weights of a frame of which only the pattern is known, if they are its own.
-    pub weight_override: Option<BinWeights>,
+    pub weight_override: Option<Arc<BinWeights>>,
     /// Sums, if they are known and needed.
     pub sums: Option<FrameRow>,
     /// Factor of the weights, `g` in [`crate::normalize`]; NaN for a frame without a pattern.
@@ -52,7 +54,7 @@ impl OutputFrame {
 enum StoredRow {
     Encoded(EncodedPattern),
     /// With the weights of the frame, if they are its own and needed.
-    Pattern(Pattern, Option<BinWeights>),
+    Pattern(Pattern, Option<Arc<BinWeights>>),
 }
 
 /// Frames of a final file that is to be written.
@@ -68,7 +70,7 @@ pub(super) trait FrameSource {
 
     /// Returns the weights of a frame.
     fn weights<'b>(&'b self, row: &'b FrameRow) -> &'b BinWeights {
-        row.weight_override.as_ref().unwrap_or(self.shared_weights())
+        row.weights(self.shared_weights())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reads the rows of an open final file.
 
+use std::sync::Arc;
+
 use super::schema::name;
 use super::{OutputError, OutputFile};
 use crate::FrameRow;
@@ -105,7 +107,7 @@ impl OutputRows<'_> {
                 monitor: self.output.monitor[frame],
                 signal: if signal.iter().all(|sum| sum.is_nan()) { Vec::new() } else { signal },
                 variance,
-                weight_override: own.flatten(),
+                weight_override: own.flatten().map(Arc::new),
                 sparse: None,
             })
         };

@@ -17,7 +17,27 @@ use crate::{FrameRow, Normalizer, SharedBins, Status};
 pub struct PartRow {
     /// Sums of the frame.
     pub row: FrameRow,
+    /// True if the frame has sums, also once they are [taken](Self::take_sums).
+    pub has_sums: bool,
     pub(super) pattern: RowPattern,
+    /// True if the part needs the pattern and not the sums.
+    is_pattern_enough: bool,
+}
+
+impl PartRow {
+    /// Takes the lists of the signal and the variance, if the part does not keep them: rows that
+    /// wait to be written need less memory without.
+    pub fn take_sums(&mut self) -> impl Iterator<Item = Vec<f64>> {
+        let taken = self
+            .is_pattern_enough
+            .then(|| (Some(std::mem::take(&mut self.row.signal)), self.row.variance.take()));
+        taken.into_iter().flat_map(|(signal, variance)| signal.into_iter().chain(variance))
+    }
+
+    /// Returns whether the sums are [taken](Self::take_sums).
+    pub(super) fn has_lost_sums(&self) -> bool {
+        self.has_sums && !self.row.has_sums()
+    }
 }
 
 /// Pattern of a row.
@@ -72,6 +92,18 @@ impl RowFormat {
             || self.normalizer.variance_rule().adjusts_bins()
     }
 
+    /// Replaces `pattern` by that of a frame, or by NaN, and returns whether the frame has one.
+    fn normalize(&self, row: &FrameRow, pattern: &mut Pattern) -> bool {
+        let (normalizer, weights) = (&self.normalizer, &self.shared.weights);
+        let reference = normalizer.reference(MonitorReadings::default());
+        let has_pattern = normalizer.normalize_into(row, weights, reference, pattern);
+        if !has_pattern {
+            let nothing = || vec![NAN32; weights.norm.len()];
+            *pattern = (nothing(), normalizer.has_errors().then(nothing));
+        }
+        has_pattern
+    }
+
     /// Returns whether the values of a row fit the bins and the error model.
     fn fits(&self, row: &FrameRow) -> bool {
         let bins = self.shared.weights.norm.len();
@@ -88,6 +120,8 @@ impl RowFormat {
 pub struct RowEncoder {
     format: RowFormat,
     cakes: Option<CakeEncoder>,
+    /// The last cake.
+    pattern: Pattern,
 }
 
 impl Clone for RowEncoder {
@@ -98,7 +132,7 @@ impl Clone for RowEncoder {
 
 impl RowEncoder {
     pub(super) fn new(format: RowFormat) -> Self {
-        Self { format, cakes: None }
+        Self { format, cakes: None, pattern: Pattern::default() }
     }
 
     /// Computes the pattern of a frame, and compresses a cake.
@@ -106,32 +140,36 @@ impl RowEncoder {
     /// # Errors
     /// Fails if there is no memory.
     pub fn encode(&mut self, row: FrameRow) -> io::Result<PartRow> {
-        let Self { format, cakes } = self;
-        let normalizer = &format.normalizer;
-        let is_sound = !row.has_sums() || format.fits(&row);
-        if !normalizer.needs_only_own_frame() || !is_sound {
-            return Ok(PartRow { row, pattern: RowPattern::None });
-        }
-        let weights = &format.shared.weights;
-        let reference = normalizer.reference(MonitorReadings::default());
-        let nothing = || vec![NAN32; weights.norm.len()];
-        let pattern = normalizer.normalize(&row, weights, reference);
-        let has_pattern = pattern.is_some();
-        let (intensity, errors) =
-            pattern.unwrap_or_else(|| (nothing(), normalizer.has_errors().then(nothing)));
-        let Some(cake) = format.cake() else {
-            return Ok(PartRow { row, pattern: RowPattern::Values((intensity, errors)) });
+        let normalizer = &self.format.normalizer;
+        let has_sums = row.has_sums();
+        let is_sound = !has_sums || self.format.fits(&row);
+        let pattern = match (normalizer.needs_only_own_frame() && is_sound, self.format.cake()) {
+            (false, _) => RowPattern::None,
+            (true, None) => {
+                let mut pattern = Pattern::default();
+                self.format.normalize(&row, &mut pattern);
+                RowPattern::Values(pattern)
+            }
+            (true, Some(cake)) => RowPattern::Encoded(self.encode_cake(&row, cake)?),
         };
+        let is_pattern_enough =
+            matches!(pattern, RowPattern::Encoded(_)) && !self.format.keeps_sums();
+        Ok(PartRow { row, has_sums, pattern, is_pattern_enough })
+    }
+
+    fn encode_cake(&mut self, row: &FrameRow, cake: [usize; 2]) -> io::Result<EncodedPattern> {
+        let Self { format, cakes, pattern } = self;
         let encoder = match cakes {
             Some(encoder) => encoder,
             none => none.insert(CakeEncoder::new(format.storage.compression)?),
         };
+        let has_pattern = format.normalize(row, pattern);
         let status = if has_pattern { Status::Ok } else { row.status };
-        let encoded = EncodedPattern {
-            digest: row_digest(status, &intensity, errors.as_deref()),
-            intensity: encoder.encode(&intensity, cake)?,
-            errors: errors.map(|errors| encoder.encode(&errors, cake)).transpose()?,
-        };
-        Ok(PartRow { row, pattern: RowPattern::Encoded(encoded) })
+        let (intensity, errors) = &*pattern;
+        Ok(EncodedPattern {
+            digest: row_digest(status, intensity, errors.as_deref()),
+            intensity: encoder.encode(intensity, cake)?,
+            errors: errors.as_ref().map(|errors| encoder.encode(errors, cake)).transpose()?,
+        })
     }
 }

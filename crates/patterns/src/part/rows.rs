@@ -1,6 +1,7 @@
 //! Reads the rows of an open part.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use system::untrusted_file;
 
@@ -111,7 +112,8 @@ impl PartRows<'_> {
             weight_override: self
                 .weight_overrides
                 .for_frame(part.frames[row], &part.shared.weights)
-                .map_err(&hdf5)?,
+                .map_err(&hdf5)?
+                .map(Arc::new),
             sparse: None,
         })
     }

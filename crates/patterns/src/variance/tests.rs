@@ -146,11 +146,11 @@ fn bright_sums_keep_the_variance_of_their_pixels_to_the_bit() {
     let (row, own) = frame(40.0, 100, 0.2, &mut 5);
     let variance = row.variance.clone().unwrap();
     for floor in [ErrorFloor::Pixel, ErrorFloor::Bin, ErrorFloor::No] {
-        assert_eq!(rule(floor).frame_variance(&row, &own, &own), Some(variance.clone()));
+        assert_eq!(rule(floor).frame_variance(&row, &own, &own).as_deref(), Some(&variance[..]));
     }
     let azimuthal = VarianceRule { counts_photons: false, ..rule(ErrorFloor::Pixel) };
     let (row, own) = frame(0.01, 100, 0.2, &mut 5);
-    assert_eq!(azimuthal.frame_variance(&row, &own, &own), row.variance);
+    assert_eq!(azimuthal.frame_variance(&row, &own, &own).as_deref(), row.variance.as_deref());
 }
 
 #[test]

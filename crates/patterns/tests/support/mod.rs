@@ -144,7 +144,7 @@ pub fn row(frame: u64) -> FrameRow {
 pub fn with_weight_override(frame: u64) -> FrameRow {
     let mut own = shared().weights;
     (own.norm[1], own.norm_sq[1], own.count[1]) = (1.75, 1.2, 2.0);
-    FrameRow { weight_override: Some(own), ..row(frame) }
+    FrameRow { weight_override: Some(own.into()), ..row(frame) }
 }
 
 /// Writes the part of a task with these rows, and returns its path.

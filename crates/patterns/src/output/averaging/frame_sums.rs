@@ -32,7 +32,7 @@ impl FrameSumAccumulator {
         shared: &BinWeights,
         normalizer: &Normalizer,
     ) {
-        let weights = row.weight_override.as_ref().unwrap_or(shared);
+        let weights = row.weights(shared);
         self.frames = self.frames.saturating_add(1);
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
         self.norm.iter_mut().zip(&weights.norm).for_each(|(sum, norm)| *sum += norm * scale);
@@ -50,11 +50,14 @@ impl FrameSumAccumulator {
     pub fn take(&mut self, method: AverageMethod, normalizer: &Normalizer) -> AveragePattern {
         let sums = std::mem::replace(self, Self::new(self.signal.len(), normalizer));
         let factor = if method == AverageMethod::Sum { sums.frames as f64 } else { 1.0 };
-        let times = |values: Vec<f64>| values.into_iter().map(|value| value * factor).collect();
-        let intensity = times(normalizer.divide(&sums.signal, &sums.norm, 1.0, |sum| sum));
+        let times = |value| value * factor;
+        let intensity = normalizer.divide(&sums.signal, &sums.norm, 1.0, |sum| sum);
+        let intensity = intensity.map(times).collect();
         let errors = sums.variance.map(|variance| {
             let variance = normalizer.variance_rule().with_floor(&variance, sums.frames);
-            times(normalizer.compute_errors(&variance, &sums.norm, &sums.norm_sq, 1.0))
+            let (mut errors, norms) = (Vec::new(), [&sums.norm[..], &sums.norm_sq]);
+            normalizer.extend_by_errors(&mut errors, &variance, norms, 1.0, times);
+            errors
         });
         AveragePattern { frames: sums.frames, intensity, errors }
     }

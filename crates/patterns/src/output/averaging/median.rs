@@ -129,7 +129,10 @@ fn errors_by_counts(
     }
     let (variance, photon) = counted.bins();
     let errors = |variance: &[f64]| {
-        normalizer.compute_errors(variance, &own.norm, &own.norm_sq, output_frame.scale)
+        let mut errors = Vec::with_capacity(variance.len());
+        let (norms, scale) = ([&own.norm[..], &own.norm_sq], output_frame.scale);
+        normalizer.extend_by_errors(&mut errors, variance, norms, scale, |error| error);
+        errors
     };
     (errors(variance), errors(photon))
 }

@@ -1,5 +1,7 @@
 //! Frames of a merged final file: the sums of the members, added frame by frame.
 
+use std::sync::Arc;
+
 use super::MergePlan;
 use crate::output::OutputError;
 use crate::output::frame_source::{FrameSource, OutputFrame, ScanFrames};
@@ -53,7 +55,7 @@ impl FrameSource for MergedFrames<'_> {
             monitor: NAN64,
             signal: sum_lists(rows.iter().map(|(row, ..)| (&row.signal[..], 1.0))),
             variance,
-            weight_override: (own != shared.weights).then_some(own),
+            weight_override: (own != shared.weights).then(|| Arc::new(own)),
             ..FrameRow::default()
         };
         let pattern =
