@@ -76,7 +76,7 @@ const fn flat(name: &'static str, mean: f64) -> Case {
     Case { name, light: Light::Flat(mean), gaps: false, ..CASE }
 }
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 23] = [
     flat("eiger-u32 0.001", 0.001),
     flat("eiger-u32 0.1", 0.1),
     flat("eiger-u32 2", 2.),
@@ -85,6 +85,7 @@ const CASES: [Case; 22] = [
     Case { name: "eiger-u32 rings gaps", ..CASE },
     Case { name: "eiger-u32 bright gaps", light: Light::Rings(900.), ..CASE },
     Case { fades: true, ..flat("eiger-u32 7 fading", 7.) },
+    flat("eiger-u32 7 steady", 7.),
     Case { name: "eiger-u32 bright fading gaps", light: Light::Rings(900.), fades: true, ..CASE },
     Case { name: "eiger-u32 rings dead", dead: Some(100_000), ..CASE },
     Case { name: "eiger-u32 rings rotten", dead: Some(100), ..CASE },

@@ -23,7 +23,9 @@ pub(crate) struct BinEntries<'a> {
     pub(crate) variance: PixelVariance<'a>,
     /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
     /// frame.
-    pub(crate) zero_order: Option<&'a ZeroOrder>,
+    pub(crate) zero_order: Option<&'a EntryOrder>,
+    /// `None` unless a median is asked for, and if its pixels can't be bracketed in f32.
+    pub(crate) count_order: Option<&'a EntryOrder>,
     /// The pixels of the bin that are left out here; `None` if there are none.
     pub(super) left_out: Option<LeftOut<'a>>,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
@@ -40,10 +42,11 @@ pub(super) struct LeftOut<'a> {
     pub(super) entries: &'a [u32],
 }
 
-/// The entries of a bin in the order that its pixels have if they are 0; computed when it is first
-/// needed. Empty if pixels of 0 are not the lowest, because a norm is negative.
+/// The entries of a bin in the order that its pixels have if they are all 0, or all the same count
+/// above; computed when it is first needed. Empty if pixels of 0 are not the lowest, because a norm is
+/// negative.
 #[derive(Default)]
-pub(crate) struct ZeroOrder(OnceLock<Vec<u32>>);
+pub(crate) struct EntryOrder(OnceLock<Vec<u32>>);
 
 /// Source of the variance v of single pixels.
 #[derive(Clone, Copy)]
@@ -99,13 +102,32 @@ impl BinEntries<'_> {
     /// are not the lowest, or have no fixed order.
     #[inline(always)]
     pub(super) fn entries_if_zero(&self, from: usize) -> impl Iterator<Item = (usize, usize)> {
-        // The order of some entries is that of all without the others.
-        let (whole, left_out) =
-            self.left_out.map_or((self, &[][..]), |left_out| (left_out.whole, left_out.entries));
+        let whole = self.left_out.map_or(self, |left_out| left_out.whole);
         let places = whole.sorted_if_zero().iter().enumerate().skip(from);
-        places.filter_map(|(position, entry)| match left_out.binary_search(entry) {
-            Ok(_) => None,
-            Err(left_out_before) => Some((position, *entry as usize - left_out_before)),
+        places.filter_map(|(position, &entry)| Some((position, self.entry_of_whole(entry)?)))
+    }
+
+    /// Returns the entry that an entry of the whole bin is here; `None` if it is left out.
+    #[inline(always)]
+    pub(super) fn entry_of_whole(&self, entry: u32) -> Option<usize> {
+        let left_out = self.left_out.map_or(&[][..], |left_out| left_out.entries);
+        // The order of some entries is that of all without the others.
+        let left_out_before = left_out.binary_search(&entry).err()?;
+        Some(entry as usize - left_out_before)
+    }
+
+    /// Returns the entries in the order of [`super::quantile`] that their pixels have if they all have
+    /// the same count above 0, where their intensities differ. No pixel may be left out.
+    pub(super) fn sorted_if_equal(&self) -> &[u32] {
+        self.count_order.map_or(&[], |order| {
+            order.0.get_or_init(|| {
+                let given = |entry: usize| match self.variance {
+                    PixelVariance::Given(given) => given[entry],
+                    PixelVariance::No | PixelVariance::Counts => 0.,
+                };
+                let keys = |entry: usize| [-self.norms[entry], self.weight(entry), given(entry)];
+                sort_entries(self.pixels.len(), keys)
+            })
         })
     }
 
@@ -117,13 +139,7 @@ impl BinEntries<'_> {
                 if !self.norms.iter().all(|&norm| norm > 0.) {
                     return Vec::new();
                 }
-                let keys = (0..self.pixels.len()).map(|entry| self.term(entry, 0.).keys());
-                let mut order: Vec<([f64; 3], u32)> = keys.zip(0..).collect();
-                // The order of the frame decides among equal entries.
-                order.sort_unstable_by(|(a, entry_a), (b, entry_b)| {
-                    a.partial_cmp(b).unwrap_or(Ordering::Equal).then(entry_a.cmp(entry_b))
-                });
-                order.into_iter().map(|(_, entry)| entry).collect()
+                sort_entries(self.pixels.len(), |entry| self.term(entry, 0.).keys())
             })
         })
     }
@@ -151,6 +167,15 @@ impl BinEntries<'_> {
             PixelVariance::Given(given) => given[entry],
         }
     }
+}
+
+/// Returns so many entries in the order of their keys. The order of the frame decides among equal ones.
+fn sort_entries(entries: usize, keys: impl Fn(usize) -> [f64; 3]) -> Vec<u32> {
+    let mut order: Vec<([f64; 3], u32)> = (0..entries).map(keys).zip(0..).collect();
+    order.sort_unstable_by(|(a, entry_a), (b, entry_b)| {
+        a.partial_cmp(b).unwrap_or(Ordering::Equal).then(entry_a.cmp(entry_b))
+    });
+    order.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Returns the number of pixels in the largest bin. `starts` are the index of the first entry of each

@@ -1,6 +1,6 @@
 //! [`CsrMatrix`], the sparse matrix in CSR form, and the statistic to compute with it.
 
-use super::bin_entries::{BinEntries, F32_NORMS, PixelVariance, ZeroOrder, largest_bin};
+use super::bin_entries::{BinEntries, EntryOrder, F32_NORMS, PixelVariance, largest_bin};
 use super::frame_bin_sums::FrameBinSums;
 use super::rejected;
 use super::unsplit_bins::UnsplitBins;
@@ -18,8 +18,8 @@ const PREFETCH_DISTANCE: usize = 64;
 /// compute with it.
 ///
 /// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and
-/// variance; for quantiles 4 more for each bin that a pixel is in, and 8 more where frames can be
-/// clipped tile by tile.
+/// variance; for quantiles 4 more for each bin that a pixel is in, for medians 8 more; and 8 more where
+/// frames can be clipped tile by tile.
 pub struct CsrMatrix {
     pub(crate) reduction: Reduction,
     /// Index of the first entry of each bin, then the number of entries.
@@ -36,7 +36,10 @@ pub struct CsrMatrix {
     pub(crate) variance: Vec<f64>,
     /// The order of each bin's pixels without a photon; empty unless the statistic needs it. A dark
     /// frame tells such pixels apart.
-    zero_orders: Vec<ZeroOrder>,
+    zero_orders: Vec<EntryOrder>,
+    /// The order of each bin's pixels of one count; empty unless a median is asked for that can be
+    /// bracketed in f32.
+    count_orders: Vec<EntryOrder>,
     /// True if quantiles can be bracketed in f32: all n are in [`F32_NORMS`], and there is no dark
     /// frame.
     pub(super) has_f32_quantiles: bool,
@@ -86,6 +89,8 @@ impl CsrMatrix {
         let zero_orders = if has_quantiles && plan.dark().is_none() { nbins } else { 0 };
         let has_f32_quantiles =
             zero_orders > 0 && norms.iter().all(|norm| F32_NORMS.contains(norm));
+        let is_median = matches!(statistic, Statistic::QuantileMean { low, high } if low == high);
+        let count_orders = if is_median && has_f32_quantiles { nbins } else { 0 };
         let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
             pixels: pixel_of_entry,
@@ -93,7 +98,8 @@ impl CsrMatrix {
             norms,
             dark,
             variance,
-            zero_orders: (0..zero_orders).map(|_| ZeroOrder::default()).collect(),
+            zero_orders: (0..zero_orders).map(|_| EntryOrder::default()).collect(),
+            count_orders: (0..count_orders).map(|_| EntryOrder::default()).collect(),
             has_f32_quantiles,
             unsplit: None,
             starts,
@@ -122,6 +128,7 @@ impl CsrMatrix {
             + size_of_val(&*self.starts)
             + self.unsplit.as_ref().map_or(0, UnsplitBins::memory_bytes)
             + if self.zero_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
+            + if self.count_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
     }
 
     /// Returns how many shares (a pixel in a bin) that clipping rejects above the mean a frame may
@@ -181,6 +188,7 @@ impl CsrMatrix {
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             zero_order: self.zero_orders.get(bin),
+            count_order: self.count_orders.get(bin),
             left_out: None,
             full_sums: BinSums {
                 signal: 0.,

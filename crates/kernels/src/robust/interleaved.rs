@@ -15,7 +15,7 @@ use super::interleaved_quantiles::InterleavedQuantileScratch;
 use super::partial_sums;
 use super::rejected::RejectedShares;
 use super::row_terms::{
-    CountVariance, LaneSums, OutlierTerm, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
+    CountVariance, Distances, LaneSums, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
     WeightedSignal, map_lanes, sum_rows,
 };
 use super::sigma_clip;
@@ -68,12 +68,13 @@ impl Kernel for InterleavedReduction<'_> {
         for bin_index in 0..plan.nbins() {
             let whole = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
-            let mut largest = gather_rows(
+            let gathered = gather_rows(
                 interleaved.rows(),
                 matrix.pixels_from_bin(bin_index),
                 whole.pixels.len(),
                 rows,
             );
+            let GatheredRows { mut largest, counts } = gathered;
             let bin = if largest[..totals.len()].contains(&OVERFLOW) {
                 without_masked.drop_masked(&whole, interleaved, rows, totals.len(), &mut largest)
             } else {
@@ -93,11 +94,21 @@ impl Kernel for InterleavedReduction<'_> {
                     bin.means_between_quantiles(simd, low, high, hint, quantiles)
                         .map(|sums| sums.map_or(LaneReduction::Alone, LaneReduction::Done))
                 }
-                (_, None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
-                (_, Some(weights), None) => {
-                    sum_lanes(&reduction, &bin, rows, norms, PixelWeights(weights))
+                (_, None, None) => {
+                    let is_whole = bin.left_out.is_none();
+                    let remaining = || sum_rows(rows, &SignalTerm(UnitWeights));
+                    let signals = if is_whole { counts } else { remaining() };
+                    sum_lanes(&reduction, &bin, rows, norms, UnitWeights, signals)
                 }
-                (.., Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
+                (_, Some(weights), None) => {
+                    let weights = PixelWeights(weights);
+                    let signals = sum_rows(rows, &SignalTerm(weights));
+                    sum_lanes(&reduction, &bin, rows, norms, weights, signals)
+                }
+                (.., Some(_)) => {
+                    let signals = sum_rows(rows, &SignalTerm(&bin));
+                    sum_lanes(&reduction, &bin, rows, norms, &bin, signals)
+                }
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
                 raw.clear();
@@ -129,33 +140,45 @@ impl Kernel for InterleavedReduction<'_> {
     }
 }
 
-/// Copies the rows of the first `count` pixels of `indices` to `rows`, and returns the maximum of
-/// each lane. Prefetches the rows of the indices that follow.
+/// What is known of gathered rows.
+struct GatheredRows {
+    /// The maximum of each lane.
+    largest: [u16; INTERLEAVED_FRAMES],
+    /// The sum of each lane. In f64 it is exact, in any order.
+    counts: LaneSums,
+}
+
+/// Copies the rows of the first `count` pixels of `indices` to `rows`. Prefetches the rows of the
+/// indices that follow.
 #[inline(always)]
 fn gather_rows(
     pixels: &[[u16; INTERLEAVED_FRAMES]],
     indices: PixelsFromBin<'_>,
     count: usize,
     rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
-) -> [u16; INTERLEAVED_FRAMES] {
-    let mut largest = [0; INTERLEAVED_FRAMES];
+) -> GatheredRows {
+    let mut all =
+        GatheredRows { largest: [0; INTERLEAVED_FRAMES], counts: [0.; INTERLEAVED_FRAMES] };
     rows.resize(count, [0; INTERLEAVED_FRAMES]);
     for (number, rows) in rows.chunks_mut(GATHERED_ROWS).enumerate() {
-        // In a register: `largest` is in memory.
-        let mut largest_here = [0; INTERLEAVED_FRAMES];
+        // In registers: `all` is in memory.
+        let mut largest = [0; INTERLEAVED_FRAMES];
+        let mut counts = [0; INTERLEAVED_FRAMES];
         let first = number * GATHERED_ROWS;
         for (entry, row) in rows.iter_mut().enumerate() {
             prefetch_value(&pixels[indices.pixel_ahead(first + entry)]);
             *row = pixels[indices.pixel(first + entry)];
             for lane in 0..INTERLEAVED_FRAMES {
-                largest_here[lane] = largest_here[lane].max(row[lane]);
+                largest[lane] = largest[lane].max(row[lane]);
+                counts[lane] += u32::from(row[lane]);
             }
         }
         for lane in 0..INTERLEAVED_FRAMES {
-            largest[lane] = largest[lane].max(largest_here[lane]);
+            all.largest[lane] = all.largest[lane].max(largest[lane]);
+            all.counts[lane] += f64::from(counts[lane]);
         }
     }
-    largest
+    all
 }
 
 /// The outcome of reducing a bin in all lanes at once, in one of them.
@@ -170,7 +193,7 @@ enum LaneReduction {
     Alone,
 }
 
-/// Sums each lane over all rows, and looks for outliers.
+/// Sums each lane over all rows, and looks for outliers. `signals` are Σ w s.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
@@ -178,9 +201,9 @@ fn sum_lanes(
     rows: &[[u16; INTERLEAVED_FRAMES]],
     norms: &[f64],
     signal: impl WeightedSignal,
+    signals: LaneSums,
 ) -> [LaneReduction; INTERLEAVED_FRAMES] {
     let variance_model = reduction.variance_model;
-    let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = map_lanes(signals, |signal| signal / bin.full_sums.norm);
     let pixel_variance = pixel_variance_sums(bin, rows);
     let variance = if variance_model.is_spread_in_clipping() {
@@ -188,13 +211,13 @@ fn sum_lanes(
     } else {
         pixel_variance
     };
-    let mut outliers = [0.; INTERLEAVED_FRAMES];
+    let mut has_outliers = [false; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
             let sums = BinSums { variance: variance[lane], ..bin.full_sums };
             limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
         });
-        outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
+        has_outliers = Distances { signal, mean: &mean, norms, limits }.any_beyond(rows);
     }
     let final_variance =
         if variance_model.is_spread_in_result() { variance } else { pixel_variance };
@@ -204,10 +227,10 @@ fn sum_lanes(
             variance: variance[lane],
             ..bin.full_sums
         };
-        if outliers[lane] == 0. {
-            LaneReduction::Done(sums(final_variance))
-        } else {
+        if has_outliers[lane] {
             LaneReduction::Unclipped(sums(variance))
+        } else {
+            LaneReduction::Done(sums(final_variance))
         }
     })
 }

@@ -3,6 +3,7 @@
 //! Each frame takes the first of these ways that gives a result, and all give the same bytes:
 //!
 //! - `among_zeros`, where both quantiles fall on pixels without a photon.
+//! - [`CountedMedians`], where a median falls on pixels of few photons.
 //! - [`LaneRegions`], which find the pixels that the quantiles may fall on: by where those of the
 //!   frames before were, else by a sample. [`LaneSegments`] do for a median, [`LaneBrackets`] for a
 //!   range of quantiles.
@@ -12,6 +13,7 @@ use super::BinSums;
 use super::among_zeros::{OrderStart, Zeros, find_starts};
 use super::bin_lane::{BinLane, InterleavedBin, PartsScratch, PixelLists};
 use super::by_plan::ByPlan;
+use super::counted_medians::CountedMedians;
 use super::csr::CsrMatrix;
 use super::lane_brackets::LaneBrackets;
 use super::lane_regions::{LaneRegions, MIN_PIXELS};
@@ -29,6 +31,7 @@ pub(super) struct InterleavedQuantileScratch {
     hints: ByPlan<Vec<QuantileHint>>,
     segments: LaneSegments,
     brackets: LaneBrackets,
+    counts: CountedMedians,
     parts: PartsScratch,
 }
 
@@ -39,6 +42,7 @@ impl InterleavedQuantileScratch {
         ByPlan::<Vec<QuantileHint>>::memory_bytes(hints)
             + LaneSegments::memory_bytes(matrix.largest_bin())
             + LaneBrackets::memory_bytes(matrix.largest_bin())
+            + CountedMedians::memory_bytes(matrix.largest_bin())
     }
 
     /// Takes the hints of each bin that the last frames of a plan gave; none if quantiles can't be
@@ -91,9 +95,18 @@ impl InterleavedBin<'_> {
             && rows.len() >= MIN_PIXELS
             && !is_all
         {
-            let InterleavedQuantileScratch { segments, brackets, parts, .. } = scratch;
+            let InterleavedQuantileScratch { segments, brackets, counts, parts, .. } = scratch;
             match range.is_single() {
-                true => self.seek(simd, &range, hint, &mut means, segments, parts),
+                true => {
+                    let found = counts.add_medians(self, &range, hint.counts, &mut means.sums);
+                    if means.sums.iter().any(Option::is_some) {
+                        hint.forget_ranges();
+                    }
+                    if self.missing(&means).contains(&true) {
+                        self.seek(simd, &range, hint, &mut means, segments, parts);
+                    }
+                    hint.counts = hint.counts.next(&means.sums, &found);
+                }
                 false => self.seek(simd, &range, hint, &mut means, brackets, parts),
             }
         }
@@ -179,7 +192,7 @@ impl InterleavedBin<'_> {
 
     /// Returns the bin in one frame.
     #[inline(always)]
-    fn lane(&self, lane: usize) -> BinLane<'_> {
+    pub(super) fn lane(&self, lane: usize) -> BinLane<'_> {
         BinLane { bin: self.bin, rows: self.rows, norms: self.norms, lane }
     }
 

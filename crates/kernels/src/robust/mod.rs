@@ -27,6 +27,8 @@ mod bin_buffer;
 mod bin_entries;
 mod bin_lane;
 mod by_plan;
+mod count_hints;
+mod counted_medians;
 mod csr;
 mod frame_bin_sums;
 mod integrate;

@@ -3,6 +3,7 @@
 //!
 //! A hint only says where to look first. It changes no result.
 
+use super::count_hints::CountHint;
 use super::quantile::{OtherPixels, QuantileRange};
 
 /// Standard deviation of a median's rank, divided by the square root of the number of pixels; a
@@ -30,15 +31,23 @@ pub(super) struct QuantileHint {
     /// True if the quantiles of the last frames were where those before them hinted at. If they were
     /// not, as where the beam's strength changes, those of the next frames are not expected to be.
     has_held: bool,
+    /// For a median on pixels of few photons.
+    pub(super) counts: CountHint,
 }
 
 impl QuantileHint {
-    pub(super) const UNKNOWN: Self = Self { ranges: [IntensityRange::UNKNOWN; 2], has_held: true };
+    pub(super) const UNKNOWN: Self =
+        Self { ranges: [IntensityRange::UNKNOWN; 2], has_held: true, counts: CountHint::UNKNOWN };
 
     /// Returns whether it is worth looking there.
     pub(super) fn is_useful(&self, range: &QuantileRange) -> bool {
         let [lower, upper] = self.ranges.map(IntensityRange::is_known);
         self.has_held && (lower || range.has_no_lower()) && (upper || range.has_no_upper())
+    }
+
+    /// Forgets where the quantiles were.
+    pub(super) fn forget_ranges(&mut self) {
+        self.ranges = [IntensityRange::UNKNOWN; 2];
     }
 
     /// Replaces the hint by one from where the quantiles of the last frames were, given the number of
