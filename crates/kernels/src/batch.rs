@@ -203,6 +203,7 @@ fn integrate<T: Pixel>(
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<FrameResult> {
+    scratch.spare_lists.begin();
     let groups = SameMaskGroup::<T>::group_plans(plans);
     let Some((plan, _)) = plans.first() else {
         return frames.iter().map(|_| Ok(Vec::new())).collect();

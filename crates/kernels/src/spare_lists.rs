@@ -5,28 +5,33 @@
 #[derive(Default)]
 pub(crate) struct SpareLists {
     lists: Vec<Vec<f64>>,
-    /// How many lists were taken and have not come back.
-    outstanding: usize,
+    /// How many lists the last frames took; no more are kept.
+    taken: usize,
 }
 
 impl SpareLists {
-    /// Returns an empty list for so many values.
-    pub(crate) fn take(&mut self, capacity: usize) -> Vec<f64> {
-        self.outstanding += 1;
-        let mut list = self.lists.pop().unwrap_or_default();
-        list.clear();
-        list.reserve_exact(capacity);
-        list
+    /// Begins to count the lists that frames take.
+    pub(crate) fn begin(&mut self) {
+        self.taken = 0;
     }
 
-    /// Takes lists back, at most as many as were taken: others are never asked for.
-    pub(crate) fn give(&mut self, lists: impl IntoIterator<Item = Vec<f64>>) {
-        for list in lists {
-            if self.outstanding > 0 {
-                self.outstanding -= 1;
-                self.lists.push(list);
+    /// Returns an empty list for so many values, in memory for at most twice as many.
+    pub(crate) fn take(&mut self, capacity: usize) -> Vec<f64> {
+        self.taken += 1;
+        let is_suitable = |list: &Vec<f64>| (capacity..=2 * capacity).contains(&list.capacity());
+        match self.lists.pop().filter(is_suitable) {
+            Some(mut list) => {
+                list.clear();
+                list
             }
+            None => Vec::with_capacity(capacity),
         }
+    }
+
+    /// Takes lists that are used up.
+    pub(crate) fn give(&mut self, lists: impl IntoIterator<Item = Vec<f64>>) {
+        let room = self.taken.saturating_sub(self.lists.len());
+        self.lists.extend(lists.into_iter().take(room));
     }
 }
 
@@ -35,12 +40,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_lists_are_kept_than_were_taken() {
+    fn lists_are_used_again_for_as_many_values_and_no_more_are_kept_than_were_taken() {
         let mut spare = SpareLists::default();
-        let list = spare.take(3);
-        assert!(list.is_empty() && list.capacity() >= 3);
+        spare.give([vec![1.; 3]]);
+        assert_eq!(spare.lists, [[0.; 0]; 0]);
+        spare.begin();
+        assert!(spare.take(3).is_empty());
         spare.give([vec![1.; 3], vec![2.; 3]]);
         assert_eq!(spare.lists, [vec![1.; 3]]);
-        assert!(spare.take(5).is_empty() && spare.lists.is_empty());
+        let again = spare.take(2);
+        assert!(again.is_empty() && again.capacity() == 3 && spare.lists.is_empty());
+        // Those of a cake are not for a pattern.
+        spare.give([vec![1.; 1000]]);
+        assert!(spare.take(3).capacity() < 1000);
     }
 }

@@ -446,6 +446,27 @@ fn sums_that_rounding_decides_on_reach_medians_of_few_photons_alike() {
     }
 }
 
+/// Equal pixels are added up one by one, and the rounding of their sum goes in one direction.
+#[test]
+fn medians_among_many_equal_pixels_are_found_alike() {
+    let (equal, norm) = (50_000, 0.680_761_387_457_037_5);
+    let mut n = vec![norm; equal];
+    n.extend([0.5; 2]);
+    let mut values = vec![1; equal];
+    values.extend([3; 2]);
+    // In the frames before, the quantile is in the middle of a pixel.
+    let mut before = values.clone();
+    before[equal] = 0;
+    for pixels in [49_500, 47_500] {
+        // The sum of so many pixels does not reach the quantile after rounding; without, it would.
+        let limit = (0..pixels).fold(0., |sum, _| sum + norm) + 3e-9;
+        let all = norm * equal as f64 + 1.;
+        let quantile = limit / all - 1e-12;
+        let series = series_of_one_bin(&n, [quantile; 2], &[before.clone(), values.clone()]);
+        series.check(Isa::available()[0], false, 0);
+    }
+}
+
 /// Pixels without a photon are added up one by one, also where the sample of pixels has none.
 #[test]
 fn pixels_without_a_photon_are_added_up_alike_where_a_sample_has_none() {

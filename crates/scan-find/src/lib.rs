@@ -130,14 +130,25 @@ fn follow(
         if !is_idle || walk.was_unfinished() || walk.finder.has_unstable {
             continue;
         }
+        // A look may have passed a directory before something changed there.
+        let is_told = |walk: &OperandWalker<'_>| {
+            filter.sleep_or_readable(walk.finder.watcher.descriptor(), Duration::ZERO)
+        };
         if !walk.finder.patience.begin_last_look() {
-            return Ok(());
+            match is_told(walk)? {
+                true => continue,
+                false => return Ok(()),
+            }
         }
-        let changes = walk.search_all(operands)?;
+        let mut changes = walk.search_all(operands)?;
         let resumes = walk.finder.patience.resume_after_last_look();
-        // The look may have passed a file before it was changed.
-        let has_changed = walk.finder.watcher.take_changes() || changes.files;
-        if has_changed || walk.was_unfinished() || walk.finder.has_unstable {
+        if is_told(walk)? {
+            // What this search itself has written may be there, too: only another look can tell.
+            walk.finder.watcher.take_changes();
+            let again = walk.search_all(operands)?;
+            changes.files |= again.files || again.records;
+        }
+        if changes.files || walk.was_unfinished() || walk.finder.has_unstable {
             changed = Instant::now();
             walk.finder.patience.put_off_end();
         } else if !resumes {

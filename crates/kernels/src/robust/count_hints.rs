@@ -4,9 +4,10 @@
 use super::BinSums;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 
-/// The largest count on which medians are sought by count: of more photons, so few pixels have the same
-/// count that medians miss it.
-const MAX_COUNT: f32 = 40.;
+/// How many times the median's count the pixels of a bin must be, for medians to be sought by count. The
+/// standard deviation of a median's position is then a tenth of a count, by a normal distribution: 0.6
+/// √pixels of the 0.4 pixels / √count that have the count.
+const PIXELS_PER_COUNT: f32 = 225.;
 
 /// Where the medians of the last frames of a bin were, as counts with a fraction: 6.25 is a quarter of the
 /// way, by w n, through the pixels of 6 photons.
@@ -21,12 +22,13 @@ pub(super) struct CountHint {
 impl CountHint {
     pub(super) const UNKNOWN: Self = Self { last: f32::INFINITY, step: 0. };
 
-    /// Returns the counts that the medians of the next frames are expected on: the beam's strength goes
-    /// on changing as it did. None are, if they were not on counts before.
-    pub(super) fn expected(self) -> Option<[u16; INTERLEAVED_FRAMES]> {
+    /// Returns the counts that the medians of the next frames of a bin with so many pixels are expected
+    /// on: the beam's strength goes on changing as it did. None are, if they were not on counts before, or
+    /// if too few pixels have one count.
+    pub(super) fn expected(self, pixels: usize) -> Option<[u16; INTERLEAVED_FRAMES]> {
         // From positive numbers, `as` rounds down; negative ones become 0.
         let of_lane = |lane: usize| (self.last + self.step * (lane + 1) as f32) as u16;
-        (self.last <= MAX_COUNT).then(|| std::array::from_fn(of_lane))
+        (self.last * PIXELS_PER_COUNT <= pixels as f32).then(|| std::array::from_fn(of_lane))
     }
 
     /// Returns the hint for the next frames, given the medians of the lanes that are wanted and where those
@@ -69,17 +71,16 @@ mod tests {
     #[test]
     fn medians_are_expected_where_the_last_ones_were_and_where_they_move_to() {
         let none = [f32::NAN; INTERLEAVED_FRAMES];
-        assert_eq!(CountHint::UNKNOWN.expected(), None);
+        assert_eq!(CountHint::UNKNOWN.expected(100_000), None);
         let hint = CountHint::UNKNOWN.next(&[on(6.); INTERLEAVED_FRAMES], &none);
-        assert_eq!(hint.expected(), Some([6; INTERLEAVED_FRAMES]));
+        assert_eq!(hint.expected(5000), Some([6; INTERLEAVED_FRAMES]));
+        assert_eq!(hint.expected(1000), None);
         // From 6.95 to 6.25, and on by a tenth of a count from frame to frame.
         let found = std::array::from_fn(|lane| 6.95 - 0.1 * lane as f32);
         let hint = hint.next(&[on(6.); INTERLEAVED_FRAMES], &found);
-        assert_eq!(hint.expected(), Some([6, 6, 5, 5, 5, 5, 5, 5]));
+        assert_eq!(hint.expected(5000), Some([6, 6, 5, 5, 5, 5, 5, 5]));
         // Few were where they were expected.
         let few = std::array::from_fn(|lane| if lane < 3 { 5.5 } else { f32::NAN });
         assert_eq!(hint.next(&[on(9.); INTERLEAVED_FRAMES], &few), CountHint::UNKNOWN);
-        let many = CountHint::UNKNOWN.next(&[on(1000.); INTERLEAVED_FRAMES], &none);
-        assert_eq!(many.expected(), None);
     }
 }

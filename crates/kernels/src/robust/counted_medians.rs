@@ -10,7 +10,7 @@ use super::BinSums;
 use super::bin_entries::BinEntries;
 use super::bin_lane::InterleavedBin;
 use super::count_hints::{CountHint, LanePositions};
-use super::lane_regions::{PIXELS_PER_MASK, all_bits_if, rounding_of_sums};
+use super::lane_regions::{PIXELS_PER_MASK, all_bits_if};
 use super::quantile::{QuantileRange, sum_selected};
 use super::row_terms::{LaneSums, number_or_zero};
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -56,7 +56,7 @@ impl CountedMedians {
         sums: &mut [Option<BinSums>; INTERLEAVED_FRAMES],
     ) -> LanePositions {
         let mut positions = [f32::NAN; INTERLEAVED_FRAMES];
-        let Some(mut counts) = hint.expected() else { return positions };
+        let Some(mut counts) = hint.expected(bin.rows.len()) else { return positions };
         let whole = bin.bin.left_out.map_or(bin.bin, |left_out| left_out.whole);
         let is_wanted = |lane: usize, counts: &[u16; INTERLEAVED_FRAMES]| {
             bin.is_wanted[lane] && counts[lane] > 0 && keeps_counts_apart(whole, counts[lane])
@@ -71,12 +71,14 @@ impl CountedMedians {
             None => sorted,
             Some(_) => {
                 order.clear();
+                order.reserve_exact(sorted.len());
                 let kept = sorted.iter().filter_map(|&entry| bin.bin.entry_of_whole(entry));
                 order.extend(kept.map(|entry| entry as u32));
                 order
             }
         };
-        let rounding = rounding_of_sums(order.len()) * bin.bin.full_sums.norm;
+        // Pixels that are equal in all are added one by one elsewhere.
+        let rounding = (order.len() + 128) as f64 * f64::EPSILON * bin.bin.full_sums.norm;
         for _ in 0..MAX_TRIES {
             let found = add_up(bin, order, counts, places);
             for lane in 0..INTERLEAVED_FRAMES {
@@ -127,6 +129,7 @@ fn add_up(
     let InterleavedBin { rows, norms, .. } = *bin;
     let mut all = CountSums { below: [0.; INTERLEAVED_FRAMES], equal: [0.; INTERLEAVED_FRAMES] };
     places.clear();
+    places.reserve_exact(order.len().div_ceil(PIXELS_PER_MASK));
     for entries in order.chunks(PIXELS_PER_MASK) {
         places.push(all.equal);
         // Sums of few pixels at a time, which are rounded less.

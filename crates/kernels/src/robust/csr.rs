@@ -127,8 +127,13 @@ impl CsrMatrix {
             + size_of_val(&*self.pixels)
             + size_of_val(&*self.starts)
             + self.unsplit.as_ref().map_or(0, UnsplitBins::memory_bytes)
-            + if self.zero_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
-            + if self.count_orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
+            + self.bytes_of_orders(&self.zero_orders)
+            + self.bytes_of_orders(&self.count_orders)
+    }
+
+    /// Returns the bytes of memory that orders of entries take once all are found.
+    fn bytes_of_orders(&self, orders: &[EntryOrder]) -> usize {
+        size_of_val(orders) + if orders.is_empty() { 0 } else { size_of_val(&*self.pixels) }
     }
 
     /// Returns how many shares (a pixel in a bin) that clipping rejects above the mean a frame may

@@ -15,7 +15,7 @@ use super::interleaved_quantiles::InterleavedQuantileScratch;
 use super::partial_sums;
 use super::rejected::RejectedShares;
 use super::row_terms::{
-    CountVariance, Distances, LaneSums, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
+    CountVariance, LaneSums, OutlierTerm, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
     WeightedSignal, map_lanes, sum_rows,
 };
 use super::sigma_clip;
@@ -140,7 +140,7 @@ impl Kernel for InterleavedReduction<'_> {
     }
 }
 
-/// What is known of gathered rows.
+/// Maxima and sums of gathered rows.
 struct GatheredRows {
     /// The maximum of each lane.
     largest: [u16; INTERLEAVED_FRAMES],
@@ -211,13 +211,13 @@ fn sum_lanes(
     } else {
         pixel_variance
     };
-    let mut has_outliers = [false; INTERLEAVED_FRAMES];
+    let mut outliers = [0.; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
             let sums = BinSums { variance: variance[lane], ..bin.full_sums };
             limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
         });
-        has_outliers = Distances { signal, mean: &mean, norms, limits }.any_beyond(rows);
+        outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
     }
     let final_variance =
         if variance_model.is_spread_in_result() { variance } else { pixel_variance };
@@ -227,10 +227,10 @@ fn sum_lanes(
             variance: variance[lane],
             ..bin.full_sums
         };
-        if has_outliers[lane] {
-            LaneReduction::Unclipped(sums(variance))
-        } else {
+        if outliers[lane] == 0. {
             LaneReduction::Done(sums(final_variance))
+        } else {
+            LaneReduction::Unclipped(sums(variance))
         }
     })
 }

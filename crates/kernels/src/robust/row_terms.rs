@@ -101,8 +101,8 @@ pub(super) struct SquaredDeviation<'a, W> {
     pub(super) norms: &'a [f64],
 }
 
-/// The distances of pixels from the mean, and the largest ones that are no outliers.
-pub(super) struct Distances<'a, W> {
+/// 1 for an outlier, a pixel farther than `limits` from the mean; otherwise 0.
+pub(super) struct OutlierTerm<'a, W> {
     pub(super) signal: W,
     pub(super) mean: &'a LaneSums,
     pub(super) norms: &'a [f64],
@@ -134,25 +134,13 @@ impl<W: WeightedSignal> RowTerm for SquaredDeviation<'_, W> {
     }
 }
 
-impl<W: WeightedSignal> Distances<'_, W> {
-    /// Returns for each lane whether a pixel is farther than the limit from the mean.
+impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
     #[inline(always)]
-    pub(super) fn any_beyond(
-        &self,
-        rows: &[[u16; INTERLEAVED_FRAMES]],
-    ) -> [bool; INTERLEAVED_FRAMES] {
-        let mut beyond = [0.; INTERLEAVED_FRAMES];
-        for (entry, row) in rows.iter().enumerate() {
-            let signal = self.signal.weighted(entry, map_lanes(*row, f64::from));
-            let distance = deviation(signal, self.mean, self.norms[entry]);
-            let norm = self.norms[entry].abs();
-            // Sums and no branches, so that the compiler uses vectors.
-            for lane in 0..INTERLEAVED_FRAMES {
-                let is_near = distance[lane].abs() <= self.limits[lane] * norm;
-                beyond[lane] += if is_near { 0. } else { 1. };
-            }
-        }
-        beyond.map(|beyond| beyond > 0.)
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        let distance = deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]);
+        let norm = self.norms[entry].abs();
+        let is_near = |lane: usize| distance[lane].abs() <= self.limits[lane] * norm;
+        std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
     }
 }
 
