@@ -162,6 +162,11 @@ impl Series {
         self.check_with(&mut Scratch::new(isa), isa, is_compressed, seed);
     }
 
+    /// Checks with the fastest instruction set.
+    fn check_fastest(&self, seed: u64) {
+        self.check(Isa::available()[0], false, seed);
+    }
+
     /// Checks as [`Series::check`] does, with the working memory of other series.
     fn check_with(&self, scratch: &mut Scratch, isa: Isa, is_compressed: bool, seed: u64) {
         let Series { dtype, plan, statistic, batches } = self;
@@ -268,7 +273,7 @@ fn frames_with_sums_beyond_2_to_53_have_the_bytes_of_frames_alone() {
         statistic: Statistic::SigmaClip { threshold: 5., max_iter: 3 },
         batches: vec![vec![frame(0, 13), frame(2, 7)]],
     };
-    series.check(Isa::available()[0], false, 0);
+    series.check_fastest(0);
 }
 
 /// Returns a series of one bin of pixels, each with a norm, in batches of 8 equal frames.
@@ -383,7 +388,7 @@ fn medians_at_the_ends_of_where_they_are_expected_are_found_alike() {
         let mut series = series_of_one_bin(&n, [0.5, 0.5], &frames);
         // One batch of different frames: nothing is known from one before.
         series.batches = vec![series.batches.into_iter().map(|batch| batch[0].clone()).collect()];
-        series.check(Isa::available()[0], false, seed);
+        series.check_fastest(seed);
     }
 }
 
@@ -407,11 +412,8 @@ fn sums_that_rounding_decides_on_reach_quantiles_alike() {
             let [low, high] = limits
                 .map(|quantile| f64::from_bits(quantile.to_bits().saturating_add_signed(step)));
             for quantiles in [[low, 1.], [0., high], [high, high]] {
-                series_of_one_bin(&n, quantiles, &[values.clone(), values.clone()]).check(
-                    Isa::available()[0],
-                    false,
-                    step.unsigned_abs(),
-                );
+                series_of_one_bin(&n, quantiles, &[values.clone(), values.clone()])
+                    .check_fastest(step.unsigned_abs());
             }
         }
     }
@@ -424,13 +426,11 @@ fn sums_that_rounding_decides_on_reach_medians_of_few_photons_alike() {
     let n: Vec<f64> = (0..pixels).map(|pixel| 0.7 + f64::from(pixel % 13) / 8192.).collect();
     let values: Vec<u16> = (0..pixels).map(|pixel| pixel * 7 % pixels / 25).collect();
     // In the frames before, rounding decides nothing: some pixels have changed sides.
-    let mut before = values.clone();
-    before[..10].iter_mut().for_each(|value| *value = 39 - *value);
+    let mut frames = [values.clone(), values.clone()];
+    frames[0][..10].iter_mut().for_each(|value| *value = 39 - *value);
     let mut order: Vec<usize> = (0..n.len()).collect();
-    order.sort_by(|&a, &b| {
-        let intensity = |pixel: usize| f64::from(values[pixel]) / n[pixel];
-        intensity(a).total_cmp(&intensity(b)).then(a.cmp(&b))
-    });
+    let intensity = |pixel: usize| f64::from(values[pixel]) / n[pixel];
+    order.sort_by(|&a, &b| intensity(a).total_cmp(&intensity(b)));
     let norm = series_of_one_bin(&n, [0.5; 2], &[]).plan.norm()[0];
     for below in [305, 311, 320] {
         let up_to: f64 = order[..below].iter().map(|&pixel| n[pixel]).sum();
@@ -438,9 +438,8 @@ fn sums_that_rounding_decides_on_reach_medians_of_few_photons_alike() {
             for step in -200..200 {
                 let quantile = limit / norm;
                 let quantile = f64::from_bits(quantile.to_bits().saturating_add_signed(step));
-                let frames = [before.clone(), values.clone()];
                 let series = series_of_one_bin(&n, [quantile; 2], &frames);
-                series.check(Isa::available()[0], false, step.unsigned_abs());
+                series.check_fastest(step.unsigned_abs());
             }
         }
     }
@@ -450,20 +449,15 @@ fn sums_that_rounding_decides_on_reach_medians_of_few_photons_alike() {
 #[test]
 fn medians_among_many_equal_pixels_are_found_alike() {
     let (equal, norm) = (50_000, 0.680_761_387_457_037_5);
-    let mut n = vec![norm; equal];
-    n.extend([0.5; 2]);
-    let mut values = vec![1; equal];
-    values.extend([3; 2]);
+    let n = [vec![norm; equal], vec![0.5; 2]].concat();
     // In the frames before, the quantile is in the middle of a pixel.
-    let mut before = values.clone();
-    before[equal] = 0;
+    let mut frames = [3; 2].map(|bright| [vec![1; equal], vec![bright; 2]].concat());
+    frames[0][equal] = 0;
     for pixels in [49_500, 47_500] {
         // The sum of so many pixels does not reach the quantile after rounding; without, it would.
         let limit = (0..pixels).fold(0., |sum, _| sum + norm) + 3e-9;
-        let all = norm * equal as f64 + 1.;
-        let quantile = limit / all - 1e-12;
-        let series = series_of_one_bin(&n, [quantile; 2], &[before.clone(), values.clone()]);
-        series.check(Isa::available()[0], false, 0);
+        let quantile = limit / (norm * equal as f64 + 1.) - 1e-12;
+        series_of_one_bin(&n, [quantile; 2], &frames).check_fastest(0);
     }
 }
 
@@ -482,5 +476,5 @@ fn pixels_without_a_photon_are_added_up_alike_where_a_sample_has_none() {
     for (index, n) in n.iter_mut().filter(|n| **n == 0.).enumerate() {
         *n = if index < tenths { 0.1 } else { 0.2 };
     }
-    series_of_one_bin(&n, [0.5, 0.5], &[sparse]).check(Isa::available()[0], false, 0);
+    series_of_one_bin(&n, [0.5, 0.5], &[sparse]).check_fastest(0);
 }

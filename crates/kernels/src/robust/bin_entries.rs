@@ -125,8 +125,17 @@ impl BinEntries<'_> {
                     PixelVariance::Given(given) => given[entry],
                     PixelVariance::No | PixelVariance::Counts => 0.,
                 };
-                let keys = |entry: usize| [-self.norms[entry], self.weight(entry), given(entry)];
-                sort_entries(self.pixels.len(), keys)
+                // Norms are positive here, so that their bits have their order: the greatest comes first.
+                let norms = self.norms.iter().map(|norm| !norm.to_bits());
+                let mut order: Vec<(u64, u32)> = norms.zip(0..).collect();
+                order.sort_unstable();
+                let keys = |entry: u32| [self.weight(entry as usize), given(entry as usize)];
+                for equal in order.chunk_by_mut(|one, other| one.0 == other.0) {
+                    equal.sort_by(|(_, one), (_, other)| {
+                        keys(*one).partial_cmp(&keys(*other)).unwrap_or(Ordering::Equal)
+                    });
+                }
+                order.into_iter().map(|(_, entry)| entry).collect()
             })
         })
     }
@@ -139,7 +148,13 @@ impl BinEntries<'_> {
                 if !self.norms.iter().all(|&norm| norm > 0.) {
                     return Vec::new();
                 }
-                sort_entries(self.pixels.len(), |entry| self.term(entry, 0.).keys())
+                let keys = (0..self.pixels.len()).map(|entry| self.term(entry, 0.).keys());
+                let mut order: Vec<([f64; 3], u32)> = keys.zip(0..).collect();
+                // The order of the frame decides among equal entries.
+                order.sort_unstable_by(|(a, entry_a), (b, entry_b)| {
+                    a.partial_cmp(b).unwrap_or(Ordering::Equal).then(entry_a.cmp(entry_b))
+                });
+                order.into_iter().map(|(_, entry)| entry).collect()
             })
         })
     }
@@ -167,15 +182,6 @@ impl BinEntries<'_> {
             PixelVariance::Given(given) => given[entry],
         }
     }
-}
-
-/// Returns so many entries in the order of their keys. The order of the frame decides among equal ones.
-fn sort_entries(entries: usize, keys: impl Fn(usize) -> [f64; 3]) -> Vec<u32> {
-    let mut order: Vec<([f64; 3], u32)> = (0..entries).map(keys).zip(0..).collect();
-    order.sort_unstable_by(|(a, entry_a), (b, entry_b)| {
-        a.partial_cmp(b).unwrap_or(Ordering::Equal).then(entry_a.cmp(entry_b))
-    });
-    order.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Returns the number of pixels in the largest bin. `starts` are the index of the first entry of each

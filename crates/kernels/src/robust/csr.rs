@@ -148,6 +148,11 @@ impl CsrMatrix {
         largest_bin(&self.starts)
     }
 
+    /// Returns true if the signal of a bin is the sum of its pixels' counts.
+    pub(super) fn sums_counts(&self) -> bool {
+        self.clips() && self.weights.is_empty() && self.dark.is_empty()
+    }
+
     /// Returns true if the statistic is sigma clipping.
     pub fn clips(&self) -> bool {
         matches!(self.reduction.statistic, Statistic::SigmaClip { .. })

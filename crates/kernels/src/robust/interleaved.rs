@@ -65,6 +65,7 @@ impl Kernel for InterleavedReduction<'_> {
             self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         let mut hints = scratch.quantiles.take_hints(matrix, plan);
+        let sums_counts = matrix.sums_counts();
         for bin_index in 0..plan.nbins() {
             let whole = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
@@ -72,6 +73,7 @@ impl Kernel for InterleavedReduction<'_> {
                 interleaved.rows(),
                 matrix.pixels_from_bin(bin_index),
                 whole.pixels.len(),
+                sums_counts,
                 rows,
             );
             let GatheredRows { mut largest, counts } = gathered;
@@ -95,9 +97,9 @@ impl Kernel for InterleavedReduction<'_> {
                         .map(|sums| sums.map_or(LaneReduction::Alone, LaneReduction::Done))
                 }
                 (_, None, None) => {
-                    let is_whole = bin.left_out.is_none();
+                    let is_summed = sums_counts && bin.left_out.is_none();
                     let remaining = || sum_rows(rows, &SignalTerm(UnitWeights));
-                    let signals = if is_whole { counts } else { remaining() };
+                    let signals = if is_summed { counts } else { remaining() };
                     sum_lanes(&reduction, &bin, rows, norms, UnitWeights, signals)
                 }
                 (_, Some(weights), None) => {
@@ -144,17 +146,18 @@ impl Kernel for InterleavedReduction<'_> {
 struct GatheredRows {
     /// The maximum of each lane.
     largest: [u16; INTERLEAVED_FRAMES],
-    /// The sum of each lane. In f64 it is exact, in any order.
+    /// The sum of each lane, if it was asked for. In f64 it is exact, in any order.
     counts: LaneSums,
 }
 
-/// Copies the rows of the first `count` pixels of `indices` to `rows`. Prefetches the rows of the
-/// indices that follow.
+/// Copies the rows of the first `count` pixels of `indices` to `rows`, and adds up the counts if
+/// `sums_counts`. Prefetches the rows of the indices that follow.
 #[inline(always)]
 fn gather_rows(
     pixels: &[[u16; INTERLEAVED_FRAMES]],
     indices: PixelsFromBin<'_>,
     count: usize,
+    sums_counts: bool,
     rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
 ) -> GatheredRows {
     let mut all =
@@ -170,6 +173,11 @@ fn gather_rows(
             *row = pixels[indices.pixel(first + entry)];
             for lane in 0..INTERLEAVED_FRAMES {
                 largest[lane] = largest[lane].max(row[lane]);
+            }
+        }
+        // A loop of its own, which the compiler turns into vectors.
+        for row in rows.iter().filter(|_| sums_counts) {
+            for lane in 0..INTERLEAVED_FRAMES {
                 counts[lane] += u32::from(row[lane]);
             }
         }
