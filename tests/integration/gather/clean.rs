@@ -206,30 +206,32 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), plan.as_bytes()).unwrap();
     let is_temporary =
         |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|end| end == "tmp");
-    while !list_tree(&workspace.path("out/.azpipe")).iter().any(is_temporary) {
-        assert!(child.try_wait().unwrap().is_none(), "it has ended before it was seen");
-    }
+    let writes = || list_tree(&workspace.path("out/.azpipe/parts")).iter().any(is_temporary);
+    let id = child.id().to_string();
     let stop = |signal: &str| {
-        assert!(
-            Command::new("kill")
-                .arg(signal)
-                .arg(child.id().to_string())
-                .status()
-                .unwrap()
-                .success()
-        )
+        assert!(Command::new("kill").arg(signal).arg(&id).status().unwrap().success())
     };
-    stop("-STOP");
-    let writes = list_tree(&workspace.path("out/.azpipe")).iter().any(is_temporary);
+    // It goes on for a moment after the signal is sent.
+    let stat = format!("/proc/{id}/stat");
+    let is_stopped = || fs::read_to_string(&stat).unwrap().contains(") T ");
+    loop {
+        while !writes() {
+            assert!(child.try_wait().unwrap().is_none(), "it has ended before it was seen");
+        }
+        stop("-STOP");
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+        if writes() {
+            break;
+        }
+        stop("-CONT");
+    }
     let busy = clean(&workspace, &[]);
     stop("-CONT");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-    assert!(
-        !writes || (busy.status == 2 && busy.stderr.contains("another run is at work")),
-        "{}",
-        busy.stderr
-    );
+    assert!(busy.status == 2 && busy.stderr.contains("another run is at work"), "{}", busy.stderr);
     let now = list_tree(&workspace.path("out"));
     assert!(before.iter().filter(|(path, _)| path.is_file()).all(|file| now.contains(file)));
     // What can't be looked at stays, and is a failure.
