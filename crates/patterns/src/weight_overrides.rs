@@ -58,7 +58,7 @@ impl WeightOverridesWriter {
         let last = self.last.take().filter(|(last, _)| Arc::ptr_eq(last, own));
         let (_, bins) =
             self.last.insert(last.unwrap_or_else(|| (Arc::clone(own), own.bins_unlike(shared))));
-        let of_bins = |weights: &'_ [f64]| -> Vec<f64> {
+        let of_bins = |weights: &[f64]| -> Vec<f64> {
             bins.iter().map(|&bin| weights[bin as usize]).collect()
         };
         self.norm.push(of_bins(&own.norm))?;
@@ -84,10 +84,8 @@ impl WeightOverridesWriter {
 impl BinWeights {
     /// Returns the bins in which the weights are not equal to others to the bit.
     fn bins_unlike(&self, other: &Self) -> Vec<u32> {
-        let differ = |one: &[f64], other: &[f64], bin: usize| {
-            one.get(bin).map(|weight| weight.to_bits())
-                != other.get(bin).map(|weight| weight.to_bits())
-        };
+        let differ =
+            |one: &[f64], other: &[f64], bin: usize| one[bin].to_bits() != other[bin].to_bits();
         let has_other = |bin: &u32| {
             let bin = *bin as usize;
             differ(&self.norm, &other.norm, bin)

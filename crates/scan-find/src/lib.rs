@@ -131,22 +131,24 @@ fn follow(
             continue;
         }
         // A look may have passed a directory before something changed there.
-        let is_told = |walk: &OperandWalker<'_>| {
+        let has_events = |walk: &OperandWalker<'_>| {
             filter.sleep_or_readable(walk.finder.watcher.descriptor(), Duration::ZERO)
         };
         if !walk.finder.patience.begin_last_look() {
-            match is_told(walk)? {
+            match has_events(walk)? {
                 true => continue,
                 false => return Ok(()),
             }
         }
         let mut changes = walk.search_all(operands)?;
-        let resumes = walk.finder.patience.resume_after_last_look();
-        if is_told(walk)? {
+        let mut resumes = walk.finder.patience.resume_after_last_look();
+        if has_events(walk)? {
             // What this search itself has written may be there, too: only another look can tell.
             walk.finder.watcher.take_changes();
             let again = walk.search_all(operands)?;
             changes.files |= again.files || again.records;
+            // A failure that is new in this look is not reported yet.
+            resumes = walk.finder.patience.resume_after_last_look();
         }
         if changes.files || walk.was_unfinished() || walk.finder.has_unstable {
             changed = Instant::now();

@@ -203,7 +203,7 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     let mut child = Command::new(program("ai-integrate"));
     let child = child.args(["--threads", "1"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.unwrap();
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), plan.as_bytes()).unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), plan.as_bytes()).unwrap();
     let is_temporary =
         |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|end| end == "tmp");
     let writes = || list_tree(&workspace.path("out/.azpipe/parts")).iter().any(is_temporary);
@@ -220,6 +220,7 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
         }
         stop("-STOP");
         while !is_stopped() {
+            assert!(child.try_wait().unwrap().is_none(), "it has ended before it stood still");
             std::thread::yield_now();
         }
         if writes() {
@@ -229,7 +230,6 @@ fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
     }
     let busy = clean(&workspace, &[]);
     stop("-CONT");
-    drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
     assert!(busy.status == 2 && busy.stderr.contains("another run is at work"), "{}", busy.stderr);
     let now = list_tree(&workspace.path("out"));

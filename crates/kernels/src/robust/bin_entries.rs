@@ -102,9 +102,14 @@ impl BinEntries<'_> {
     /// are not the lowest, or have no fixed order.
     #[inline(always)]
     pub(super) fn entries_if_zero(&self, from: usize) -> impl Iterator<Item = (usize, usize)> {
-        let whole = self.left_out.map_or(self, |left_out| left_out.whole);
-        let places = whole.sorted_if_zero().iter().enumerate().skip(from);
+        let places = self.whole().sorted_if_zero().iter().enumerate().skip(from);
         places.filter_map(|(position, &entry)| Some((position, self.entry_of_whole(entry)?)))
+    }
+
+    /// Returns the bin with all its pixels.
+    #[inline(always)]
+    pub(super) fn whole(&self) -> &Self {
+        self.left_out.map_or(self, |left_out| left_out.whole)
     }
 
     /// Returns the entry that an entry of the whole bin is here; `None` if it is left out.

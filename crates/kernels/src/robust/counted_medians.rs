@@ -57,7 +57,7 @@ impl CountedMedians {
     ) -> LanePositions {
         let mut positions = [f32::NAN; INTERLEAVED_FRAMES];
         let Some(mut counts) = hint.expected(bin.rows.len()) else { return positions };
-        let whole = bin.bin.left_out.map_or(bin.bin, |left_out| left_out.whole);
+        let whole = bin.bin.whole();
         let is_wanted = |lane: usize, counts: &[u16; INTERLEAVED_FRAMES]| {
             bin.is_wanted[lane] && counts[lane] > 0 && keeps_counts_apart(whole, counts[lane])
         };

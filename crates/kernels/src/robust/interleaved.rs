@@ -175,10 +175,12 @@ fn gather_rows(
                 largest[lane] = largest[lane].max(row[lane]);
             }
         }
-        // A loop of its own, which the compiler turns into vectors.
-        for row in rows.iter().filter(|_| sums_counts) {
-            for lane in 0..INTERLEAVED_FRAMES {
-                counts[lane] += u32::from(row[lane]);
+        if sums_counts {
+            // A loop of its own, which the compiler turns into vectors.
+            for row in &*rows {
+                for lane in 0..INTERLEAVED_FRAMES {
+                    counts[lane] += u32::from(row[lane]);
+                }
             }
         }
         for lane in 0..INTERLEAVED_FRAMES {

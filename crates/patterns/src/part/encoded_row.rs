@@ -35,7 +35,7 @@ impl PartRow {
     }
 
     /// Returns whether the sums are [taken](Self::take_sums).
-    pub(super) fn has_lost_sums(&self) -> bool {
+    pub(super) fn are_sums_taken(&self) -> bool {
         self.has_sums && !self.row.has_sums()
     }
 }

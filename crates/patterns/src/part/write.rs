@@ -269,7 +269,7 @@ impl PartWriter {
             return Err("sparse pixels are missing, or were not asked for".to_owned());
         }
         // Sums that are taken had a pattern made of them, so that they fit.
-        if part_row.has_lost_sums() {
+        if part_row.are_sums_taken() {
             return Ok(());
         }
         expect("signal", row.signal.len(), bins)?;
