@@ -133,7 +133,7 @@ impl Series {
                 let noise: u64 = (0..4).map(|_| random.below(width)).sum();
                 let mut value = (((level + noise) as f64 - 2. * width as f64).max(0.) * n) as u64;
                 if spots > 0 && random.below(spots) == 0 {
-                    value += 1 << random.below(20);
+                    value = [value + (1 << random.below(20)), 255][random.below(2) as usize];
                 }
                 if is_dead || invalid > 0 && random.below(invalid) == 0 {
                     value = u64::MAX;

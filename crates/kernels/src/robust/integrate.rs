@@ -127,7 +127,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
         let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, .. } = *self;
         let unsplit = matrix.unsplit.as_ref().filter(|_| self.has_tiles())?;
         let scratch = &mut self.scratch.tile_clip;
-        if !scratch.is_worth_trying(plan) {
+        if !scratch.retries.is_worth_trying(plan) {
             return None;
         }
         let mut totals: Vec<FrameBinSums> =
@@ -146,7 +146,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
             rejected: &mut rejected,
         });
         if outcomes.is_none() {
-            self.scratch.tile_clip.remember_failure(plan);
+            self.scratch.tile_clip.retries.remember_failure(plan);
         }
         let outcomes = outcomes?;
         let mut rejected = rejected.into_iter().map(|counts| counts.into_pixels(plan));
@@ -191,11 +191,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
             rejected: &mut rejected,
         });
         let mut rejected = rejected.into_iter().enumerate().map(|(lane, shares)| {
-            let value = |pixel: u32| {
-                let stored = interleaved.rows()[pixel as usize][lane];
-                interleaved.value(pixel, lane, stored)
-            };
-            shares.into_pixels(plan, value)
+            shares.into_pixels(plan, |pixel| interleaved.read_value(pixel, lane))
         });
         let complete = |totals: FrameBinSums| {
             totals.into_sums(matrix.reduction.variance_model, plan, rejected.next())

@@ -8,10 +8,12 @@
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::bin_lane::InterleavedBin;
-use super::csr::{CsrMatrix, PixelsFromBin};
+use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
+use super::gathered_rows::{GatheredRows, gather_rows};
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::interleaved_quantiles::InterleavedQuantileScratch;
+use super::outlier_search::find_outliers;
 use super::partial_sums;
 use super::rejected::RejectedShares;
 use super::row_terms::{
@@ -24,10 +26,7 @@ use super::without_masked::WithoutMasked;
 use super::{BinSums, RawPixels, Reduction, Statistic};
 use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
-use crate::simd::{Kernel, Simd, prefetch_value};
-
-/// Number of rows that are gathered before their maximum is taken.
-const GATHERED_ROWS: usize = 64;
+use crate::simd::{Kernel, Simd};
 
 /// Working memory of a thread.
 #[derive(Default)]
@@ -69,14 +68,14 @@ impl Kernel for InterleavedReduction<'_> {
         for bin_index in 0..plan.nbins() {
             let whole = matrix.entries_of_bin(bin_index, plan);
             let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
-            let gathered = gather_rows(
-                interleaved.rows(),
+            let GatheredRows { mut largest, counts } = gather_rows(
+                interleaved,
+                totals.len(),
                 matrix.pixels_from_bin(bin_index),
                 whole.pixels.len(),
                 sums_counts,
                 rows,
             );
-            let GatheredRows { mut largest, counts } = gathered;
             let bin = if largest[..totals.len()].contains(&OVERFLOW) {
                 without_masked.drop_masked(&whole, interleaved, rows, totals.len(), &mut largest)
             } else {
@@ -142,55 +141,6 @@ impl Kernel for InterleavedReduction<'_> {
     }
 }
 
-/// Maxima and sums of gathered rows.
-struct GatheredRows {
-    /// The maximum of each lane.
-    largest: [u16; INTERLEAVED_FRAMES],
-    /// The sum of each lane, if it was asked for. In f64 it is exact, in any order.
-    counts: LaneSums,
-}
-
-/// Copies the rows of the first `count` pixels of `indices` to `rows`, and adds up the counts if
-/// `sums_counts`. Prefetches the rows of the indices that follow.
-#[inline(always)]
-fn gather_rows(
-    pixels: &[[u16; INTERLEAVED_FRAMES]],
-    indices: PixelsFromBin<'_>,
-    count: usize,
-    sums_counts: bool,
-    rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
-) -> GatheredRows {
-    let mut all =
-        GatheredRows { largest: [0; INTERLEAVED_FRAMES], counts: [0.; INTERLEAVED_FRAMES] };
-    rows.resize(count, [0; INTERLEAVED_FRAMES]);
-    for (number, rows) in rows.chunks_mut(GATHERED_ROWS).enumerate() {
-        // In registers: `all` is in memory.
-        let mut largest = [0; INTERLEAVED_FRAMES];
-        let mut counts = [0; INTERLEAVED_FRAMES];
-        let first = number * GATHERED_ROWS;
-        for (entry, row) in rows.iter_mut().enumerate() {
-            prefetch_value(&pixels[indices.pixel_ahead(first + entry)]);
-            *row = pixels[indices.pixel(first + entry)];
-            for lane in 0..INTERLEAVED_FRAMES {
-                largest[lane] = largest[lane].max(row[lane]);
-            }
-        }
-        if sums_counts {
-            // A loop of its own, which the compiler turns into vectors.
-            for row in &*rows {
-                for lane in 0..INTERLEAVED_FRAMES {
-                    counts[lane] += u32::from(row[lane]);
-                }
-            }
-        }
-        for lane in 0..INTERLEAVED_FRAMES {
-            all.largest[lane] = all.largest[lane].max(largest[lane]);
-            all.counts[lane] += f64::from(counts[lane]);
-        }
-    }
-    all
-}
-
 /// The outcome of reducing a bin in all lanes at once, in one of them.
 #[derive(Clone, Copy)]
 enum LaneReduction {
@@ -221,13 +171,14 @@ fn sum_lanes(
     } else {
         pixel_variance
     };
-    let mut outliers = [0.; INTERLEAVED_FRAMES];
+    let mut has_outliers = [false; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
             let sums = BinSums { variance: variance[lane], ..bin.full_sums };
             limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
         });
-        outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
+        has_outliers =
+            find_outliers(bin, rows, &OutlierTerm { signal, mean: &mean, norms, limits });
     }
     let final_variance =
         if variance_model.is_spread_in_result() { variance } else { pixel_variance };
@@ -237,10 +188,10 @@ fn sum_lanes(
             variance: variance[lane],
             ..bin.full_sums
         };
-        if outliers[lane] == 0. {
-            LaneReduction::Done(sums(final_variance))
-        } else {
+        if has_outliers[lane] {
             LaneReduction::Unclipped(sums(variance))
+        } else {
+            LaneReduction::Done(sums(final_variance))
         }
     })
 }

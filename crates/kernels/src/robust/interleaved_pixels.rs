@@ -1,7 +1,8 @@
-//! Pixels of 8 frames interleaved as 16-bit counts, with an overflow list per frame for pixels that
-//! don't fit.
+//! Pixels of 8 frames interleaved as counts of 8 or 16 bits, with an overflow list per frame for
+//! pixels that don't fit.
 
-use super::tile_lanes::{INTERLEAVED_FRAMES, TileLanes};
+use super::retries::Retries;
+use super::tile_lanes::{INTERLEAVED_FRAMES, TileBytes, TileCounts, TileLanes};
 use system::huge_pages::HugePageBuffer;
 
 use crate::codec::DecodeError;
@@ -15,31 +16,56 @@ use crate::summation_order::TILE;
 /// integer from 0 to 65534.
 pub(crate) const OVERFLOW: u16 = u16::MAX;
 
+/// Marks a pixel of narrow rows whose value is in the overflow list: an invalid pixel, or a value
+/// that is no integer from 0 to 254.
+const NARROW_OVERFLOW: u8 = u8::MAX;
+
 /// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists
 /// are slower than [`PerFrameReduction`](super::per_frame::PerFrameReduction).
 pub(super) const MAX_OVERFLOW_DIVISOR: usize = 256;
 
-/// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.
+/// Pixels of all lanes per pixel that may be in the overflow lists of narrow rows. Each is looked up
+/// for about as long as 16 wide rows are read.
+const MAX_NARROW_OVERFLOW_DIVISOR: usize = 4096;
+
+/// The pixels of [`INTERLEAVED_FRAMES`] frames, 8 or 16 bytes for each pixel position.
 #[derive(Default)]
 pub(crate) struct InterleavedPixels {
     /// See [`InterleavedPixels::rows`]. A bin's pixels are all over the frame.
     rows: HugePageBuffer,
+    is_narrow: bool,
     /// For each lane, the index and the value of all pixels with matrix entries that are
-    /// [`OVERFLOW`], by ascending index. The value of an invalid pixel is NaN.
+    /// [`OVERFLOW`] or [`NARROW_OVERFLOW`], by ascending index. The value of an invalid pixel is NaN.
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
     tile_lanes: TileLanes,
+    /// The plans whose frames did not fit narrow rows lately.
+    narrow: Retries,
+}
+
+/// One row per pixel of the frames that were read, with one element per frame, and maybe more. Rows
+/// of pixels without matrix entries may hold any value.
+#[derive(Clone, Copy)]
+pub(super) enum InterleavedRows<'a> {
+    /// Counts or [`NARROW_OVERFLOW`].
+    Narrow(&'a [[u8; INTERLEAVED_FRAMES]]),
+    /// Counts or [`OVERFLOW`].
+    Wide(&'a [[u16; INTERLEAVED_FRAMES]]),
 }
 
 impl InterleavedPixels {
-    /// Returns the bytes of memory that the pixels of a plan's frames take.
+    /// Returns the bytes of memory that the pixels of a plan's frames take at the most.
     pub(super) fn memory_bytes(plan: &IntegrationPlan) -> usize {
-        plan.unused.len() * TILE * size_of::<[u16; INTERLEAVED_FRAMES]>()
+        plan.unused.len() * size_of::<TileCounts>()
     }
 
-    /// Returns one row per pixel of the frames that were read, with one element per frame, and maybe
-    /// more. Rows of pixels without matrix entries may hold any value.
-    pub(super) fn rows(&self) -> &[[u16; INTERLEAVED_FRAMES]] {
-        bytemuck::cast_slice(self.rows.as_bytes())
+    /// Returns the pixels.
+    #[inline(always)]
+    pub(super) fn rows(&self) -> InterleavedRows<'_> {
+        let bytes = self.rows.as_bytes();
+        match self.is_narrow {
+            true => InterleavedRows::Narrow(bytemuck::cast_slice(bytes)),
+            false => InterleavedRows::Wide(bytemuck::cast_slice(bytes)),
+        }
     }
 
     /// Reads up to [`INTERLEAVED_FRAMES`] frames for a plan.
@@ -57,33 +83,56 @@ impl InterleavedPixels {
         rules: &InvalidRules<T>,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
     ) -> Result<bool, DecodeError> {
-        let max_overflow = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
+        let max_overflow = |divisor| plan.pixels() * INTERLEAVED_FRAMES / divisor;
         let bytes = Self::memory_bytes(plan);
         self.rows.grow(bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
-        let rows: &mut [[u16; INTERLEAVED_FRAMES]] =
-            bytemuck::cast_slice_mut(&mut self.rows.as_bytes_mut()[..bytes]);
         self.overflow.iter_mut().for_each(Vec::clear);
+        self.is_narrow = self.narrow.is_worth_trying(plan);
         self.tile_lanes.start();
-        for (tile_index, tile) in rows.as_chunks_mut().0.iter_mut().enumerate() {
-            let overflow = &mut self.overflow;
+        for tile_index in 0..plan.unused.len() {
+            let Self { overflow, is_narrow, .. } = self;
             self.tile_lanes.read(simd, plan, tile_index, rules, sources, |index, lane, tile| {
-                fit_to_u16(lane, tile, &mut overflow[index]);
+                let overflow = &mut overflow[index];
+                if *is_narrow {
+                    fit_to_u8(lane, tile, overflow);
+                } else {
+                    fit_to_u16(lane, tile, overflow);
+                }
             });
-            if self.overflow.iter().map(Vec::len).sum::<usize>() > max_overflow {
-                return Ok(false);
+            self.write_tile(simd, tile_index);
+            if self.is_narrow && self.count_overflow() > max_overflow(MAX_NARROW_OVERFLOW_DIVISOR) {
+                self.widen(tile_index + 1);
+                self.narrow.remember_failure(plan);
             }
-            if !self.tile_lanes.interleave(simd, tile) {
-                tile.fill([0; INTERLEAVED_FRAMES]);
+            if self.count_overflow() > max_overflow(MAX_OVERFLOW_DIVISOR) {
+                return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of
-    /// [`InterleavedPixels::rows`].
+    /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its 16-bit count
+    /// or [`OVERFLOW`].
     #[inline(always)]
     pub(super) fn value(&self, pixel: u32, lane: usize, stored: u16) -> f64 {
         if stored == OVERFLOW { self.overflow_value(pixel, lane) } else { f64::from(stored) }
+    }
+
+    /// Returns the value of any pixel of one frame, NaN if it is invalid.
+    pub(super) fn read_value(&self, pixel: u32, lane: usize) -> f64 {
+        let stored = match self.rows() {
+            InterleavedRows::Wide(rows) => rows[pixel as usize][lane],
+            InterleavedRows::Narrow(rows) => match rows[pixel as usize][lane] {
+                NARROW_OVERFLOW => OVERFLOW,
+                count => count.into(),
+            },
+        };
+        self.value(pixel, lane, stored)
+    }
+
+    /// Returns the 16-bit count or [`OVERFLOW`] of a pixel that is [`NARROW_OVERFLOW`].
+    pub(super) fn wide_count(&self, pixel: u32, lane: usize) -> u16 {
+        to_count(self.overflow_value(pixel, lane), OVERFLOW).unwrap_or(OVERFLOW)
     }
 
     /// Looks a pixel up in the overflow list of a lane.
@@ -93,51 +142,165 @@ impl InterleavedPixels {
         list.binary_search_by_key(&pixel, |(pixel, _)| *pixel)
             .map_or(f64::NAN, |found| list[found].1)
     }
+
+    /// Returns the length of the overflow lists together.
+    fn count_overflow(&self) -> usize {
+        self.overflow.iter().map(Vec::len).sum()
+    }
+
+    /// Writes the tile that was read last to its rows.
+    #[inline(always)]
+    fn write_tile<S: Simd>(&mut self, simd: S, tile_index: usize) {
+        let bytes = self.rows.as_bytes_mut();
+        if self.is_narrow {
+            let tiles: &mut [TileBytes] = bytemuck::cast_slice_mut(bytes);
+            self.tile_lanes.interleave_bytes(simd, &mut tiles[tile_index]);
+        } else {
+            let tiles: &mut [TileCounts] = bytemuck::cast_slice_mut(bytes);
+            let tile = &mut tiles[tile_index];
+            if !self.tile_lanes.interleave(simd, tile) {
+                tile.fill([0; INTERLEAVED_FRAMES]);
+            }
+        }
+    }
+
+    /// Turns narrow rows, of which the first `tiles` tiles were read, into wide ones.
+    #[cold]
+    fn widen(&mut self, tiles: usize) {
+        let bytes = self.rows.as_bytes_mut();
+        // From the end: the bytes of a wide tile are those of narrow ones that follow.
+        for tile_index in (0..tiles).rev() {
+            let narrow = bytemuck::cast_slice::<u8, TileBytes>(bytes)[tile_index];
+            let wide = &mut bytemuck::cast_slice_mut::<u8, TileCounts>(bytes)[tile_index];
+            for (count, &narrow) in wide.as_flattened_mut().iter_mut().zip(narrow.as_flattened()) {
+                *count = u16::from(narrow);
+            }
+        }
+        let rows: &mut [[u16; INTERLEAVED_FRAMES]] = bytemuck::cast_slice_mut(bytes);
+        for (lane, overflow) in self.overflow.iter_mut().enumerate() {
+            overflow.retain(|&(pixel, value)| {
+                let count = to_count(value, OVERFLOW);
+                rows[pixel as usize][lane] = count.unwrap_or(OVERFLOW);
+                count.is_none()
+            });
+        }
+        self.is_narrow = false;
+    }
+}
+
+/// Returns the value as a count, if it is an integer from 0 to below `limit`.
+fn to_count(value: f64, limit: u16) -> Option<u16> {
+    let fits = (0. ..f64::from(limit)).contains(&value) && value.fract() == 0.;
+    fits.then_some(value as u16)
+}
+
+/// Converts the pixels of a lane to 8 bits. Pixels that don't fit become [`NARROW_OVERFLOW`] and are
+/// appended to `overflow`.
+#[inline(always)]
+fn fit_to_u8(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
+    let overflow_before = overflow.len();
+    let Lane { low_bytes: low, high_bytes: high, f64_pixels, .. } = lane;
+    match lane.width {
+        PixelWidth::Zero => {}
+        PixelWidth::U8 => {
+            let is_full = |pixel: usize| low[pixel] == NARROW_OVERFLOW;
+            push_where(tile, is_full, |pixel| f64::from(low[pixel]), overflow);
+        }
+        PixelWidth::U16 => {
+            let value = |pixel: usize| u16::from_le_bytes([low[pixel], high[pixel]]);
+            let is_wide = |pixel: usize| (low[pixel] == NARROW_OVERFLOW) | (high[pixel] != 0);
+            push_where(tile, is_wide, |pixel| f64::from(value(pixel)), overflow);
+            for (low, &high) in low.iter_mut().zip(&*high) {
+                *low = if high == 0 { *low } else { NARROW_OVERFLOW };
+            }
+        }
+        PixelWidth::F64 => {
+            let count = |value| to_count(value, NARROW_OVERFLOW.into());
+            push_where(
+                tile,
+                |pixel| count(f64_pixels[pixel]).is_none(),
+                |pixel| f64_pixels[pixel],
+                overflow,
+            );
+            for (low, &value) in low.iter_mut().zip(&*f64_pixels) {
+                *low = count(value).map_or(NARROW_OVERFLOW, |count| count as u8);
+            }
+        }
+    }
+    lane.width = lane.width.min(PixelWidth::U8);
+    push_invalid(lane, tile, PixelWidth::U8, overflow, overflow_before);
 }
 
 /// Converts the pixels of a lane to 16 bits. Pixels that don't fit become [`OVERFLOW`] and are
 /// appended to `overflow`.
+#[inline(always)]
 fn fit_to_u16(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
-    let (first, overflow_before) = (tile.tile_index * TILE, overflow.len());
-    let Lane { low_bytes: low, high_bytes: high, .. } = lane;
-    let pixels = low.iter_mut().zip(high.iter_mut());
+    let overflow_before = overflow.len();
+    let Lane { low_bytes: low, high_bytes: high, f64_pixels, .. } = lane;
     match lane.width {
         PixelWidth::Zero | PixelWidth::U8 => {}
         PixelWidth::U16 => {
-            let overflows = |low: u8, high: u8| low & high == u8::MAX;
-            if low
-                .iter()
-                .zip(high.iter())
-                .fold(false, |any, (&low, &high)| any | overflows(low, high))
-            {
-                // Pixels in detector gaps overflow, too, but they have no matrix entries and need
-                // no value.
-                let used = tile.used().iter().map(|&used| used != 0);
-                let wide = low.iter().zip(high.iter()).zip(used).enumerate();
-                let wide =
-                    wide.filter(|(_, ((low, high), used))| overflows(**low, **high) && *used);
-                overflow
-                    .extend(wide.map(|(pixel, _)| ((first + pixel) as u32, f64::from(u16::MAX))));
-            }
+            let is_full = |pixel: usize| low[pixel] & high[pixel] == u8::MAX;
+            push_where(tile, is_full, |_| f64::from(u16::MAX), overflow);
         }
         PixelWidth::F64 => {
-            for ((pixel, (low, high)), &value) in pixels.enumerate().zip(&lane.f64_pixels) {
-                let fits = (0. ..f64::from(OVERFLOW)).contains(&value) && value.fract() == 0.;
-                [*low, *high] = if fits { value as u16 } else { OVERFLOW }.to_le_bytes();
-                if !fits {
-                    overflow.push(((first + pixel) as u32, value));
-                }
+            let count = |value| to_count(value, OVERFLOW);
+            push_where(
+                tile,
+                |pixel| count(f64_pixels[pixel]).is_none(),
+                |pixel| f64_pixels[pixel],
+                overflow,
+            );
+            for ((low, high), &value) in low.iter_mut().zip(high).zip(&*f64_pixels) {
+                [*low, *high] = count(value).unwrap_or(OVERFLOW).to_le_bytes();
             }
-            lane.width = PixelWidth::U16;
         }
     }
-    if !lane.invalid.is_empty() {
-        lane.widen_to(PixelWidth::U16);
-        for pixel in lane.invalid.drain(..) {
-            let in_tile = pixel as usize - first;
-            (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
-            overflow.push((pixel, f64::NAN));
+    lane.width = lane.width.min(PixelWidth::U16);
+    push_invalid(lane, tile, PixelWidth::U16, overflow, overflow_before);
+}
+
+/// Appends the pixels of a tile that overflow. Those without matrix entries, such as the pixels in
+/// the gaps of a detector, need no value.
+#[inline(always)]
+fn push_where(
+    tile: TileContext<'_>,
+    overflows: impl Fn(usize) -> bool,
+    value: impl Fn(usize) -> f64,
+    overflow: &mut Vec<(u32, f64)>,
+) {
+    // In steps, because the pixels of a gap are often few of a tile's, and each is looked at.
+    for (step, unused) in tile.unused.0.iter().enumerate() {
+        if !(0..64).fold(false, |any, bit| any | overflows(step * 64 + bit)) {
+            continue;
         }
-        overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
+        for bit in (0..64).filter(|bit| unused >> bit & 1 == 0) {
+            let in_tile = step * 64 + bit;
+            if overflows(in_tile) {
+                overflow.push(((tile.tile_index * TILE + in_tile) as u32, value(in_tile)));
+            }
+        }
     }
+}
+
+/// Marks the invalid pixels of a lane that was fitted to at most `width`, and inserts them into the
+/// pixels of the tile, which begin at `overflow_before`.
+#[inline(always)]
+fn push_invalid(
+    lane: &mut Lane,
+    tile: TileContext<'_>,
+    width: PixelWidth,
+    overflow: &mut Vec<(u32, f64)>,
+    overflow_before: usize,
+) {
+    if lane.invalid.is_empty() {
+        return;
+    }
+    lane.widen_to(width);
+    for pixel in lane.invalid.drain(..) {
+        let in_tile = pixel as usize - tile.tile_index * TILE;
+        (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
+        overflow.push((pixel, f64::NAN));
+    }
+    overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
 }

@@ -16,19 +16,19 @@ pub(crate) const INTERLEAVED_FRAMES: usize = 8;
 pub(super) struct TileLanes {
     pub(super) lanes: Vec<Lane>,
     buffers: Vec<SourceBuffers>,
-    low: TileBytes,
-    high: TileBytes,
+    low: Box<TileBytes>,
+    high: Box<TileBytes>,
 }
 
 /// The low or the high bytes of a tile's pixels: one row per pixel, one element per frame.
-type TileBytes = Box<[[u8; INTERLEAVED_FRAMES]; TILE]>;
+pub(super) type TileBytes = [[u8; INTERLEAVED_FRAMES]; TILE];
 
 /// A tile's counts of up to 16 bits: one row per pixel, one element per frame.
 pub(super) type TileCounts = [[u16; INTERLEAVED_FRAMES]; TILE];
 
 impl Default for TileLanes {
     fn default() -> Self {
-        let bytes = || -> TileBytes {
+        let bytes = || -> Box<TileBytes> {
             let zeros = vec![[0; INTERLEAVED_FRAMES]; TILE].into_boxed_slice();
             zeros.try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
         };
@@ -84,15 +84,23 @@ impl TileLanes {
         }
     }
 
+    /// Interleaves the tile, whose pixels have at most 8 bits.
+    #[inline(always)]
+    pub(super) fn interleave_bytes<S: Simd>(&mut self, simd: S, bytes: &mut TileBytes) {
+        if self.widen_lanes() == PixelWidth::Zero {
+            bytes.fill([0; INTERLEAVED_FRAMES]);
+            return;
+        }
+        let lanes = &self.lanes;
+        simd.interleave(std::array::from_fn(|lane| &lanes[lane].low_bytes), bytes);
+    }
+
     /// Interleaves the tile, whose pixels have at most 16 bits. Returns false, and leaves `counts`
     /// as they are, if all pixels are 0.
     #[inline(always)]
     pub(super) fn interleave<S: Simd>(&mut self, simd: S, counts: &mut TileCounts) -> bool {
+        let width = self.widen_lanes();
         let Self { lanes, low, high, .. } = self;
-        let width = lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
-        for lane in lanes.iter_mut() {
-            lane.widen_to(width);
-        }
         let lanes: [&Lane; INTERLEAVED_FRAMES] = std::array::from_fn(|lane| &lanes[lane]);
         if width == PixelWidth::Zero {
             return false;
@@ -112,5 +120,14 @@ impl TileLanes {
             }
         }
         true
+    }
+
+    /// Converts all lanes to the width of the widest, and returns it.
+    fn widen_lanes(&mut self) -> PixelWidth {
+        let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
+        for lane in &mut self.lanes {
+            lane.widen_to(width);
+        }
+        width
     }
 }

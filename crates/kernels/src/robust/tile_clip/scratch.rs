@@ -3,6 +3,7 @@
 use super::super::by_plan::ByPlan;
 use super::super::csr::CsrMatrix;
 use super::super::interleaved_pixels::MAX_OVERFLOW_DIVISOR;
+use super::super::retries::Retries;
 use super::super::tile_lanes::INTERLEAVED_FRAMES;
 use super::super::tile_lanes::{TileCounts, TileLanes};
 use super::super::unsplit_bins::{SMALL_BIN, UnsplitBins};
@@ -21,9 +22,6 @@ use crate::summation_order::TILE;
 /// over.
 const MAX_CANDIDATES_DIVISOR: usize = 32;
 
-/// After a failure, clipping by tiles is tried again after so many calls.
-const CALLS_AFTER_FAILURE: usize = 64;
-
 /// A tile without photons.
 static NO_PHOTONS: TileCounts = [[0; INTERLEAVED_FRAMES]; TILE];
 
@@ -38,8 +36,7 @@ pub(in super::super) struct TileClipScratch {
     pub(super) clip: ClipScratch,
     /// The ranges for the candidates of the next frames, one per bin.
     ranges: ByPlan<Vec<CandidateRange>>,
-    /// If clipping by tiles failed: after how many calls it is tried again.
-    failures: ByPlan<usize>,
+    pub(in super::super) retries: Retries,
 }
 
 /// Returns how many candidates the frames may have together.
@@ -96,20 +93,6 @@ impl TileClipScratch {
         for (bin, range) in ranges.iter().enumerate() {
             (0..frames).for_each(|lane| self.rows.set_range(bin, lane, *range));
         }
-    }
-
-    /// Returns whether frames of a plan are to be clipped by tiles: unless that has failed lately.
-    pub(in super::super) fn is_worth_trying(&mut self, plan: &IntegrationPlan) -> bool {
-        self.failures.get_mut(plan.id()).is_none_or(|left| {
-            *left = left.saturating_sub(1);
-            *left == 0
-        })
-    }
-
-    /// Remembers that frames of a plan could not be clipped by tiles: those that follow are likely
-    /// to be like them.
-    pub(in super::super) fn remember_failure(&mut self, plan: &IntegrationPlan) {
-        self.failures.keep(plan.id(), CALLS_AFTER_FAILURE);
     }
 
     /// Sets ranges such that only pixels of unfinished bins are candidates.
