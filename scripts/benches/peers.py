@@ -42,7 +42,7 @@ def integrator(name, method=METHOD, errors="poisson", **settings):
     return prepare
 
 
-def clip_sparse(data):
+def spots(data):
     """Clipping, and the pixels above its mean by five standard deviations."""
     clip = integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5)(data)
     found = geometry()
@@ -143,7 +143,7 @@ KINDS = {
     "azimuthal": integrator("integrate1d_ng", errors="azimuthal"),
     "clip": integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5),
     "clip-azimuthal": integrator("sigma_clip_ng", UNSPLIT, "azimuthal", thres=5, max_iter=5),
-    "clip-sparse": clip_sparse,
+    "spots": spots,
     "median": integrator("medfilt1d_ng", percentile=50),
     "sparse": sparse,
     "decode": decode,
