@@ -20,6 +20,10 @@ const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 /// Bytes per pixel of a recipe that is ready: matrix, normalization and mask.
 const BYTES_PER_PIXEL: u64 = 40;
 
+/// Further bytes per pixel of a recipe that needs all pixels of a bin at once: the matrix by bin of
+/// split pixels, with the orders of those of no photon and of one count for medians.
+const BY_BIN_BYTES_PER_PIXEL: u64 = 48;
+
 /// Bytes per pixel that a thread needs by methods that look at all pixels of a bin, at the most: 16
 /// for 8 interleaved frames, and 4.5 for the pixels that may be outliers if frames are clipped tile
 /// by tile. Recipes without such methods do not need them.
@@ -91,8 +95,12 @@ pub fn estimate_memory(
         },
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
-    let recipes =
-        pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + fixed.saturating_sub(1) * BYTES_PER_PIXEL);
+    // None of a detector that moves.
+    let by_bin = sizes.all().filter(|size| size.needs_all_pixels).count() as u64;
+    let recipes = pixels
+        * (BYTES_PER_PIXEL_WHILE_BUILDING
+            + fixed.saturating_sub(1) * BYTES_PER_PIXEL
+            + by_bin * BY_BIN_BYTES_PER_PIXEL);
     // Each engine has a matrix of each recipe in use and builds another; some more are kept.
     let positions = match moving {
         0 => 0,
@@ -125,10 +133,11 @@ pub fn estimate_walltime(seconds: f64) -> Walltime {
 
 #[cfg(test)]
 mod tests {
+    use recipe::{Quantiles, Settings};
     use records::{Acquisition, Span, Task};
 
     use super::*;
-    use crate::recipe_sizes::tests::moving_plan;
+    use crate::recipe_sizes::tests::{moving_plan, plan_of};
 
     /// Creates a task of 100 frames of an Eiger 4M, compressed sevenfold.
     fn eiger() -> Task {
@@ -179,6 +188,21 @@ mod tests {
         assert_eq!(one, three_hundred);
         // 8 engines, 340 bytes for each of 4.5 M pixels and 256 MiB, and half as much again.
         assert!((17..=19).contains(&(one - fixed)), "{fixed} {one}");
+    }
+
+    #[test]
+    fn medians_have_their_matrix_by_bin_besides() {
+        let size = JobSize { workers: 4, engines: 1, threads: 4, gpus: 0 };
+        let shape = [10_000, 10_000];
+        let task = Task { acquisition: Acquisition { shape, ..eiger().acquisition }, ..eiger() };
+        let estimate = |median| {
+            let settings = Settings { median, ..Settings::default() };
+            let (plan, sizes) = plan_of(settings, &task, 1, 100, 0);
+            estimate_memory(&plan, &sizes, &size, false, false).bytes() >> 30
+        };
+        // 48 bytes for each of 100 M pixels, and half as much again.
+        let besides = estimate(Some(Quantiles { low: 50.0, high: 50.0 })) - estimate(None);
+        assert!((6..=7).contains(&besides), "{besides}");
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub struct RecipeSize {
     pub positions: u64,
     /// True if it rejects pixels, which `ai-integrate --sparse` keeps.
     pub clips: bool,
+    /// True if it rejects pixels or takes means between quantiles, for which it has its matrix by bin,
+    /// too.
+    pub needs_all_pixels: bool,
     /// True if errors follow from the spread of the pixels in a bin, and no pixels are rejected.
     pub has_plain_azimuthal_errors: bool,
 }
@@ -37,6 +40,7 @@ impl RecipeSize {
             dummy: recipe.dummy.to_string(),
             positions: positions.len() as u64,
             clips: recipe.sigma_clip.is_some(),
+            needs_all_pixels: recipe.sigma_clip.is_some() || recipe.median.is_some(),
             has_plain_azimuthal_errors: recipe.sigma_clip.is_none()
                 && recipe.error_model.spread_use() == SpreadUse::ClippingAndResult,
         }
@@ -105,12 +109,23 @@ pub(crate) mod tests {
         frames: u64,
         positions: u64,
     ) -> (TaskPlan, RecipeSizes) {
+        plan_of(Settings::default(), task, scans, frames, positions)
+    }
+
+    /// Creates such a plan with these settings of the recipe.
+    pub(crate) fn plan_of(
+        settings: Settings,
+        task: &Task,
+        scans: u64,
+        frames: u64,
+        positions: u64,
+    ) -> (TaskPlan, RecipeSizes) {
         let directory = tempfile::tempdir().unwrap();
         let geometry = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
         let settings = Settings {
             geometry: Some(geometry.to_owned()),
             radial_range: Some([1.0, 20.0]),
-            ..Settings::default()
+            ..settings
         };
         let fixed = Recipe::resolve(&settings).unwrap();
         let mut plan = TaskPlan::default();
