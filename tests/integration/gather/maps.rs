@@ -37,7 +37,12 @@ with h5py.File(sys.argv[1]) as file, h5py.File(sys.argv[2]) as final:
             bins = (q >= low) & (q <= high) & (norm > 0)
             weights = norm[bins]
             means = rows["intensity"][:, bins].astype("f8") @ weights / weights.sum()
-            errors = numpy.sqrt((rows["intensity_errors"][:, bins].astype("f8") ** 2) @ weights**2) / weights.sum()
+            squares = rows["intensity_errors"][:, bins].astype("f8") ** 2
+            if process["integrated/intensity_errors"].attrs["long_name"].startswith("Standard deviation of a pixel"):
+                norm_sq = process["integrated/norm_sq"][()][bins]
+                errors = numpy.sqrt(squares @ norm_sq / norm_sq.sum())
+            else:
+                errors = numpy.sqrt(squares @ weights**2) / weights.sum()
             near = lambda name, all: numpy.allclose([data[name][cell] for cell, _ in cells], [all[frame] for _, frame in cells], 1e-12)
             name = f"range_{number}"
             out["ranges"].append([near(name, means), near(name + "_errors", errors), data[name].attrs["long_name"]])
@@ -60,6 +65,11 @@ struct MappedScan {
 impl MappedScan {
     /// `position` gives slow and fast position of a frame.
     fn new(position: impl Fn(usize) -> [f64; 2]) -> Self {
+        Self::with_flags(position, &[])
+    }
+
+    /// Takes flags of plan-split besides.
+    fn with_flags(position: impl Fn(usize) -> [f64; 2], flags: &[&str]) -> Self {
         let mut workspace = Workspace::new(&small_options());
         let positions: Vec<[f64; 2]> = (0..24).map(position).collect();
         let master = open_hdf5_to_write(&workspace.data.master);
@@ -75,7 +85,8 @@ impl MappedScan {
         master.close().unwrap();
         workspace.scans = run("scan-find", &[&workspace.data.raw], "").assert_success().stdout;
         // As pyFAI-diffmap does by default.
-        let tasks = workspace.plan("out", &["--unit", "2th_deg", "--split", "full"]);
+        let as_diffmap = ["--unit", "2th_deg", "--split", "full"];
+        let tasks = workspace.plan("out", &[&as_diffmap, flags].concat());
         let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
         Self { workspace, results }
     }
@@ -148,6 +159,16 @@ fn means_over_radial_ranges_are_images() {
         true
     ]);
     assert_eq!(seen["plot"], plot);
+    let labels = ["10 to 15.5 2θ (°)", "-1 to 100 2θ (°)"];
+    assert_eq!(seen["ranges"], json!(labels.map(|label| json!([true, true, label]))));
+}
+
+#[test]
+fn errors_over_radial_ranges_are_those_of_a_pixel_if_the_patterns_errors_are() {
+    let scan = MappedScan::with_flags(snake, &["--error", "std"]);
+    let flags = ["--map", "sampy,sampz", "--map-range", "10,15.5", "--map-range=-1,100"];
+    let ranges = json!([[10, 15.5], [-1, 100]]);
+    let Some((seen, _)) = scan.look(&flags, &ranges) else { return };
     let labels = ["10 to 15.5 2θ (°)", "-1 to 100 2θ (°)"];
     assert_eq!(seen["ranges"], json!(labels.map(|label| json!([true, true, label]))));
 }

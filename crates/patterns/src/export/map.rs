@@ -15,6 +15,7 @@ mod grid;
 
 use std::path::PathBuf;
 
+use recipe::ErrorMeasure;
 use records::Spans;
 use system::ownership::ReplacePolicy;
 
@@ -112,8 +113,18 @@ pub fn write_map(
 struct RangeBins {
     /// Title, such as `10 to 12 q (nm⁻¹)`.
     label: String,
-    /// Indices and norms of the bins that have pixels.
-    bins: Vec<(usize, f64)>,
+    /// The bins that have pixels.
+    bins: Vec<RangeBin>,
+    error: ErrorMeasure,
+}
+
+/// A bin of a radial range.
+struct RangeBin {
+    index: usize,
+    /// W.
+    norm: f64,
+    /// W₂.
+    norm_sq: f64,
 }
 
 impl RangeBins {
@@ -125,15 +136,16 @@ impl RangeBins {
             ));
         }
         let radial = &output.shared.axes.radial;
-        let norms = output.shared.weights.norm.iter().enumerate();
+        let weights = &output.shared.weights;
+        let norms = weights.norm.iter().zip(&weights.norm_sq).enumerate();
         let is_inside = |bin: usize| {
             let center =
                 bin.checked_rem(radial.centers.len()).and_then(|at| radial.centers.get(at));
             center.is_some_and(|center| (low..=high).contains(center))
         };
-        let bins: Vec<(usize, f64)> = norms
-            .filter(|(bin, norm)| is_inside(*bin) && **norm > 0.0)
-            .map(|(bin, norm)| (bin, *norm))
+        let bins: Vec<RangeBin> = norms
+            .filter(|(index, (norm, _))| is_inside(*index) && **norm > 0.0)
+            .map(|(index, (&norm, &norm_sq))| RangeBin { index, norm, norm_sq })
             .collect();
         if bins.is_empty() {
             let (first, last) = crate::axes::ends(&radial.centers);
@@ -142,24 +154,37 @@ impl RangeBins {
                 radial.units
             ));
         }
-        Ok(Self { label: format!("{low} to {high} {}", radial.plot_label()), bins })
+        let label = format!("{low} to {high} {}", radial.plot_label());
+        Ok(Self { label, bins, error: output.recipe.error })
     }
 
-    /// Returns the weighted mean of a pattern's bins, and its error. NaN if all of them are.
+    /// Returns the weighted mean of a pattern's bins and its error, as if they were one bin. NaN if
+    /// all of them are.
     fn mean(&self, intensity: &[f32], errors: Option<&[f32]>) -> (f64, f64) {
-        let (mut signal, mut variance, mut norm) = (0.0, 0.0, 0.0);
-        for (bin, weight) in &self.bins {
-            let value = intensity.get(*bin).map_or(NAN64, |value| f64::from(*value));
+        let (mut signal, mut variance, mut sum_norm, mut sum_norm_sq) = (0.0, 0.0, 0.0, 0.0);
+        for &RangeBin { index, norm, norm_sq } in &self.bins {
+            let value = intensity.get(index).map_or(NAN64, |value| f64::from(*value));
             if value.is_nan() {
                 continue;
             }
-            let error =
-                errors.and_then(|errors| errors.get(*bin)).map_or(NAN64, |error| f64::from(*error));
-            signal += weight * value;
-            variance += (weight * error).powi(2);
-            norm += weight;
+            let error = errors.and_then(|errors| errors.get(index));
+            let error = error.map_or(NAN64, |error| f64::from(*error));
+            signal += norm * value;
+            variance += match self.error {
+                ErrorMeasure::Sem => (norm * error).powi(2),
+                ErrorMeasure::Std => norm_sq * error.powi(2),
+            };
+            sum_norm += norm;
+            sum_norm_sq += norm_sq;
         }
-        if norm == 0.0 { (NAN64, NAN64) } else { (signal / norm, variance.sqrt() / norm) }
+        if sum_norm == 0.0 {
+            return (NAN64, NAN64);
+        }
+        let error = match self.error {
+            ErrorMeasure::Sem => variance.sqrt() / sum_norm,
+            ErrorMeasure::Std => (variance / sum_norm_sq).sqrt(),
+        };
+        (signal / sum_norm, error)
     }
 }
 
