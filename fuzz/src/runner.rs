@@ -50,6 +50,34 @@ struct Outcome {
     finding: Option<String>,
 }
 
+/// Options of the harness of Rust's tests that have a value, which may be the next argument.
+const OPTIONS_WITH_VALUE: [&str; 6] =
+    ["--skip", "--test-threads", "--format", "--color", "--logfile", "--shuffle-seed"];
+
+/// Chooses targets as the harness of Rust's tests does, whose arguments Cargo hands on to all tests:
+/// those whose name contains one of the arguments, or all, without those that contain a value of
+/// `--skip`.
+fn choose_targets(arguments: impl Iterator<Item = String>) -> Vec<&'static Target> {
+    let (mut named, mut skipped) = (Vec::new(), Vec::new());
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        if let Some(value) = argument.strip_prefix("--skip=") {
+            skipped.push(value.to_owned());
+        } else if OPTIONS_WITH_VALUE.contains(&argument.as_str()) {
+            let value = arguments.next();
+            skipped.extend(value.filter(|_| argument == "--skip"));
+        } else if !argument.starts_with('-') {
+            named.push(argument);
+        }
+    }
+    let has = |target: &Target, texts: &[String]| {
+        texts.iter().any(|text| target.name.contains(text.as_str()))
+    };
+    let is_chosen =
+        |target: &&Target| (named.is_empty() || has(target, &named)) && !has(target, &skipped);
+    TARGETS.iter().filter(is_chosen).collect()
+}
+
 /// Runs the targets that the command line names, or all of them; inputs that one does not bear are
 /// kept in `found`.
 pub fn run_mutations(found: &Path) -> ExitCode {
@@ -57,16 +85,10 @@ pub fn run_mutations(found: &Path) -> ExitCode {
         run_child(&order);
         return ExitCode::SUCCESS;
     }
-    // Arguments may be meant for tests that Cargo's own harness runs.
-    let named: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     if std::env::args().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    let is_named = |target: &&Target| {
-        named.is_empty() || named.iter().any(|name| target.name.contains(name.as_str()))
-    };
-    let all: Vec<&Target> = TARGETS.iter().filter(is_named).collect();
+    let chosen = choose_targets(std::env::args().skip(1));
     let seed = number_of(SEED_ENV).or_else(|| number_of("AZPIPE_SEED")).unwrap_or_else(|| {
         SystemTime::UNIX_EPOCH
             .elapsed()
@@ -77,7 +99,7 @@ pub fn run_mutations(found: &Path) -> ExitCode {
     place.prefix("azpipe-mutations");
     let place = if memory.is_dir() { place.tempdir_in(memory) } else { place.tempdir() }
         .expect("a directory for inputs");
-    let queue = Mutex::new(all.into_iter());
+    let queue = Mutex::new(chosen.into_iter());
     let outcomes = Mutex::new(Vec::new());
     let jobs = thread::available_parallelism().map_or(1, |count| count.get().min(8));
     thread::scope(|scope| {
@@ -272,4 +294,29 @@ fn read_seeds(target: &Target) -> Vec<Vec<u8>> {
         entries.map(|entry| entry.expect("a directory that is there").path()).collect();
     paths.sort();
     paths.iter().map(|path| fs::read(path).expect("seeds are in the tree")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_for_other_tests_leave_no_target_out() {
+        let choose = |arguments: &[&str]| {
+            let chosen = choose_targets(arguments.iter().map(|&argument| argument.to_owned()));
+            chosen.iter().map(|target| target.name).collect::<Vec<_>>()
+        };
+        let all = choose(&[]);
+        assert_eq!(all.len(), TARGETS.len());
+        for arguments in
+            [&["--quiet", "--skip", "slurm::"][..], &["--test-threads", "2"], &["--nocapture"]]
+        {
+            assert_eq!(choose(arguments), all, "{arguments:?}");
+        }
+        assert_eq!(choose(&["cake"]), ["cake"]);
+        let others: Vec<_> = all.iter().copied().filter(|name| *name != "cake").collect();
+        assert_eq!(choose(&["--skip", "cake"]), others);
+        assert_eq!(choose(&["--skip=cake"]), others);
+        assert!(choose(&["slurm::"]).is_empty());
+    }
 }

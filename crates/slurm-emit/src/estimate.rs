@@ -21,7 +21,8 @@ const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 const BYTES_PER_PIXEL: u64 = 40;
 
 /// Further bytes per pixel of a recipe that needs all pixels of a bin at once: the matrix by bin of
-/// split pixels, with the orders of those of no photon and of one count for medians.
+/// split pixels, with the orders of those of no photon and of one count for medians. Given variances take 16 more, for which
+/// the half that is added to all is enough.
 const BY_BIN_BYTES_PER_PIXEL: u64 = 48;
 
 /// Bytes per pixel that a thread needs by methods that look at all pixels of a bin, at the most: 16
@@ -95,7 +96,7 @@ pub fn estimate_memory(
         },
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
-    // None of a detector that moves.
+    // Recipes of a detector that moves have none: their patterns are sums over all pixels.
     let by_bin = sizes.all().filter(|size| size.needs_all_pixels).count() as u64;
     let recipes = pixels
         * (BYTES_PER_PIXEL_WHILE_BUILDING

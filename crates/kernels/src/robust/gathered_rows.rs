@@ -1,4 +1,4 @@
-//! [`gather_rows`], which copies the pixels of a bin in 8 frames from all over the frame.
+//! [`gather_rows`], which copies the rows of a bin's pixels, which lie all over the frame.
 
 use super::csr::PixelsFromBin;
 use super::interleaved_pixels::{InterleavedPixels, InterleavedRows};
@@ -52,13 +52,13 @@ fn gather<C: Copy + Default + Ord + Into<u16> + Into<u32>>(
 ) -> GatheredRows {
     let mut all =
         GatheredRows { largest: [0; INTERLEAVED_FRAMES], counts: [0.; INTERLEAVED_FRAMES] };
-    let mut few = [[C::default(); INTERLEAVED_FRAMES]; GATHERED_ROWS];
+    let mut as_stored = [[C::default(); INTERLEAVED_FRAMES]; GATHERED_ROWS];
     for (number, rows) in rows.chunks_mut(GATHERED_ROWS).enumerate() {
         // In registers: `all` is in memory.
         let mut largest = [C::default(); INTERLEAVED_FRAMES];
         let first = number * GATHERED_ROWS;
-        let few = &mut few[..rows.len()];
-        for (entry, row) in few.iter_mut().enumerate() {
+        let as_stored = &mut as_stored[..rows.len()];
+        for (entry, row) in as_stored.iter_mut().enumerate() {
             prefetch_value(&pixels[indices.pixel_ahead(first + entry)]);
             *row = pixels[indices.pixel(first + entry)];
             for lane in 0..INTERLEAVED_FRAMES {
@@ -66,7 +66,7 @@ fn gather<C: Copy + Default + Ord + Into<u16> + Into<u32>>(
             }
         }
         // Loops of their own, which the compiler turns into vectors.
-        for (wide, &narrow) in rows.as_flattened_mut().iter_mut().zip(few.as_flattened()) {
+        for (wide, &narrow) in rows.as_flattened_mut().iter_mut().zip(as_stored.as_flattened()) {
             *wide = narrow.into();
         }
         for (all, largest) in all.largest.iter_mut().zip(largest) {
@@ -74,7 +74,7 @@ fn gather<C: Copy + Default + Ord + Into<u16> + Into<u32>>(
         }
         if sums_counts {
             let mut counts = [0_u32; INTERLEAVED_FRAMES];
-            for row in &*few {
+            for row in &*as_stored {
                 for lane in 0..INTERLEAVED_FRAMES {
                     counts[lane] += Into::<u32>::into(row[lane]);
                 }

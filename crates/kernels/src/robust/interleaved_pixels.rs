@@ -25,7 +25,7 @@ const NARROW_OVERFLOW: u8 = u8::MAX;
 pub(super) const MAX_OVERFLOW_DIVISOR: usize = 256;
 
 /// Pixels of all lanes per pixel that may be in the overflow lists of narrow rows. Each is looked up
-/// for about as long as 16 wide rows are read.
+/// for about as long as 16 wide rows are read; a pixel that is invalid in all frames, eight times.
 const MAX_NARROW_OVERFLOW_DIVISOR: usize = 4096;
 
 /// The pixels of [`INTERLEAVED_FRAMES`] frames, 8 or 16 bytes for each pixel position.
@@ -39,7 +39,7 @@ pub(crate) struct InterleavedPixels {
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
     tile_lanes: TileLanes,
     /// The plans whose frames did not fit narrow rows lately.
-    narrow: Retries,
+    narrow_retries: Retries,
 }
 
 /// One row per pixel of the frames that were read, with one element per frame, and maybe more. Rows
@@ -87,7 +87,7 @@ impl InterleavedPixels {
         let bytes = Self::memory_bytes(plan);
         self.rows.grow(bytes).map_err(|why| DecodeError::Memory(why.to_string()))?;
         self.overflow.iter_mut().for_each(Vec::clear);
-        self.is_narrow = self.narrow.is_worth_trying(plan);
+        self.is_narrow = self.narrow_retries.is_worth_trying(plan);
         self.tile_lanes.start();
         for tile_index in 0..plan.unused.len() {
             let Self { overflow, is_narrow, .. } = self;
@@ -102,7 +102,7 @@ impl InterleavedPixels {
             self.write_tile(simd, tile_index);
             if self.is_narrow && self.count_overflow() > max_overflow(MAX_NARROW_OVERFLOW_DIVISOR) {
                 self.widen(tile_index + 1);
-                self.narrow.remember_failure(plan);
+                self.narrow_retries.remember_failure(plan);
             }
             if self.count_overflow() > max_overflow(MAX_OVERFLOW_DIVISOR) {
                 return Ok(false);

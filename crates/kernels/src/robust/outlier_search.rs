@@ -7,14 +7,15 @@ use super::tile_lanes::INTERLEAVED_FRAMES;
 /// Number of rows that are compared at once.
 const ROWS_PER_STEP: usize = 16;
 
-/// By how much, in relation to itself, a bound on counts is moved inwards, so that rounding does not
-/// matter: of the bound, and of w s - m w n in [`OutlierTerm`].
+/// By how much of the mean and the limit the bounds of intensities are moved inwards, so that rounding
+/// does not matter: of the bounds, and of w s - m w n in [`OutlierTerm`].
 const MARGIN: f64 = 1e-9;
 
 /// Returns for each lane whether it has an outlier, as [`OutlierTerm`] tells.
 ///
 /// Counts that are no outliers with any normalization of the bin are told by comparing 16-bit
-/// integers; most bins have no others.
+/// integers. Where few rows have no others, as if the normalizations differ much or nearly all bins
+/// have outliers, all of the rest are looked at.
 #[inline(always)]
 pub(super) fn find_outliers<W: WeightedSignal>(
     bin: &BinEntries<'_>,
@@ -23,10 +24,12 @@ pub(super) fn find_outliers<W: WeightedSignal>(
 ) -> [bool; INTERLEAVED_FRAMES] {
     let bounds = CountBounds::new(bin, exact.mean, &exact.limits);
     let mut outliers = [0.; INTERLEAVED_FRAMES];
+    let mut looked_at = 0;
     for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
-        if bounds.contain(rows) {
+        if looked_at <= step / 2 && bounds.contain(rows) {
             continue;
         }
+        looked_at += 1;
         for (index, row) in rows.iter().enumerate() {
             let of_row = exact.term(step * ROWS_PER_STEP + index, map_lanes(*row, f64::from));
             for (outliers, of_row) in outliers.iter_mut().zip(&of_row) {
@@ -50,13 +53,18 @@ impl CountBounds {
     fn new(bin: &BinEntries<'_>, mean: &LaneSums, limits: &LaneSums) -> CountBounds {
         let mut bounds =
             CountBounds { lowest: [1; INTERLEAVED_FRAMES], highest: [0; INTERLEAVED_FRAMES] };
+        if bin.dark.is_some() {
+            return bounds;
+        }
         let [least, greatest] = norm_range(bin.norms);
-        if bin.dark.is_some() || least <= 0. {
+        if least <= 0. {
             return bounds;
         }
         for lane in 0..INTERLEAVED_FRAMES {
-            let low = (mean[lane] - limits[lane]).max(0.) * greatest * (1. + MARGIN);
-            let high = (mean[lane] + limits[lane]) * least * (1. - MARGIN);
+            let (mean, limit) = (mean[lane], limits[lane]);
+            let margin = MARGIN * (mean + limit);
+            let low = (mean - limit + margin).max(0.) * greatest;
+            let high = (mean + limit - margin) * least;
             // Nothing is known of a mean or a limit that is no number.
             if low <= f64::from(u16::MAX) && high >= 0. {
                 bounds.lowest[lane] = low.ceil() as u16;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Of a radial range, the intensity is the mean over its bins, each weighted by its norm W: Σ W I / Σ W,
-//! with the error √(Σ (W σ)²) / Σ W. Bins without a pixel take no part. A cell without a frame is NaN,
+//! with the error √(Σ (W σ)²) / Σ W of independent bins, or √(Σ W₂ σ² / Σ W₂) if σ is the standard deviation of
+//! a pixel. W and W₂ are those of all pixels. Bins without a pixel take no part. A cell without a frame is NaN,
 //! and its `frame` is -1.
 
 mod grid;
@@ -158,7 +159,7 @@ impl RangeBins {
         Ok(Self { label, bins, error: output.recipe.error })
     }
 
-    /// Returns the weighted mean of a pattern's bins and its error, as if they were one bin. NaN if
+    /// Returns the weighted mean of a pattern's bins and its error. NaN if
     /// all of them are.
     fn mean(&self, intensity: &[f32], errors: Option<&[f32]>) -> (f64, f64) {
         let (mut signal, mut variance, mut sum_norm, mut sum_norm_sq) = (0.0, 0.0, 0.0, 0.0);
