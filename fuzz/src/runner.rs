@@ -51,8 +51,8 @@ struct Outcome {
 }
 
 /// Options of the harness of Rust's tests that have a value, which may be the next argument.
-const OPTIONS_WITH_VALUE: [&str; 6] =
-    ["--skip", "--test-threads", "--format", "--color", "--logfile", "--shuffle-seed"];
+const OPTIONS_WITH_VALUE: [&str; 7] =
+    ["-Z", "--skip", "--test-threads", "--format", "--color", "--logfile", "--shuffle-seed"];
 
 /// Chooses targets as the harness of Rust's tests does, whose arguments Cargo hands on to all tests:
 /// those whose name contains one of the arguments, or all, without those that contain a value of
@@ -308,9 +308,11 @@ mod tests {
         };
         let all = choose(&[]);
         assert_eq!(all.len(), TARGETS.len());
-        for arguments in
-            [&["--quiet", "--skip", "slurm::"][..], &["--test-threads", "2"], &["--nocapture"]]
-        {
+        for arguments in [
+            &["--quiet", "--skip", "slurm::"][..],
+            &["--test-threads", "2"],
+            &["-Z", "unstable-options", "--report-time"],
+        ] {
             assert_eq!(choose(arguments), all, "{arguments:?}");
         }
         assert_eq!(choose(&["cake"]), ["cake"]);

@@ -55,8 +55,7 @@ impl Attempt {
         has_device: bool,
     ) -> Batches {
         let scan = &self.recipe_tasks[0].task.acquisition;
-        let needs_all_pixels =
-            |recipe_task: &RecipeTask| integrator::needs_all_pixels(recipe_task.recipe());
+        let needs_all_pixels = |recipe_task: &RecipeTask| recipe_task.recipe().needs_all_pixels();
         let smallest =
             SMALLEST_BATCHES[usize::from(self.recipe_tasks.iter().any(needs_all_pixels))];
         let frames = Spans::union_all(todo).count() as usize / interleaved_sources(scan);

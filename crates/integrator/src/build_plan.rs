@@ -30,12 +30,6 @@ pub fn build_plan(
     Ok((plan, csr))
 }
 
-/// Returns true if the recipe's method needs all pixels of a bin at once, and integrates the frames
-/// of a batch side by side.
-pub fn needs_all_pixels(recipe: &Recipe) -> bool {
-    select_statistic(recipe).is_some()
-}
-
 /// Returns the statistic of the pixels of a bin, sigma clipping or the mean between quantiles;
 /// `None` for plain sums.
 pub fn select_statistic(recipe: &Recipe) -> Option<Statistic> {

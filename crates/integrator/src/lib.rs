@@ -58,7 +58,6 @@ mod serialize;
 mod setup;
 mod statistics_rule;
 
-pub use build_plan::needs_all_pixels;
 pub use error::IntegratorError;
 pub use frame_assembly::{AssembleError, Assembler};
 pub use integrator::{BinAxis, Decoder, Integrator, recipe_axes};

@@ -160,6 +160,12 @@ impl Recipe {
         }
     }
 
+    /// Returns whether the method needs all pixels of a bin at once: sigma clipping and quantiles. Such
+    /// frames are integrated in batches, with the matrix by bin besides.
+    pub fn needs_all_pixels(&self) -> bool {
+        self.sigma_clip.is_some() || self.median.is_some()
+    }
+
     /// Returns whether the geometry differs between frames: that of a detector that moves, or the
     /// incident angle of a sample.
     pub fn has_moving_geometry(&self) -> bool {

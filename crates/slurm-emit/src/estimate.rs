@@ -21,8 +21,8 @@ const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 const BYTES_PER_PIXEL: u64 = 40;
 
 /// Further bytes per pixel of a recipe that needs all pixels of a bin at once: the matrix by bin of
-/// split pixels, with the orders of those of no photon and of one count for medians. Given variances take 16 more, for which
-/// the half that is added to all is enough.
+/// split pixels (32), and for medians the order of each bin's pixels, twice (16). An image of variances
+/// takes 16 more, for which the half that is added to all is enough.
 const BY_BIN_BYTES_PER_PIXEL: u64 = 48;
 
 /// Bytes per pixel that a thread needs by methods that look at all pixels of a bin, at the most: 16

@@ -40,7 +40,7 @@ impl RecipeSize {
             dummy: recipe.dummy.to_string(),
             positions: positions.len() as u64,
             clips: recipe.sigma_clip.is_some(),
-            needs_all_pixels: recipe.sigma_clip.is_some() || recipe.median.is_some(),
+            needs_all_pixels: recipe.needs_all_pixels(),
             has_plain_azimuthal_errors: recipe.sigma_clip.is_none()
                 && recipe.error_model.spread_use() == SpreadUse::ClippingAndResult,
         }

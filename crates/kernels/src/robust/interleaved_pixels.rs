@@ -93,10 +93,11 @@ impl InterleavedPixels {
             let Self { overflow, is_narrow, .. } = self;
             self.tile_lanes.read(simd, plan, tile_index, rules, sources, |index, lane, tile| {
                 let overflow = &mut overflow[index];
+                // Each call is compiled for its width.
                 if *is_narrow {
-                    fit_to_u8(lane, tile, overflow);
+                    fit(lane, tile, PixelWidth::U8, overflow);
                 } else {
-                    fit_to_u16(lane, tile, overflow);
+                    fit(lane, tile, PixelWidth::U16, overflow);
                 }
             });
             self.write_tile(simd, tile_index);
@@ -194,70 +195,46 @@ fn to_count(value: f64, limit: u16) -> Option<u16> {
     fits.then_some(value as u16)
 }
 
-/// Converts the pixels of a lane to 8 bits. Pixels that don't fit become [`NARROW_OVERFLOW`] and are
-/// appended to `overflow`.
+/// Converts the pixels of a lane to `width`, 8 or 16 bits. Pixels that don't fit become
+/// [`NARROW_OVERFLOW`] or [`OVERFLOW`] and are appended to `overflow`.
 #[inline(always)]
-fn fit_to_u8(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
+fn fit(lane: &mut Lane, tile: TileContext<'_>, width: PixelWidth, overflow: &mut Vec<(u32, f64)>) {
     let overflow_before = overflow.len();
+    let limit = if width == PixelWidth::U8 { NARROW_OVERFLOW.into() } else { OVERFLOW };
     let Lane { low_bytes: low, high_bytes: high, f64_pixels, .. } = lane;
     match lane.width {
-        PixelWidth::Zero => {}
-        PixelWidth::U8 => {
-            let is_full = |pixel: usize| low[pixel] == NARROW_OVERFLOW;
-            push_where(tile, is_full, |pixel| f64::from(low[pixel]), overflow);
+        PixelWidth::U8 if width == PixelWidth::U8 => {
+            let overflows = |pixel: usize| low[pixel] == NARROW_OVERFLOW;
+            push_where(tile, overflows, |_| f64::from(NARROW_OVERFLOW), overflow);
         }
-        PixelWidth::U16 => {
-            let value = |pixel: usize| u16::from_le_bytes([low[pixel], high[pixel]]);
-            let is_wide = |pixel: usize| (low[pixel] == NARROW_OVERFLOW) | (high[pixel] != 0);
-            push_where(tile, is_wide, |pixel| f64::from(value(pixel)), overflow);
-            for (low, &high) in low.iter_mut().zip(&*high) {
-                *low = if high == 0 { *low } else { NARROW_OVERFLOW };
-            }
-        }
-        PixelWidth::F64 => {
-            let count = |value| to_count(value, NARROW_OVERFLOW.into());
-            push_where(
-                tile,
-                |pixel| count(f64_pixels[pixel]).is_none(),
-                |pixel| f64_pixels[pixel],
-                overflow,
-            );
-            for (low, &value) in low.iter_mut().zip(&*f64_pixels) {
-                *low = count(value).map_or(NARROW_OVERFLOW, |count| count as u8);
-            }
-        }
-    }
-    lane.width = lane.width.min(PixelWidth::U8);
-    push_invalid(lane, tile, PixelWidth::U8, overflow, overflow_before);
-}
-
-/// Converts the pixels of a lane to 16 bits. Pixels that don't fit become [`OVERFLOW`] and are
-/// appended to `overflow`.
-#[inline(always)]
-fn fit_to_u16(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
-    let overflow_before = overflow.len();
-    let Lane { low_bytes: low, high_bytes: high, f64_pixels, .. } = lane;
-    match lane.width {
         PixelWidth::Zero | PixelWidth::U8 => {}
         PixelWidth::U16 => {
-            let is_full = |pixel: usize| low[pixel] & high[pixel] == u8::MAX;
-            push_where(tile, is_full, |_| f64::from(u16::MAX), overflow);
+            let value = |pixel: usize| u16::from_le_bytes([low[pixel], high[pixel]]);
+            let overflows = |pixel: usize| value(pixel) >= limit;
+            push_where(tile, overflows, |pixel| f64::from(value(pixel)), overflow);
+            for (low, high) in low.iter_mut().zip(high) {
+                [*low, *high] = u16::from_le_bytes([*low, *high]).min(limit).to_le_bytes();
+            }
         }
         PixelWidth::F64 => {
-            let count = |value| to_count(value, OVERFLOW);
-            push_where(
-                tile,
-                |pixel| count(f64_pixels[pixel]).is_none(),
-                |pixel| f64_pixels[pixel],
-                overflow,
-            );
+            let overflows = |pixel: usize| to_count(f64_pixels[pixel], limit).is_none();
+            push_where(tile, overflows, |pixel| f64_pixels[pixel], overflow);
             for ((low, high), &value) in low.iter_mut().zip(high).zip(&*f64_pixels) {
-                [*low, *high] = count(value).unwrap_or(OVERFLOW).to_le_bytes();
+                [*low, *high] = to_count(value, limit).unwrap_or(limit).to_le_bytes();
             }
         }
     }
-    lane.width = lane.width.min(PixelWidth::U16);
-    push_invalid(lane, tile, PixelWidth::U16, overflow, overflow_before);
+    lane.width = lane.width.min(width);
+    if lane.invalid.is_empty() {
+        return;
+    }
+    lane.widen_to(width);
+    for pixel in lane.invalid.drain(..) {
+        let in_tile = pixel as usize - tile.tile_index * TILE;
+        (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
+        overflow.push((pixel, f64::NAN));
+    }
+    overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
 }
 
 /// Appends the pixels of a tile that overflow. Those without matrix entries, such as the pixels in
@@ -281,26 +258,4 @@ fn push_where(
             }
         }
     }
-}
-
-/// Marks the invalid pixels of a lane that was fitted to at most `width`, and inserts them into the
-/// pixels of the tile, which begin at `overflow_before`.
-#[inline(always)]
-fn push_invalid(
-    lane: &mut Lane,
-    tile: TileContext<'_>,
-    width: PixelWidth,
-    overflow: &mut Vec<(u32, f64)>,
-    overflow_before: usize,
-) {
-    if lane.invalid.is_empty() {
-        return;
-    }
-    lane.widen_to(width);
-    for pixel in lane.invalid.drain(..) {
-        let in_tile = pixel as usize - tile.tile_index * TILE;
-        (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
-        overflow.push((pixel, f64::NAN));
-    }
-    overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
 }

@@ -7,6 +7,9 @@ use super::tile_lanes::INTERLEAVED_FRAMES;
 /// Number of rows that are compared at once.
 const ROWS_PER_STEP: usize = 16;
 
+/// So many steps with counts beyond the bounds tell nothing of those that follow.
+const FIRST_STEPS: usize = 8;
+
 /// By how much of the mean and the limit the bounds of intensities are moved inwards, so that rounding
 /// does not matter: of the bounds, and of w s - m w n in [`OutlierTerm`].
 const MARGIN: f64 = 1e-9;
@@ -14,8 +17,8 @@ const MARGIN: f64 = 1e-9;
 /// Returns for each lane whether it has an outlier, as [`OutlierTerm`] tells.
 ///
 /// Counts that are no outliers with any normalization of the bin are told by comparing 16-bit
-/// integers. Where few rows have no others, as if the normalizations differ much or nearly all bins
-/// have outliers, all of the rest are looked at.
+/// integers. Where every other step has counts beyond, as with normalizations that differ much, the
+/// steps that follow are not compared first.
 #[inline(always)]
 pub(super) fn find_outliers<W: WeightedSignal>(
     bin: &BinEntries<'_>,
@@ -24,12 +27,12 @@ pub(super) fn find_outliers<W: WeightedSignal>(
 ) -> [bool; INTERLEAVED_FRAMES] {
     let bounds = CountBounds::new(bin, exact.mean, &exact.limits);
     let mut outliers = [0.; INTERLEAVED_FRAMES];
-    let mut looked_at = 0;
+    let mut steps_beyond = 0;
     for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
-        if looked_at <= step / 2 && bounds.contain(rows) {
+        if steps_beyond < FIRST_STEPS + step / 2 && bounds.contain(rows) {
             continue;
         }
-        looked_at += 1;
+        steps_beyond += 1;
         for (index, row) in rows.iter().enumerate() {
             let of_row = exact.term(step * ROWS_PER_STEP + index, map_lanes(*row, f64::from));
             for (outliers, of_row) in outliers.iter_mut().zip(&of_row) {
@@ -101,10 +104,9 @@ fn norm_range(norms: &[f64]) -> [f64; 2] {
                 if norms[lane] > greatest[lane] { norms[lane] } else { greatest[lane] };
         }
     }
-    let all = |lanes: [f64; LANES], extreme: fn(f64, f64) -> f64| {
-        rest.iter().copied().chain(lanes).reduce(extreme).unwrap_or(0.)
-    };
-    [all(least, f64::min), all(greatest, f64::max)]
+    let least = rest.iter().copied().chain(least).fold(f64::INFINITY, f64::min);
+    let greatest = rest.iter().copied().chain(greatest).fold(f64::NEG_INFINITY, f64::max);
+    [least, greatest]
 }
 
 #[cfg(test)]

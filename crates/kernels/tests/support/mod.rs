@@ -1,6 +1,8 @@
 //! References for the tests: random frames and matrices, an encoder, and sums by plain loops.
 #![allow(dead_code)] // each test program uses a part of it
 
+pub mod series;
+
 use kernels::PixelType;
 
 /// A xorshift generator. It gives the same numbers on every machine, so that a failure can be

@@ -159,8 +159,8 @@ impl RangeBins {
         Ok(Self { label, bins, error: output.recipe.error })
     }
 
-    /// Returns the weighted mean of a pattern's bins and its error. NaN if
-    /// all of them are.
+    /// Returns the weighted mean of a pattern's bins and its error. NaN if all of them
+    /// are.
     fn mean(&self, intensity: &[f32], errors: Option<&[f32]>) -> (f64, f64) {
         let (mut signal, mut variance, mut sum_norm, mut sum_norm_sq) = (0.0, 0.0, 0.0, 0.0);
         for &RangeBin { index, norm, norm_sq } in &self.bins {
