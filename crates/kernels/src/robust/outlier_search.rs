@@ -7,9 +7,6 @@ use super::tile_lanes::INTERLEAVED_FRAMES;
 /// Number of rows that are compared at once.
 const ROWS_PER_STEP: usize = 16;
 
-/// So many steps with counts beyond the bounds tell nothing of those that follow.
-const FIRST_STEPS: usize = 8;
-
 /// By how much of the mean and the limit the bounds of intensities are moved inwards, so that rounding
 /// does not matter: of the bounds, and of w s - m w n in [`OutlierTerm`].
 const MARGIN: f64 = 1e-9;
@@ -17,8 +14,8 @@ const MARGIN: f64 = 1e-9;
 /// Returns for each lane whether it has an outlier, as [`OutlierTerm`] tells.
 ///
 /// Counts that are no outliers with any normalization of the bin are told by comparing 16-bit
-/// integers. Where every other step has counts beyond, as with normalizations that differ much, the
-/// steps that follow are not compared first.
+/// integers. Where more than one step in eight has counts beyond, as with normalizations that differ
+/// much, the steps that follow are not compared first.
 #[inline(always)]
 pub(super) fn find_outliers<W: WeightedSignal>(
     bin: &BinEntries<'_>,
@@ -29,7 +26,7 @@ pub(super) fn find_outliers<W: WeightedSignal>(
     let mut outliers = [0.; INTERLEAVED_FRAMES];
     let mut steps_beyond = 0;
     for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
-        if steps_beyond < FIRST_STEPS + step / 2 && bounds.contain(rows) {
+        if steps_beyond <= 1 + step / 8 && bounds.contain(rows) {
             continue;
         }
         steps_beyond += 1;
