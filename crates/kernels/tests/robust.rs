@@ -73,8 +73,9 @@ fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
     shares
 }
 
-/// Returns the sums of a bin by the definitions.
-fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> Five {
+/// Returns the sums of a bin by the definitions, and for each the sum of its terms' absolute values:
+/// terms of both signs cancel.
+fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> [Five; 2] {
     let chosen = match statistic {
         Statistic::SigmaClip { threshold, max_iter: rounds } => {
             clipped(shares, errors, threshold, rounds)
@@ -85,7 +86,10 @@ fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> 
     if errors.spread == SpreadRole::ClippingAndResult && !chosen.is_empty() {
         sums[1] = spread(&chosen);
     }
-    sums
+    let [_, _, norm, norm_sq, count] = sums;
+    let size = chosen.iter().map(|p| p.w * p.s.abs()).sum();
+    let square = chosen.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
+    [sums, [size, square, norm, norm_sq, count]]
 }
 
 #[derive(Clone, Debug)]
@@ -177,11 +181,7 @@ fn check(case: &Case) {
         };
         let variance = sums.variance.as_ref().map_or(0., |variance| variance[bin]);
         assert_eq!(sums.variance.is_some(), errors != VarianceModel::NONE);
-        // The sums of the absolute values of the terms: terms of both signs cancel.
-        let size: f64 = shares.iter().map(|p| p.w * p.s.abs()).sum();
-        let square: f64 = shares.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
-        let scales = [size, square, norm, norm_sq, count];
-        let expected = expected(shares, statistic, errors);
+        let [expected, scales] = expected(shares, statistic, errors);
         for ((found, expected), scale) in
             [sums.signal[bin], variance, norm, norm_sq, count].iter().zip(expected).zip(scales)
         {
@@ -293,6 +293,32 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
         VarianceModel::AZIMUTHAL,
     );
     assert_eq!((all.signal, all.weight_override), (vec![4_000_002_020.], None));
+}
+
+#[test]
+fn outliers_that_cancel_leave_the_sums_of_the_others() {
+    let bytes = |values: [f64; 100]| -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+    };
+    let mut values = [1.; 100];
+    (values[17], values[50]) = (1e20, -1e20);
+    let csc =
+        Csc { starts: (0..=100).collect(), bins: vec![0; 100], weights: vec![1.; 100], nbins: 1 };
+    for errors in [VarianceModel::POISSON, VarianceModel::AZIMUTHAL, VarianceModel::HYBRID] {
+        let plan = IntegrationPlan::new(csc.matrix(), vec![1.; 100], errors, None);
+        let plan = plan.expect("as many norms as pixels");
+        let clip = Statistic::SigmaClip { threshold: 3., max_iter: 5 };
+        let raw = Pipeline::from_hdf5(&[], PixelType::F64, false).expect("no filters");
+        let bytes = bytes(values);
+        let stored = EncodedFrame { bytes: &bytes, filter_mask: 0 };
+        let scratch = &mut Scratch::default();
+        let invalid = InvalidValues::none();
+        let sums = CsrMatrix::new(&plan, clip).integrate(&raw, &plan, &invalid, &[stored], scratch);
+        let sums = sums.into_iter().next().and_then(Result::ok).expect("sums of one frame");
+        let own_variance = if errors == VarianceModel::AZIMUTHAL { 0. } else { 98. };
+        assert_eq!((sums.signal, sums.variance), (vec![98.], Some(vec![own_variance])));
+        assert_eq!(sums.weight_override.expect("two are out").count, [98.]);
+    }
 }
 
 #[test]

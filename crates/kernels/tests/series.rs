@@ -35,6 +35,52 @@ fn quantile_means_of_frames_in_batches_have_the_bytes_of_frames_alone() {
     check_random_series(Method::QuantileMean);
 }
 
+/// Little is left of sums from which a pixel of a large weight is removed, be it invalid or an outlier:
+/// they are added up again by the same rule whether frames are clipped together or alone.
+#[test]
+fn sums_of_which_little_is_left_are_those_of_frames_alone() {
+    for seed in 0..3000 {
+        let random = &mut Random::new(seed);
+        let (few, pixels) = (3 + random.below(6), 512);
+        // A few pixels of very different weights or norms in the first bin, all others in the second.
+        let uneven = |random: &mut Random| 10_f64.powi(-(random.below(7) as i32));
+        let has_weights = random.below(3) != 0;
+        let mut csc = Csc { starts: vec![0], nbins: 2, ..Csc::default() };
+        let mut n = Vec::new();
+        for pixel in 0..pixels {
+            let is_among_few = pixel < few;
+            csc.bins.push(u32::from(!is_among_few));
+            csc.weights.push(if is_among_few && has_weights { uneven(random) as f32 } else { 1. });
+            csc.starts.push(pixel + 1);
+            let factor = if is_among_few && !has_weights { uneven(random) } else { 1. };
+            n.push(factor * (1. + random.below(9) as f64 / 8.));
+        }
+        let errors = [VarianceModel::AZIMUTHAL, VarianceModel::HYBRID][random.below(2) as usize];
+        let plan = IntegrationPlan::new(csc.matrix(), &n, errors, None).expect("a plan");
+        let dead: Vec<bool> = (0..few).map(|_| random.below(3) == 0).collect();
+        let frame = |random: &mut Random| {
+            let mut bytes = Vec::new();
+            for pixel in 0..pixels {
+                let value = match dead.get(pixel as usize) {
+                    Some(true) => u16::MAX,
+                    Some(false) => {
+                        (random.below(20) * [1, 1, 200][random.below(3) as usize]) as u16
+                    }
+                    None => 5,
+                };
+                bytes.extend_from_slice(&value.to_ne_bytes());
+            }
+            bytes
+        };
+        let statistic = Statistic::SigmaClip {
+            threshold: [0., 0.5, 2.][random.below(3) as usize],
+            max_iter: 5,
+        };
+        let batches = vec![(0..8).map(|_| frame(random)).collect()];
+        Series { dtype: PixelType::U16, plan, statistic, batches }.check_fastest(seed);
+    }
+}
+
 /// Frames of a smaller detector leave room in the memory of a larger one's.
 #[test]
 fn frames_of_several_sizes_have_the_same_bytes_in_one_memory() {

@@ -2,10 +2,9 @@
 //
 // `decode`: a work-group decodes a tile of one frame to local memory, and copies its pixels to the frame's memory.
 // `choose`: sixteen lanes pass over the pixels of one bin of one frame, as often as the statistic needs. They sum in the order of
-// `robust::partial_sums` and round each step as the CPU does, so the sums are the CPU's bytes.
+// `robust::partial_sums`, subtract as `robust::clipped_sums` and round each step as the CPU does, so the sums are the CPU's bytes.
 //
-// Each frame has a part of the `intermediate` buffer. It holds the pixels, then for each bin the indices of the entries that
-// remain once some have been dropped.
+// Each frame has a part of the `intermediate` buffer. It holds the pixels, then for each entry whether it has been removed.
 
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
@@ -24,12 +23,35 @@
 #define SPREAD_CLIPPING 1
 #define SPREAD_CLIPPING_AND_RESULT 2
 
-// Relative distance from the mean that counts as zero, as `MEAN_TOLERANCE` of `robust::bin_buffer`.
+// Relative distance from the mean that counts as zero, as `MEAN_TOLERANCE` of `robust::sigma_clip`.
 #define ROUNDING 1e-12
+
+// Sums are added up again if they are less than these parts of what was subtracted from them; see `robust::clipped_sums`.
+#define LEAST_LEFT (1.0 / 64.0)
+#define LEAST_VARIANCE_LEFT (1.0 / 4096.0)
+
+// The terms of `robust::clipped_sums`.
+#define SIGNAL 0
+#define VARIANCE 1
+#define NORM 2
+#define NORM_SQ 3
+#define COUNT 4
+#define SQUARE 5
+#define PRODUCT 6
+#define MAGNITUDE 7
+#define TERMS 8
+
+// What a pass over the entries of a bin is for: the sums over valid pixels, and the weights of the others; to add up again sums of
+// which little is left; to add up the spread around the mean; to remove outliers; nothing.
+#define VALID 0
+#define LITTLE 1
+#define SPREAD 2
+#define OUTLIERS 3
+#define DONE 4
 
 // Bytes of a frame's pixels, and of its part of `intermediate`, both multiples of eight.
 static ulong pixel_bytes(uint pixels) { return ((ulong)pixels * SIZE + 7) / 8 * 8; }
-static ulong bytes_per_frame(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries * 4 + 7) / 8 * 8; }
+static ulong bytes_per_frame(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries + 7) / 8 * 8; }
 
 // `input` and `status` have the layout that `integrate` describes.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -86,6 +108,9 @@ typedef struct {
     // Invalid values: pairs of lowest and highest.
     __global const PIXEL *ranges;
     uint range_count;
+    // The number of entries. For each, whether it has been removed: a lane reads and writes those of its own alone.
+    uint entries;
+    __global uchar *removed;
 } Bin;
 
 // Returns w s.
@@ -117,12 +142,42 @@ static double variance_of(const Bin *bin, uint entry)
     return bin->has_weights ? w * w * counts : counts;
 }
 
+// Adds the terms of an entry: those of its weights, and those of its pixel.
+static void add_terms(const Bin *bin, uint entry, bool adds_weights, bool adds_pixel, double center, double *sums)
+{
+    double norm = norm_of(bin, entry);
+    if (adds_weights) {
+        sums[NORM] += norm;
+        sums[NORM_SQ] += norm * norm;
+        sums[COUNT] += bin->has_weights ? (double)bin->weights[entry] : 1.0;
+    }
+    if (adds_pixel) {
+        double signal = signal_of(bin, entry);
+        double distance = signal - center * norm;
+        sums[SIGNAL] += signal;
+        sums[VARIANCE] += variance_of(bin, entry);
+        sums[SQUARE] += distance * distance;
+        sums[PRODUCT] += distance * norm;
+        sums[MAGNITUDE] += fabs(signal);
+    }
+}
+
 // Returns the sum of a bin's partial sums.
 static double tree(__local const double *p)
 {
     return (((p[0] + p[8]) + (p[4] + p[12])) + ((p[2] + p[10]) + (p[6] + p[14]))) +
            (((p[1] + p[9]) + (p[5] + p[13])) + ((p[3] + p[11]) + (p[7] + p[15])));
 }
+
+// Returns the squared deviations from the mean, from sums around a center.
+static double spread_around_mean(const double *sums, double center)
+{
+    double shift = sums[SIGNAL] / sums[NORM] - center;
+    return sums[SQUARE] - 2.0 * shift * sums[PRODUCT] + shift * shift * sums[NORM_SQ];
+}
+
+// Returns whether a number is below the least that may be left; true if either is no number.
+static bool is_little(double left, double least) { return !(left >= least); }
 
 // Returns the natural logarithm, by the algorithm of `robust::logarithm`.
 static double logarithm(double x)
@@ -148,15 +203,6 @@ static double chauvenet(double count)
     return sqrt(2.0 * logarithm((count > 3.0 ? count : 3.0) / sqrt(6.283185307179586)));
 }
 
-// Returns true if an entry stays: in round 0 if its pixel is valid, in later rounds if it is no outlier.
-static bool passes(const Bin *bin, uint entry, uint round, double mean, double limit)
-{
-    if (round == 0)
-        return !is_invalid(bin->frame[bin->pixels[entry]], bin->ranges, bin->range_count);
-    double norm = norm_of(bin, entry);
-    return fabs(signal_of(bin, entry) - mean * norm) <= limit * fabs(norm);
-}
-
 // `full_*`: the weights of each bin if all its pixels are valid. `sums`: for each frame the signals of all bins, then variances,
 // norms, squared norms, counts. All lanes of a work-group must reach every barrier, so lanes without work pass over no entries
 // instead of returning.
@@ -170,15 +216,13 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
             __global const PIXEL *ranges, uint range_count, double threshold, uint max_iter,
             __global const uint *status, __global double *sums)
 {
-    // Five partial sums for each lane; for each bin, masks of the lanes whose entries stay; whether entries of any bin are dropped.
-    // Variables that a lane writes under a condition must be volatile: compilers that vectorize over lanes would let all of them
-    // write.
-    __local double partial[5 * LANES_PER_BIN * BINS_PER_GROUP];
-    __local volatile uint masks[3 * BINS_PER_GROUP];
-    __local volatile uint votes[1];
+    // For each lane the partial sums of the terms, and the number of entries that it removes; whether any bin needs another pass,
+    // in turns. Variables that a lane writes under a condition must be volatile: compilers that vectorize over lanes would let all
+    // of them write.
+    __local double partial[(TERMS + 1) * LANES_PER_BIN * BINS_PER_GROUP];
+    __local volatile uint votes[2];
     __local double *of_lane = partial + get_local_id(0);
     __local double *of_bin = partial + LANES_PER_BIN * BIN_IN_GROUP;
-    __local volatile uint *mask = masks + 3 * BIN_IN_GROUP;
 
     uint bin_index = get_group_id(0);
     uint frame = get_group_id(1) * BINS_PER_GROUP + BIN_IN_GROUP;
@@ -186,7 +230,6 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
     bool has_pixels = frame < frames && status[frames + frame] == 0xffffffffu;
     bool is_spread = spread != SPREAD_UNUSED;
     uint first = starts[bin_index];
-    uint longest = starts[bin_index + 1] - first;
 
     __global uchar *frame_memory = intermediate + (has_pixels ? frame : 0) * bytes_per_frame(pixels_of_frame, entries);
     const Bin bin = {
@@ -201,114 +244,138 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
         pixel_variance,
         ranges,
         range_count,
+        has_pixels ? starts[bin_index + 1] - first : 0,
+        frame_memory + pixel_bytes(pixels_of_frame) + first,
     };
-    // Number of the remaining entries, and their indices (`left`) once some have been dropped.
-    uint count = has_pixels ? longest : 0;
-    __global uint *left = (__global uint *)(frame_memory + pixel_bytes(pixels_of_frame)) + first;
-    bool is_listed = false;
 
-    double signal = 0.0, variance = 0.0, norm = 0.0, norm_sq = 0.0, weight = 0.0;
-    // The limits for outliers, from the round before.
-    double mean = 0.0, limit = 0.0;
-    bool all_valid = true, is_active = true, more = true;
-    // Round 0 drops invalid pixels; up to `max_iter` more rounds drop outliers.
-    for (uint round = 0; more; round++) {
-        double failing = 0.0;
-        for (uint i = LANE_IN_BIN; is_active && i < count; i += LANES_PER_BIN)
-            failing += passes(&bin, is_listed ? left[i] : i, round, mean, limit) ? 0.0 : 1.0;
-        *of_lane = failing;
-        mask[0] = 0;
-        mask[1] = 0;
-        mask[2] = 0;
-        votes[0] = 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        bool drops = tree(of_bin) != 0.0;
-        if (drops)
-            votes[0] = 1;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        bool any_drops = votes[0] != 0;
-        is_active = is_active && (drops || round == 0);
-        all_valid = all_valid && !drops;
-
-        // Compact the indices of the entries that stay, sixteen at a time: a mask tells each lane which entries of its bin
-        // stay. Three masks are used in turn: one is written while another one is read and the third is cleared.
-        uint kept = 0, turn = 0;
-        uint end = any_drops ? longest : 0;
-        for (uint from = 0; from < end; from += LANES_PER_BIN) {
-            uint i = from + LANE_IN_BIN, entry = 0;
-            bool stays = drops && i < count;
-            if (stays) {
-                entry = is_listed ? left[i] : i;
-                stays = passes(&bin, entry, round, mean, limit);
-            }
-            if (stays)
-                atomic_or(&mask[turn], 1u << LANE_IN_BIN);
-            barrier(CLK_LOCAL_MEM_FENCE);
-            uint all = mask[turn];
-            if (LANE_IN_BIN == 0)
-                mask[turn == 0 ? 2 : turn - 1] = 0;
-            // All lanes have read the indices up to here, so they can be overwritten.
-            if (stays)
-                left[kept + popcount(all & ((1u << LANE_IN_BIN) - 1))] = entry;
-            kept += popcount(all);
-            turn = turn == 2 ? 0 : turn + 1;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        count = drops ? kept : count;
-        is_listed = is_listed || drops;
-
-        double s = 0.0, v = 0.0, n = 0.0, n_sq = 0.0, w = 0.0;
-        for (uint i = LANE_IN_BIN; is_active && i < count; i += LANES_PER_BIN) {
-            uint entry = is_listed ? left[i] : i;
-            double norm_of_entry = norm_of(&bin, entry);
-            s += signal_of(&bin, entry);
-            v += variance_of(&bin, entry);
-            n += norm_of_entry;
-            n_sq += norm_of_entry * norm_of_entry;
-            w += has_weights ? (double)bin.weights[entry] : 0.0;
-        }
-        of_lane[0] = s;
-        of_lane[LANES_PER_BIN * BINS_PER_GROUP] = v;
-        of_lane[2 * LANES_PER_BIN * BINS_PER_GROUP] = n;
-        of_lane[3 * LANES_PER_BIN * BINS_PER_GROUP] = n_sq;
-        of_lane[4 * LANES_PER_BIN * BINS_PER_GROUP] = w;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        s = tree(of_bin);
-        v = tree(of_bin + LANES_PER_BIN * BINS_PER_GROUP);
-        n = all_valid ? full_norm[bin_index] : tree(of_bin + 2 * LANES_PER_BIN * BINS_PER_GROUP);
-        n_sq = all_valid ? full_norm_sq[bin_index] : tree(of_bin + 3 * LANES_PER_BIN * BINS_PER_GROUP);
-        w = all_valid ? full_count[bin_index] : has_weights ? tree(of_bin + 4 * LANES_PER_BIN * BINS_PER_GROUP) : (double)count;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        double squares = 0.0;
-        for (uint i = LANE_IN_BIN; is_active && is_spread && i < count; i += LANES_PER_BIN) {
-            uint entry = is_listed ? left[i] : i;
-            double distance = signal_of(&bin, entry) - s / n * norm_of(&bin, entry);
-            squares += distance * distance;
-        }
-        *of_lane = squares;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        squares = tree(of_bin);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (is_active) {
-            signal = s;
-            variance = spread == SPREAD_CLIPPING_AND_RESULT ? squares : v;
-            norm = n;
-            norm_sq = n_sq;
-            weight = w;
-            mean = s / n;
-            double criterion = chauvenet(w);
-            limit = (threshold > criterion ? threshold : criterion) * sqrt((is_spread ? squares : v) / n_sq);
+    // The sums over the pixels that remain, what was subtracted from them since they were added up last, and the center of the
+    // spread.
+    double sums_left[TERMS], subtracted[TERMS], subtracted_pixels = 0.0, squares_added_up = 0.0, center = 0.0;
+    double pixels_left = bin.entries;
+    bool little_signal = false, little_variance = false, little_weights = false;
+    // Every pass has the same barriers, whatever it is for in the bins of the group: compilers for CPUs copy what follows a
+    // barrier under a condition.
+    uint phase = bin.entries ? VALID : DONE, round = 0, turn = 0;
+    for (bool more = true; more; turn = 1 - turn) {
+        double mean = 0.0, limit = 0.0;
+        if (phase == OUTLIERS || phase == SPREAD)
+            mean = sums_left[SIGNAL] / sums_left[NORM];
+        if (phase == OUTLIERS) {
+            double criterion = chauvenet(sums_left[COUNT]);
+            double squares = is_spread ? spread_around_mean(sums_left, center) : sums_left[VARIANCE];
+            limit = (threshold > criterion ? threshold : criterion) * sqrt(squares / sums_left[NORM_SQ]);
             limit = limit + ROUNDING * fabs(mean);
         }
-        more = round < max_iter && (any_drops || round == 0);
+        double terms[TERMS] = { 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }, removed = 0.0;
+        for (uint entry = LANE_IN_BIN; phase != DONE && entry < bin.entries; entry += LANES_PER_BIN) {
+            if (phase == VALID) {
+                bool is_removed = is_invalid(bin.frame[bin.pixels[entry]], ranges, range_count);
+                bin.removed[entry] = is_removed ? 1 : 0;
+                add_terms(&bin, entry, is_removed, !is_removed, 0.0, terms);
+                removed += is_removed ? 1.0 : 0.0;
+                continue;
+            }
+            if (bin.removed[entry])
+                continue;
+            if (phase == OUTLIERS) {
+                double norm = norm_of(&bin, entry);
+                if (!(fabs(signal_of(&bin, entry) - mean * norm) > limit * fabs(norm)))
+                    continue;
+                bin.removed[entry] = 1;
+                removed += 1.0;
+            }
+            add_terms(&bin, entry, true, true, phase == SPREAD ? mean : center, terms);
+        }
+        for (uint term = 0; term < TERMS; term++)
+            of_lane[term * LANES_PER_BIN * BINS_PER_GROUP] = terms[term];
+        of_lane[TERMS * LANES_PER_BIN * BINS_PER_GROUP] = removed;
+        votes[turn] = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint term = 0; term < TERMS; term++)
+            terms[term] = tree(of_bin + term * LANES_PER_BIN * BINS_PER_GROUP);
+        removed = tree(of_bin + TERMS * LANES_PER_BIN * BINS_PER_GROUP);
+
+        if (phase == VALID) {
+            sums_left[SIGNAL] = terms[SIGNAL];
+            sums_left[VARIANCE] = terms[VARIANCE];
+            sums_left[NORM] = full_norm[bin_index];
+            sums_left[NORM_SQ] = full_norm_sq[bin_index];
+            sums_left[COUNT] = full_count[bin_index];
+            sums_left[SQUARE] = terms[SQUARE];
+            sums_left[PRODUCT] = terms[PRODUCT];
+            terms[SIGNAL] = 0.0;
+            terms[VARIANCE] = 0.0;
+            terms[SQUARE] = 0.0;
+            terms[PRODUCT] = 0.0;
+            terms[MAGNITUDE] = 0.0;
+            for (uint term = 0; term < TERMS; term++)
+                subtracted[term] = 0.0;
+            squares_added_up = sums_left[SQUARE];
+        } else if (phase == LITTLE) {
+            if (little_signal) {
+                sums_left[SIGNAL] = terms[SIGNAL];
+                subtracted[MAGNITUDE] = 0.0;
+            }
+            if (little_variance) {
+                sums_left[VARIANCE] = terms[VARIANCE];
+                subtracted[VARIANCE] = 0.0;
+            }
+            if (little_weights) {
+                for (uint term = NORM; term <= COUNT; term++) {
+                    sums_left[term] = terms[term];
+                    subtracted[term] = 0.0;
+                }
+                subtracted_pixels = 0.0;
+            }
+        } else if (phase == SPREAD) {
+            center = mean;
+            sums_left[SQUARE] = terms[SQUARE];
+            sums_left[PRODUCT] = terms[PRODUCT];
+            squares_added_up = terms[SQUARE];
+        } else if (phase == OUTLIERS) {
+            round += 1;
+            if (removed == 0.0)
+                phase = DONE;
+        }
+        pixels_left -= removed;
+        bool subtracts = removed > 0.0 && pixels_left > 0.0;
+        if (subtracts) {
+            for (uint term = 0; term < TERMS; term++) {
+                sums_left[term] -= terms[term];
+                subtracted[term] += term == VARIANCE ? fabs(terms[term]) : terms[term];
+            }
+            subtracted_pixels += removed;
+            little_signal = is_little(fabs(sums_left[SIGNAL]), LEAST_LEFT * subtracted[MAGNITUDE]);
+            little_variance = is_little(fabs(sums_left[VARIANCE]), LEAST_VARIANCE_LEFT * subtracted[VARIANCE]);
+            double norms = sqrt(subtracted_pixels * subtracted[NORM_SQ]);
+            little_weights = is_little(fabs(sums_left[NORM]), LEAST_LEFT * norms) ||
+                             is_little(sums_left[NORM_SQ], LEAST_LEFT * subtracted[NORM_SQ]) ||
+                             is_little(sums_left[COUNT], LEAST_LEFT * subtracted[COUNT]);
+        }
+        if (phase == DONE || pixels_left == 0.0)
+            phase = DONE;
+        else if (subtracts && (little_signal || little_variance || little_weights))
+            phase = LITTLE;
+        else if (is_spread && phase != SPREAD &&
+                 ((phase == LITTLE && little_weights && round > 0) ||
+                  is_little(spread_around_mean(sums_left, center), LEAST_VARIANCE_LEFT * squares_added_up)))
+            phase = SPREAD;
+        else
+            phase = round < max_iter ? OUTLIERS : DONE;
+        if (phase != DONE)
+            votes[turn] = 1;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        more = votes[turn] != 0;
     }
     if (has_pixels && LANE_IN_BIN == 0) {
-        bool is_empty = count == 0;
+        bool is_empty = pixels_left == 0.0;
+        bool is_spread_in_result = spread == SPREAD_CLIPPING_AND_RESULT;
         __global double *of_frame = sums + (ulong)frame * 5 * bins + bin_index;
-        of_frame[0] = is_empty ? 0.0 : signal;
-        of_frame[(ulong)bins] = is_empty ? 0.0 : variance;
-        of_frame[2 * (ulong)bins] = is_empty ? 0.0 : norm;
-        of_frame[3 * (ulong)bins] = is_empty ? 0.0 : norm_sq;
-        of_frame[4 * (ulong)bins] = is_empty ? 0.0 : weight;
+        of_frame[0] = is_empty ? 0.0 : sums_left[SIGNAL];
+        of_frame[(ulong)bins] =
+            is_empty ? 0.0 : is_spread_in_result ? spread_around_mean(sums_left, center) : sums_left[VARIANCE];
+        of_frame[2 * (ulong)bins] = is_empty ? 0.0 : sums_left[NORM];
+        of_frame[3 * (ulong)bins] = is_empty ? 0.0 : sums_left[NORM_SQ];
+        of_frame[4 * (ulong)bins] = is_empty ? 0.0 : sums_left[COUNT];
     }
 }

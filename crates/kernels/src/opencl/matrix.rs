@@ -142,9 +142,9 @@ impl CsrBuffers {
         })
     }
 
-    /// Returns the bytes of a frame's intermediate results: its pixels, and the indices of the
-    /// entries that remain after clipping.
+    /// Returns the bytes of a frame's intermediate results: its pixels, and for each entry
+    /// whether it has been removed.
     pub(super) fn bytes_per_frame(&self, frame_bytes: usize) -> usize {
-        frame_bytes.next_multiple_of(8) + (4 * self.entries).next_multiple_of(8)
+        frame_bytes.next_multiple_of(8) + self.entries.next_multiple_of(8)
     }
 }

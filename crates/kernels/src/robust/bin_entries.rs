@@ -26,7 +26,8 @@ pub(crate) struct BinEntries<'a> {
     pub(crate) zero_order: Option<&'a EntryOrder>,
     /// `None` unless a median is asked for, and if its pixels can't be bracketed in f32.
     pub(crate) count_order: Option<&'a EntryOrder>,
-    /// The pixels of the bin that are left out here; `None` if there are none.
+    /// The pixels of the bin that are left out here, or have a weight of 0 for clipping; `None` if
+    /// there are none.
     pub(super) left_out: Option<LeftOut<'a>>,
     /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's
     /// weights are more exact than sums over the lists here, and equal for all frames.

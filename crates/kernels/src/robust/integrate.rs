@@ -1,7 +1,7 @@
 //! Integrates stored frames with a [`CsrMatrix`]: interleaved if the frames allow it, otherwise one
 //! by one.
 
-use super::bin_buffer::BinBuffer;
+use super::BinBuffers;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved::{InterleavedReduction, InterleavedScratch};
@@ -33,7 +33,7 @@ pub(crate) struct CsrScratch {
     interleaved_pixels: Option<Box<InterleavedPixels>>,
     interleaved: InterleavedScratch,
     tile_clip: TileClipScratch,
-    buffer: BinBuffer,
+    buffers: BinBuffers,
 }
 
 /// The integration of any number of stored frames with the statistic of a matrix; see
@@ -171,7 +171,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
             *self;
         let open = |stored| PixelSource::open(pipeline, stored, plan.pixels() * T::SIZE);
         let mut sources: Vec<_> = frames.iter().map(open).collect();
-        let CsrScratch { interleaved_pixels, interleaved: scratch, buffer, .. } = &mut **scratch;
+        let CsrScratch { interleaved_pixels, interleaved: scratch, buffers, .. } = &mut **scratch;
         let interleaved = interleaved_pixels.get_or_insert_default();
         match interleaved.read(simd, plan, rules, &mut sources) {
             Ok(true) => {}
@@ -186,7 +186,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
             plan,
             interleaved,
             scratch,
-            buffer,
+            buffers,
             totals: &mut totals,
             rejected: &mut rejected,
         });
@@ -204,7 +204,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
     fn integrate_per_frame<S: Simd>(&mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
         let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
             *self;
-        let CsrScratch { frames: decoded, buffer, .. } = &mut **scratch;
+        let CsrScratch { frames: decoded, buffers, .. } = &mut **scratch;
         let len = plan.pixels() * T::SIZE;
         let mut sums = Vec::with_capacity(frames.len());
         decoded.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
@@ -226,7 +226,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
                 plan,
                 rule,
                 frames: &good,
-                buffer,
+                buffers,
                 totals: totals_of_good,
                 rejected: &mut rejected,
             });

@@ -2,28 +2,25 @@
 //! all of them.
 //!
 //! Pixels that are invalid in all frames are removed first. A lane whose bin has an overflowing
-//! pixel ([`OVERFLOW`]) or an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum
-//! in the same order, so they give the same bytes.
+//! pixel ([`OVERFLOW`]) is then reduced on its own, as `per_frame` does. Both ways sum in the same
+//! order, so they give the same bytes.
 
-use super::bin_buffer::{BinBuffer, limit_with_tolerance};
-use super::bin_entries::{BinEntries, PixelVariance};
+use super::bin_entries::BinEntries;
 use super::bin_lane::InterleavedBin;
+use super::clipped_sums::ClippedSums;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
-use super::gathered_rows::{GatheredRows, gather_rows};
+use super::gathered_rows::{GatheredRows, GatheredSums, gather_rows};
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::interleaved_quantiles::InterleavedQuantileScratch;
-use super::outlier_search::find_outliers;
-use super::partial_sums;
+use super::lane_clip::{LaneClipScratch, LanesToClip};
+use super::quantile_hints::QuantileHint;
 use super::rejected::RejectedShares;
-use super::row_terms::{
-    CountVariance, LaneSums, OutlierTerm, PixelWeights, SignalTerm, SquaredDeviation, UnitWeights,
-    WeightedSignal, map_lanes, sum_rows,
-};
-use super::sigma_clip;
+use super::row_terms::{PixelWeights, SignalTerm, UnitWeights, sum_rows};
+use super::sigma_clip::ClipRule;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use super::without_masked::WithoutMasked;
-use super::{BinSums, RawPixels, Reduction, Statistic};
+use super::{BinBuffers, BinSums, RawPixels, Statistic};
 use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd};
@@ -38,6 +35,7 @@ pub(crate) struct InterleavedScratch {
     norms: Vec<f64>,
     /// The bin's pixels in one frame.
     raw: Vec<f64>,
+    clip: LaneClipScratch,
     quantiles: InterleavedQuantileScratch,
 }
 
@@ -47,7 +45,7 @@ pub(crate) struct InterleavedReduction<'a> {
     pub(super) plan: &'a IntegrationPlan,
     pub(super) interleaved: &'a InterleavedPixels,
     pub(super) scratch: &'a mut InterleavedScratch,
-    pub(super) buffer: &'a mut BinBuffer,
+    pub(super) buffers: &'a mut BinBuffers,
     /// The result: one element per frame. The remaining lanes are not used.
     pub(super) totals: &'a mut [FrameBinSums],
     /// The pixels that clipping rejects: one element per frame, or none if they are not wanted.
@@ -60,80 +58,56 @@ impl Kernel for InterleavedReduction<'_> {
     /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals, rejected } =
+        let InterleavedReduction { matrix, plan, interleaved, scratch, buffers, totals, rejected } =
             self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         let mut hints = scratch.quantiles.take_hints(matrix, plan);
-        let sums_counts = matrix.sums_counts();
+        let frames = totals.len();
         for bin_index in 0..plan.nbins() {
-            let whole = matrix.entries_of_bin(bin_index, plan);
-            let InterleavedScratch { rows, without_masked, norms, raw, quantiles } = &mut *scratch;
-            let GatheredRows { mut largest, counts } = gather_rows(
-                interleaved,
-                totals.len(),
-                matrix.pixels_from_bin(bin_index),
-                whole.pixels.len(),
-                sums_counts,
-                rows,
-            );
-            let bin = if largest[..totals.len()].contains(&OVERFLOW) {
-                without_masked.drop_masked(&whole, interleaved, rows, totals.len(), &mut largest)
-            } else {
-                whole
+            let bin = matrix.entries_of_bin(bin_index, plan);
+            let gathered_sums = match matrix.sums_counts() {
+                true if reduction.variance_model.is_spread_in_clipping() => {
+                    GatheredSums::CountsAndMoments(bin.norms)
+                }
+                true => GatheredSums::Counts,
+                false => GatheredSums::Nothing,
             };
-            if bin.pixels.is_empty() {
-                continue;
-            }
-            bin.weighted_norms_into(norms);
-            let has_no_overflow = largest.map(|largest| largest < OVERFLOW);
-            let sums = match (reduction.statistic, bin.weights, bin.dark) {
-                (Statistic::QuantileMean { low, high }, ..) => {
-                    let is_wanted =
-                        std::array::from_fn(|lane| lane < totals.len() && has_no_overflow[lane]);
-                    let bin = InterleavedBin { bin: &bin, rows, norms, is_wanted };
+            let gathered = gather_rows(
+                interleaved,
+                frames,
+                matrix.pixels_from_bin(bin_index),
+                bin.pixels.len(),
+                gathered_sums,
+                &mut scratch.rows,
+            );
+            let lanes = GatheredBin { bin: &bin, interleaved, frames, gathered };
+            let sums = match reduction.statistic {
+                Statistic::SigmaClip { threshold, max_iter } => {
+                    let variance_model = reduction.variance_model;
+                    let rule = ClipRule { variance_model, threshold, max_iter };
+                    lanes.clip(rule, scratch, rejected)
+                }
+                Statistic::QuantileMean { low, high } => {
                     let hint = hints.get_mut(bin_index);
-                    bin.means_between_quantiles(simd, low, high, hint, quantiles)
-                        .map(|sums| sums.map_or(LaneReduction::Alone, LaneReduction::Done))
-                }
-                (_, None, None) => {
-                    let is_summed = sums_counts && bin.left_out.is_none();
-                    let remaining = || sum_rows(rows, &SignalTerm(UnitWeights));
-                    let signals = if is_summed { counts } else { remaining() };
-                    sum_lanes(&reduction, &bin, rows, norms, UnitWeights, signals)
-                }
-                (_, Some(weights), None) => {
-                    let weights = PixelWeights(weights);
-                    let signals = sum_rows(rows, &SignalTerm(weights));
-                    sum_lanes(&reduction, &bin, rows, norms, weights, signals)
-                }
-                (.., Some(_)) => {
-                    let signals = sum_rows(rows, &SignalTerm(&bin));
-                    sum_lanes(&reduction, &bin, rows, norms, &bin, signals)
+                    lanes.means_between_quantiles(simd, low, high, hint, scratch)
                 }
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
-                raw.clear();
-                let reduced = if has_no_overflow[lane] { sums[lane] } else { LaneReduction::Alone };
-                let unclipped = match reduced {
-                    LaneReduction::Done(sums) => {
-                        totals.set_bin(bin_index, sums);
-                        continue;
+                let sums = sums[lane].unwrap_or_else(|| {
+                    let InterleavedScratch { raw, rows, .. } = &mut *scratch;
+                    raw.clear();
+                    let pixels = bin.pixels.iter();
+                    if rows.len() == bin.pixels.len() {
+                        let stored = |(&pixel, row): (&u32, &[u16; INTERLEAVED_FRAMES])| {
+                            interleaved.value(pixel, lane, row[lane])
+                        };
+                        raw.extend(pixels.zip(&*rows).map(stored));
+                    } else {
+                        raw.extend(pixels.map(|&pixel| interleaved.read_value(pixel, lane)));
                     }
-                    LaneReduction::Unclipped(sums) => {
-                        raw.extend(rows.iter().map(|row| f64::from(row[lane])));
-                        Some(sums)
-                    }
-                    LaneReduction::Alone => {
-                        let pixels = bin.pixels.iter().zip(rows.iter());
-                        raw.extend(
-                            pixels.map(|(&pixel, row)| interleaved.value(pixel, lane, row[lane])),
-                        );
-                        None
-                    }
-                };
-                let pixels = RawPixels { bin: &bin, raw, rule: &valid };
-                let rejected = rejected.get_mut(lane);
-                let sums = reduction.reduce_and_collect(simd, &pixels, unclipped, buffer, rejected);
+                    let pixels = RawPixels { bin: &bin, raw, rule: &valid };
+                    reduction.reduce(simd, &pixels, buffers, rejected.get_mut(lane))
+                });
                 totals.set_bin(bin_index, sums);
             }
         }
@@ -141,70 +115,92 @@ impl Kernel for InterleavedReduction<'_> {
     }
 }
 
-/// The outcome of reducing a bin in all lanes at once, in one of them.
-#[derive(Clone, Copy)]
-enum LaneReduction {
-    /// The result.
-    Done(BinSums),
-    /// The sums over all pixels, among which sigma clipping finds outliers, with the variance that
-    /// it finds them by.
-    Unclipped(BinSums),
-    /// None. The frame's pixels are to be reduced alone.
-    Alone,
+/// A bin whose pixels have been gathered.
+struct GatheredBin<'a> {
+    bin: &'a BinEntries<'a>,
+    interleaved: &'a InterleavedPixels,
+    /// The number of lanes that have a frame.
+    frames: usize,
+    gathered: GatheredRows,
 }
 
-/// Sums each lane over all rows, and looks for outliers. `signals` are Σ w s.
-#[inline(always)]
-fn sum_lanes(
-    reduction: &Reduction,
-    bin: &BinEntries<'_>,
-    rows: &[[u16; INTERLEAVED_FRAMES]],
-    norms: &[f64],
-    signal: impl WeightedSignal,
-    signals: LaneSums,
-) -> [LaneReduction; INTERLEAVED_FRAMES] {
-    let variance_model = reduction.variance_model;
-    let mean = map_lanes(signals, |signal| signal / bin.full_sums.norm);
-    let pixel_variance = pixel_variance_sums(bin, rows);
-    let variance = if variance_model.is_spread_in_clipping() {
-        sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms })
-    } else {
-        pixel_variance
-    };
-    let mut has_outliers = [false; INTERLEAVED_FRAMES];
-    if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
-        let limits: LaneSums = std::array::from_fn(|lane| {
-            let sums = BinSums { variance: variance[lane], ..bin.full_sums };
-            limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
-        });
-        has_outliers =
-            find_outliers(bin, rows, &OutlierTerm { signal, mean: &mean, norms, limits });
-    }
-    let final_variance =
-        if variance_model.is_spread_in_result() { variance } else { pixel_variance };
-    std::array::from_fn(|lane| {
-        let sums = |variance: LaneSums| BinSums {
-            signal: signals[lane],
-            variance: variance[lane],
-            ..bin.full_sums
+impl GatheredBin<'_> {
+    /// Returns the sums over the pixels that clipping keeps; `None` for lanes with pixels that overflow.
+    #[inline(always)]
+    fn clip(
+        self,
+        rule: ClipRule,
+        scratch: &mut InterleavedScratch,
+        rejected: &mut [RejectedShares],
+    ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
+        let Self {
+            bin: whole,
+            interleaved,
+            frames,
+            gathered: GatheredRows { mut largest, counts, moments },
+        } = self;
+        let InterleavedScratch { rows, without_masked, norms, clip, .. } = scratch;
+        let (bin, weights) = match largest[..frames].contains(&OVERFLOW) {
+            true => without_masked.zero_masked(whole, interleaved, rows, frames, &mut largest),
+            false => (*whole, ClippedSums::new(whole.full_sums, whole.pixels.len())),
         };
-        if has_outliers[lane] {
-            LaneReduction::Unclipped(sums(variance))
-        } else {
-            LaneReduction::Done(sums(final_variance))
+        let masked = bin.left_out.map_or(&[][..], |left_out| left_out.entries);
+        if weights.pixels == 0 {
+            return [Some(BinSums::default()); INTERLEAVED_FRAMES];
         }
-    })
-}
+        bin.weighted_norms_into(norms);
+        let is_wanted = self.lanes_without_overflow(&largest);
+        let to_clip = LanesToClip { rule, bin: &bin, weights, rows, norms, is_wanted, largest };
+        let sums = match (bin.weights, bin.dark) {
+            (None, None) => to_clip.clip(UnitWeights, counts, moments, rejected, clip),
+            (Some(weights), None) => {
+                let weights = PixelWeights(weights);
+                let signals = sum_rows(to_clip.rows, &SignalTerm(weights));
+                to_clip.clip(weights, signals, None, rejected, clip)
+            }
+            (_, Some(_)) => {
+                let signals = sum_rows(to_clip.rows, &SignalTerm(&bin));
+                to_clip.clip(&bin, signals, None, rejected, clip)
+            }
+        };
+        // As they were, for the lanes with pixels that overflow.
+        masked.iter().for_each(|&entry| rows[entry as usize] = [OVERFLOW; INTERLEAVED_FRAMES]);
+        std::array::from_fn(|lane| is_wanted[lane].then_some(sums[lane]))
+    }
 
-/// Returns Σ w² v of each lane, from the pixels' own variances.
-#[inline(always)]
-fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]]) -> LaneSums {
-    match (bin.variance, bin.weights) {
-        (PixelVariance::No, _) => [0.; INTERLEAVED_FRAMES],
-        (PixelVariance::Given(given), _) => {
-            [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES]
+    /// Returns the sums over the pixels between two quantiles; `None` for lanes with pixels that
+    /// overflow.
+    #[inline(always)]
+    fn means_between_quantiles<S: Simd>(
+        self,
+        simd: S,
+        low: f64,
+        high: f64,
+        hint: Option<&mut QuantileHint>,
+        scratch: &mut InterleavedScratch,
+    ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
+        let Self { bin: whole, interleaved, frames, gathered: GatheredRows { mut largest, .. } } =
+            self;
+        let InterleavedScratch { rows, without_masked, norms, quantiles, .. } = scratch;
+        let bin = match largest[..frames].contains(&OVERFLOW) {
+            true => without_masked.drop_masked(whole, interleaved, rows, frames, &mut largest),
+            false => *whole,
+        };
+        if bin.pixels.is_empty() {
+            return [Some(BinSums::default()); INTERLEAVED_FRAMES];
         }
-        (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
-        (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
+        bin.weighted_norms_into(norms);
+        let is_wanted = self.lanes_without_overflow(&largest);
+        let bin = InterleavedBin { bin: &bin, rows, norms, is_wanted };
+        bin.means_between_quantiles(simd, low, high, hint, quantiles)
+    }
+
+    /// Returns which lanes have a frame and no pixel that overflows, given the maximum of each.
+    #[inline(always)]
+    fn lanes_without_overflow(
+        &self,
+        largest: &[u16; INTERLEAVED_FRAMES],
+    ) -> [bool; INTERLEAVED_FRAMES] {
+        std::array::from_fn(|lane| lane < self.frames && largest[lane] < OVERFLOW)
     }
 }

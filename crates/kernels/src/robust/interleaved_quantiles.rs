@@ -7,7 +7,7 @@
 //! - [`LaneRegions`], which find the pixels that the quantiles may fall on: by where those of the
 //!   frames before were, else by a sample. [`LaneSegments`] do for a median, [`LaneBrackets`] for a
 //!   range of quantiles.
-//! - All pixels of the bin, as `bin_buffer` does.
+//! - All pixels of the bin, as `quantile_buffer` does.
 
 use super::BinSums;
 use super::among_zeros::{OrderStart, Zeros, find_starts};

@@ -60,3 +60,27 @@ impl std::ops::Deref for IndexList {
         &self.memory[..self.len]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bits_that_are_set_are_listed() {
+        for bits in [0, 1, 0b1011, 1 << 31, u32::MAX] {
+            let expected: Vec<u32> = (0..32).filter(|bit| bits >> bit & 1 == 1).collect();
+            let mut list = Vec::new();
+            list_bits(bits.into(), 0, &mut list);
+            assert_eq!(list, expected);
+            list_bits(u64::from(bits) << 32, 64, &mut list);
+            assert_eq!(
+                list[expected.len()..],
+                *expected.iter().map(|n| n + 96).collect::<Vec<_>>()
+            );
+            let mut indices = IndexList::default();
+            indices.clear(64);
+            indices.extend_by_bits(bits, 0);
+            assert_eq!(*indices, *expected);
+        }
+    }
+}

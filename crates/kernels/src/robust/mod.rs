@@ -7,7 +7,7 @@
 //!   SIMD lanes are frames. It needs frames that are decoded block by block.
 //! - `tile_clip` clips 8 frames at once, tile by tile, and stores no pixels. It is for Poisson errors
 //!   without pixel splitting and dark.
-//! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and
+//! - `per_frame` (with `clip_buffer` and `quantile_buffer`) reduces one decoded frame after the other, with any codec and
 //!   pixel type. It is the reference: the others give the same bytes.
 //!
 //! All return [`crate::Sums`] with the weights of the pixels that were selected, so these sums
@@ -19,14 +19,16 @@
 //! except for split pixels: here each part of a split pixel is clipped or kept by the bin that it
 //! falls into.
 //!
-//! The sums of a bin are f64. They run over the pixels that are valid and selected, in the order of
-//! the frame, and are added in the order of [`partial_sums`]. So they depend on those pixels alone.
+//! The sums of a bin are f64, and are added in the order of [`partial_sums`]: those of quantile means over
+//! the pixels that are valid and selected. Clipping adds up all pixels, with invalid ones as 0, and
+//! subtracts what it removes by the rules of [`clipped_sums`].
 
 mod among_zeros;
-mod bin_buffer;
 mod bin_entries;
 mod bin_lane;
 mod by_plan;
+mod clip_buffer;
+mod clipped_sums;
 mod count_hints;
 mod counted_medians;
 mod csr;
@@ -37,6 +39,7 @@ mod interleaved;
 mod interleaved_pixels;
 mod interleaved_quantiles;
 mod lane_brackets;
+mod lane_clip;
 mod lane_regions;
 mod lane_sample;
 mod lane_segments;
@@ -47,12 +50,14 @@ mod outlier_search;
 mod partial_sums;
 mod per_frame;
 mod quantile;
+mod quantile_buffer;
 mod quantile_candidates;
 mod quantile_hints;
 mod rejected;
 mod retries;
 mod row_terms;
 mod sigma_clip;
+mod term_lists;
 mod tile_clip;
 mod tile_lanes;
 mod unsplit_bins;
@@ -63,12 +68,14 @@ use crate::pixel::Pixel;
 use crate::simd::Simd;
 use crate::variance_model::VarianceModel;
 
-use bin_buffer::BinBuffer;
 use bin_entries::BinEntries;
+use clip_buffer::ClipBuffer;
 pub use csr::CsrMatrix;
 pub(crate) use integrate::{CsrIntegration, CsrScratch};
+use quantile_buffer::QuantileBuffer;
 pub use rejected::MAX_REJECTED_DIVISOR;
 use rejected::RejectedShares;
+use sigma_clip::ClipRule;
 
 /// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +121,25 @@ struct RawPixels<'a, T> {
     rule: &'a InvalidRanges<T>,
 }
 
+impl<T: Pixel> RawPixels<'_, T> {
+    /// Replaces the contents of `invalid` by the entries of invalid pixels, ascending.
+    #[inline(always)]
+    fn list_invalid(&self, invalid: &mut Vec<u32>) {
+        invalid.clear();
+        if self.rule.any_invalid(self.raw) {
+            let is_invalid = |(_, raw): &(u32, &T)| self.rule.contains(**raw);
+            invalid.extend((0..).zip(self.raw).filter(is_invalid).map(|(entry, _)| entry));
+        }
+    }
+}
+
+/// Working memory for the bins of frames that are reduced one by one.
+#[derive(Default)]
+struct BinBuffers {
+    clip: ClipBuffer,
+    quantile: QuantileBuffer,
+}
+
 /// The rule that reduces the pixels of a bin to sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reduction {
@@ -122,71 +148,23 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// Returns the sums over the pixels of a bin that are valid and selected.
-    ///
-    /// If sums to clip by are known, as [`sigma_clip::sums_to_clip_by`] returns them, clipping begins
-    /// with them, and all pixels must be valid.
+    /// Returns the sums over the pixels of a bin that are valid and selected. Adds those that clipping
+    /// rejects to `rejected`, if that is wanted.
     #[inline(always)]
-    fn reduce_raw<T: Pixel, S: Simd>(
+    fn reduce<T: Pixel, S: Simd>(
         &self,
         simd: S,
         pixels: &RawPixels<'_, T>,
-        unclipped: Option<BinSums>,
-        buffer: &mut BinBuffer,
-    ) -> BinSums {
-        let RawPixels { bin, raw, rule } = *pixels;
-        debug_assert!(unclipped.is_none() || !rule.any_invalid(raw), "sums of invalid pixels");
-        let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
-        buffer.load(bin, raw, with_intensities);
-        let all_valid = unclipped.is_some() || !buffer.drop_invalid(raw, rule);
-        self.reduce(simd, buffer, all_valid.then_some(bin), unclipped)
-    }
-
-    /// Returns the sums as [`Reduction::reduce_raw`] does, and adds the pixels that clipping rejects
-    /// to `rejected`, if that is wanted.
-    #[inline(always)]
-    fn reduce_and_collect<T: Pixel, S: Simd>(
-        &self,
-        simd: S,
-        pixels: &RawPixels<'_, T>,
-        unclipped: Option<BinSums>,
-        buffer: &mut BinBuffer,
+        buffers: &mut BinBuffers,
         rejected: Option<&mut RejectedShares>,
     ) -> BinSums {
-        let Some(rejected) = rejected else {
-            return self.reduce_raw(simd, pixels, unclipped, buffer);
-        };
-        buffer.clip_steps = Some(Vec::new());
-        let sums = self.reduce_raw(simd, pixels, unclipped, buffer);
-        let steps = buffer.clip_steps.take().unwrap_or_default();
-        let RawPixels { bin, raw, rule } = *pixels;
-        rejected.add_bin(bin, raw, rule, &steps);
-        sums
-    }
-
-    /// Returns the sums over the selected pixels in `buffer`. `whole` is the bin if all its pixels
-    /// are valid. Then its weights are used instead of new sums, because they are more exact and
-    /// equal to those of other frames. `unclipped` are the sums that clipping begins with, if they
-    /// are known.
-    #[inline(always)]
-    fn reduce<S: Simd>(
-        &self,
-        simd: S,
-        buffer: &mut BinBuffer,
-        whole: Option<&BinEntries<'_>>,
-        unclipped: Option<BinSums>,
-    ) -> BinSums {
-        let full_sums = whole.map(|bin| bin.full_sums);
         match self.statistic {
-            _ if buffer.is_empty() => BinSums::default(),
             Statistic::SigmaClip { threshold, max_iter } => {
-                let model = self.variance_model;
-                let sums = unclipped
-                    .unwrap_or_else(|| sigma_clip::sums_to_clip_by(buffer, full_sums, model));
-                sigma_clip::sigma_clip(buffer, sums, model, threshold, max_iter)
+                let rule = ClipRule { variance_model: self.variance_model, threshold, max_iter };
+                buffers.clip.clip(rule, pixels, rejected)
             }
             Statistic::QuantileMean { low, high } => {
-                buffer.mean_between_quantiles(simd, whole, low, high)
+                buffers.quantile.mean_between_quantiles(simd, pixels, low, high)
             }
         }
     }

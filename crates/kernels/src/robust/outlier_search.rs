@@ -1,88 +1,269 @@
-//! [`find_outliers`], which tells in which of 8 frames a bin has outliers.
+//! [`OutlierSearch`], which lists the outliers of a bin in 8 frames, step by step.
 
 use super::bin_entries::BinEntries;
-use super::row_terms::{LaneSums, OutlierTerm, RowTerm, WeightedSignal, map_lanes};
+use super::interleaved_pixels::OVERFLOW;
+use super::row_terms::{LaneSums, WeightedSignal, deviation, map_lanes};
+use super::sigma_clip::ClipStep;
 use super::tile_lanes::INTERLEAVED_FRAMES;
+
+/// Marks pixels that are removed. Lanes with pixels that overflow are not searched.
+pub(super) const DROPPED: u16 = OVERFLOW;
 
 /// Number of rows that are compared at once.
 const ROWS_PER_STEP: usize = 16;
 
 /// By how much of the mean and the limit the bounds of intensities are moved inwards, so that rounding
-/// does not matter: of the bounds, and of w s - m w n in [`OutlierTerm`].
+/// does not matter: of the bounds, and of w s - m w n.
 const MARGIN: f64 = 1e-9;
 
-/// Returns for each lane whether it has an outlier, as [`OutlierTerm`] tells.
-///
-/// Counts that are no outliers with any normalization of the bin are told by comparing 16-bit
-/// integers. Where more than one step in eight has counts beyond, as with normalizations that differ
-/// much, the steps that follow are not compared first.
-#[inline(always)]
-pub(super) fn find_outliers<W: WeightedSignal>(
-    bin: &BinEntries<'_>,
-    rows: &[[u16; INTERLEAVED_FRAMES]],
-    exact: &OutlierTerm<'_, W>,
-) -> [bool; INTERLEAVED_FRAMES] {
-    let bounds = CountBounds::new(bin, exact.mean, &exact.limits);
-    let mut outliers = [0.; INTERLEAVED_FRAMES];
-    let mut steps_beyond = 0;
-    for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
-        if steps_beyond <= 1 + step / 8 && bounds.contain(rows) {
-            continue;
+/// The outliers of an entry, at least one.
+pub(super) struct RowOutliers {
+    pub(super) entry: u32,
+    /// One bit per lane.
+    pub(super) lanes: u32,
+}
+
+/// The rows of a bin in which outliers are looked for: they are found once for several steps of
+/// clipping.
+#[derive(Default)]
+pub(super) struct OutlierCandidates {
+    /// The entries, ascending.
+    entries: Vec<u32>,
+    /// In other rows, no pixel is beyond the limits; `None` if nothing is known.
+    limits: Option<LaneLimits>,
+    /// In other rows, no count is beyond the bounds; `None` if some were compared exactly.
+    bounds: Option<CountBounds>,
+}
+
+/// The mean of each lane, and the distance of s / n from it beyond which pixels are outliers or
+/// candidates.
+#[derive(Clone, Copy)]
+struct LaneLimits {
+    mean: LaneSums,
+    limit: LaneSums,
+}
+
+impl LaneLimits {
+    /// Returns true if no pixel within other limits is beyond these.
+    #[inline(always)]
+    fn include(&self, other: &Self) -> bool {
+        (0..INTERLEAVED_FRAMES).all(|lane| {
+            let farthest = other.limit[lane] + (self.mean[lane] - other.mean[lane]).abs();
+            self.limit[lane] == f64::INFINITY
+                || farthest
+                    <= self.limit[lane] - MARGIN * (self.limit[lane] + self.mean[lane].abs())
+        })
+    }
+}
+
+/// Distance from the mean beyond which pixels become candidates, relative to the limit of clipping. The
+/// limits of the next steps may shrink by a part of the rest.
+const CANDIDATE_DISTANCE: f64 = 0.9;
+
+/// Where outliers are looked for: a bin in 8 frames.
+pub(super) struct OutlierSearch<'a, W> {
+    bin: &'a BinEntries<'a>,
+    signal: W,
+    /// w n.
+    norms: &'a [f64],
+    /// The least and the greatest n.
+    norm_range: [f64; 2],
+    /// The range of the pixels.
+    counts: CountRange,
+    candidates: &'a mut OutlierCandidates,
+}
+
+impl<'a, W: WeightedSignal> OutlierSearch<'a, W> {
+    /// Prepares the search. `norms` are w n, `largest` the maxima of all lanes.
+    #[inline(always)]
+    pub(super) fn new(
+        bin: &'a BinEntries<'a>,
+        signal: W,
+        norms: &'a [f64],
+        largest: [u16; INTERLEAVED_FRAMES],
+        candidates: &'a mut OutlierCandidates,
+    ) -> Self {
+        (candidates.limits, candidates.bounds) = (None, None);
+        let (norm_range, counts) = (norm_range(bin.norms), CountRange::up_to(largest));
+        Self { bin, signal, norms, norm_range, counts, candidates }
+    }
+
+    /// Replaces the contents of `outliers` by those among the pixels that remain, by rising entry: the
+    /// pixels that a step of clipping rejects. The step is `None` for lanes that are not searched.
+    ///
+    /// Counts that are no candidates with any normalization of the bin are told by comparing 16-bit
+    /// integers. Where that tells little, as with normalizations that differ much, the rows that follow
+    /// are compared exactly.
+    #[inline(always)]
+    pub(super) fn list(
+        &mut self,
+        rows: &[[u16; INTERLEAVED_FRAMES]],
+        steps: &[Option<ClipStep>; INTERLEAVED_FRAMES],
+        outliers: &mut Vec<RowOutliers>,
+    ) {
+        outliers.clear();
+        let nothing = ClipStep { mean: 0., limit: f64::INFINITY };
+        let limits = LaneLimits {
+            mean: std::array::from_fn(|lane| steps[lane].unwrap_or(nothing).mean),
+            limit: std::array::from_fn(|lane| steps[lane].unwrap_or(nothing).limit),
+        };
+        let bounds = self.bounds(&limits);
+        if bounds.contain(&self.counts) {
+            return;
         }
-        steps_beyond += 1;
-        for (index, row) in rows.iter().enumerate() {
-            let of_row = exact.term(step * ROWS_PER_STEP + index, map_lanes(*row, f64::from));
-            for (outliers, of_row) in outliers.iter_mut().zip(&of_row) {
-                *outliers += of_row;
+        let OutlierCandidates { limits: known, bounds: known_bounds, .. } = &self.candidates;
+        if !known_bounds.as_ref().is_some_and(|known| bounds.include(known))
+            && !known.as_ref().is_some_and(|known| limits.include(known))
+        {
+            self.find_candidates(rows, &limits);
+        }
+        for &entry in &self.candidates.entries {
+            let lanes = self.lanes(entry as usize, &rows[entry as usize], &limits);
+            if lanes != 0 {
+                outliers.push(RowOutliers { entry, lanes });
             }
         }
     }
-    std::array::from_fn(|lane| outliers[lane] != 0.)
+
+    /// Finds the rows in which a pixel is nearly an outlier.
+    #[inline(always)]
+    fn find_candidates(&mut self, rows: &[[u16; INTERLEAVED_FRAMES]], limits: &LaneLimits) {
+        let limit = map_lanes(limits.limit, |limit| CANDIDATE_DISTANCE * limit);
+        let nearer = LaneLimits { limit, ..*limits };
+        let bounds = self.bounds(&nearer);
+        self.candidates.entries.clear();
+        let (mut beyond, mut tells_much) = (0, true);
+        for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
+            let first = step * ROWS_PER_STEP;
+            tells_much = tells_much && beyond <= ROWS_PER_STEP + first / 2;
+            if tells_much && bounds.contain(&CountRange::from_rows(rows)) {
+                continue;
+            }
+            for (entry, row) in (first..).zip(rows) {
+                let is_candidate = match tells_much {
+                    true => !bounds.contain(&CountRange::from_rows(std::slice::from_ref(row))),
+                    false => self.lanes(entry, row, &nearer) != 0,
+                };
+                if is_candidate {
+                    self.candidates.entries.push(entry as u32);
+                    beyond += 1;
+                }
+            }
+        }
+        self.candidates.limits = Some(nearer);
+        self.candidates.bounds = tells_much.then_some(bounds);
+    }
+
+    /// Returns the lanes in which a pixel is farther than the limit from the mean, one in each bit.
+    #[inline(always)]
+    fn lanes(&self, entry: usize, row: &[u16; INTERLEAVED_FRAMES], limits: &LaneLimits) -> u32 {
+        let signal = self.signal.weighted(entry, map_lanes(*row, f64::from));
+        let distance = deviation(signal, &limits.mean, self.norms[entry]);
+        let norm = self.norms[entry].abs();
+        let mut outliers = 0;
+        // A mask and no branch, so that the compiler uses vectors.
+        for lane in 0..INTERLEAVED_FRAMES {
+            let is_outlier =
+                (distance[lane].abs() > limits.limit[lane] * norm) & (row[lane] != DROPPED);
+            outliers |= u32::from(is_outlier).wrapping_neg() & (1 << lane);
+        }
+        outliers
+    }
+
+    /// Returns the bounds of counts that are within limits with any normalization.
+    #[inline(always)]
+    fn bounds(&self, limits: &LaneLimits) -> CountBounds {
+        CountBounds::new(self.bin.dark.is_some(), self.norm_range, limits)
+    }
+}
+
+/// The lowest and the highest count in each lane, each plus 1: [`DROPPED`] plus 1 is 0.
+struct CountRange {
+    lowest: [u16; INTERLEAVED_FRAMES],
+    highest: [u16; INTERLEAVED_FRAMES],
+}
+
+impl CountRange {
+    const EMPTY: Self =
+        Self { lowest: [u16::MAX; INTERLEAVED_FRAMES], highest: [0; INTERLEAVED_FRAMES] };
+
+    /// Returns the range from 0 to the largest count of each lane.
+    fn up_to(largest: [u16; INTERLEAVED_FRAMES]) -> Self {
+        let mut range = Self { lowest: [0; INTERLEAVED_FRAMES], highest: largest };
+        for highest in &mut range.highest {
+            *highest = highest.saturating_add(1);
+        }
+        range
+    }
+
+    /// Returns the range of the counts in some rows.
+    #[inline(always)]
+    fn from_rows(rows: &[[u16; INTERLEAVED_FRAMES]]) -> Self {
+        let mut range = Self::EMPTY;
+        for row in rows {
+            for (lane, count) in row.iter().enumerate() {
+                let count = count.wrapping_add(1);
+                range.lowest[lane] = range.lowest[lane].min(count);
+                range.highest[lane] = range.highest[lane].max(count);
+            }
+        }
+        range
+    }
 }
 
 /// The lowest and the highest count of each lane that is no outlier with any normalization of the
-/// bin. If there is none, the lowest is above the highest.
+/// bin, each plus 1. If there is none, the lowest is above the highest.
+///
+/// [`DROPPED`] plus 1 is 0 and so within the bounds where no count is too low.
 struct CountBounds {
     lowest: [u16; INTERLEAVED_FRAMES],
     highest: [u16; INTERLEAVED_FRAMES],
 }
 
 impl CountBounds {
-    /// Returns the bounds of counts whose intensity is within `limits` of the means.
+    /// Returns the bounds of counts whose intensity is within limits, given the least and the greatest
+    /// normalization.
     #[inline(always)]
-    fn new(bin: &BinEntries<'_>, mean: &LaneSums, limits: &LaneSums) -> CountBounds {
+    fn new(has_dark: bool, [least, greatest]: [f64; 2], limits: &LaneLimits) -> CountBounds {
         let mut bounds =
-            CountBounds { lowest: [1; INTERLEAVED_FRAMES], highest: [0; INTERLEAVED_FRAMES] };
-        if bin.dark.is_some() {
-            return bounds;
-        }
-        let [least, greatest] = norm_range(bin.norms);
-        if least <= 0. {
-            return bounds;
-        }
+            CountBounds { lowest: [2; INTERLEAVED_FRAMES], highest: [1; INTERLEAVED_FRAMES] };
         for lane in 0..INTERLEAVED_FRAMES {
-            let (mean, limit) = (mean[lane], limits[lane]);
+            let (mean, limit) = (limits.mean[lane], limits.limit[lane]);
+            if limit == f64::INFINITY {
+                (bounds.lowest[lane], bounds.highest[lane]) = (0, u16::MAX);
+                continue;
+            }
+            if has_dark || least <= 0. {
+                continue;
+            }
             let margin = MARGIN * (mean + limit);
             let low = (mean - limit + margin).max(0.) * greatest;
             let high = (mean + limit - margin) * least;
             // Nothing is known of a mean or a limit that is no number.
-            if low <= f64::from(u16::MAX) && high >= 0. {
-                bounds.lowest[lane] = low.ceil() as u16;
-                bounds.highest[lane] = high.min(f64::from(u16::MAX)) as u16;
+            if low <= f64::from(DROPPED - 1) && high >= 0. {
+                let lowest = low.ceil() as u16;
+                bounds.lowest[lane] = if lowest > 0 { lowest.saturating_add(1) } else { 0 };
+                bounds.highest[lane] = (high.min(f64::from(u16::MAX)) as u16).saturating_add(1);
             }
         }
         bounds
     }
 
+    /// Returns true if no count within other bounds is beyond these.
+    #[inline(always)]
+    fn include(&self, other: &Self) -> bool {
+        (0..INTERLEAVED_FRAMES).all(|lane| {
+            self.lowest[lane] <= other.lowest[lane] && other.highest[lane] <= self.highest[lane]
+        })
+    }
+
     /// Returns true if all counts are within the bounds.
     #[inline(always)]
-    fn contain(&self, rows: &[[u16; INTERLEAVED_FRAMES]]) -> bool {
+    fn contain(&self, counts: &CountRange) -> bool {
         let mut beyond = [0; INTERLEAVED_FRAMES];
-        for row in rows {
-            for lane in 0..INTERLEAVED_FRAMES {
-                beyond[lane] |= row[lane].saturating_sub(self.highest[lane])
-                    | self.lowest[lane].saturating_sub(row[lane]);
-            }
+        for (lane, beyond) in beyond.iter_mut().enumerate() {
+            *beyond = counts.highest[lane].saturating_sub(self.highest[lane])
+                | self.lowest[lane].saturating_sub(counts.lowest[lane]);
         }
         beyond == [0; INTERLEAVED_FRAMES]
     }
@@ -127,15 +308,20 @@ mod tests {
         }
     }
 
-    /// Returns what is found in rows of one count per pixel, the same in all lanes.
-    fn find(norms: &[f64], counts: &[u16], mean: f64, limit: f64) -> bool {
+    /// Returns the outliers in rows of one count per pixel, the same in all lanes but one that is not
+    /// searched.
+    fn find(norms: &[f64], counts: &[u16], mean: f64, limit: f64) -> Vec<u32> {
         let rows: Vec<_> = counts.iter().map(|&count| [count; INTERLEAVED_FRAMES]).collect();
         let pixels: Vec<u32> = (0..).take(norms.len()).collect();
-        let (mean, limits) = (&[mean; INTERLEAVED_FRAMES], [limit; INTERLEAVED_FRAMES]);
-        let exact = OutlierTerm { signal: UnitWeights, mean, norms, limits };
-        let found = find_outliers(&bin(&pixels, norms), &rows, &exact);
-        assert!(found.iter().all(|lane| *lane == found[0]), "{found:?}");
-        found[0]
+        let mut steps = [Some(ClipStep { mean, limit }); INTERLEAVED_FRAMES];
+        steps[3] = None;
+        let mut found = Vec::new();
+        let candidates = &mut OutlierCandidates::default();
+        let largest = [u16::MAX; INTERLEAVED_FRAMES];
+        OutlierSearch::new(&bin(&pixels, norms), UnitWeights, norms, largest, candidates)
+            .list(&rows, &steps, &mut found);
+        assert!(found.iter().all(|row| row.lanes == 0b1111_0111));
+        found.into_iter().map(|row| row.entry).collect()
     }
 
     #[test]
@@ -161,14 +347,20 @@ mod tests {
             (-1., 50, -1., 20, -50., 35., false),
             (1., 50, -1., 50, 50., 10., true),
             (1., 65_534, 1., 65_534, 1e6, 1e3, true),
+            (0.9999, 65_534, 1., 65_534, 65_540., 5.5, true),
+            // Removed pixels are none.
+            (1., 50, 1., DROPPED, 50., 10., false),
+            (1., 1, 1., DROPPED, 1., 2., false),
+            (1., 65_534, 1., DROPPED, 65_534., 0., false),
             (1., 65_534, 1., 65_534, 1e6, 1e6, false),
             (1., 0, 1., 0, 0., 0., false),
-            (1., 0, 1., 0, f64::NAN, 1., true),
-            (1., 0, 1., 0, 0., f64::NAN, true),
+            (1., 0, 1., 0, f64::NAN, 1., false),
+            (1., 0, 1., 0, 0., f64::NAN, false),
             (1., 7, 1., 7, 7., f64::INFINITY, false),
         ] {
             let (norms, counts) = with_last(norm, count, last_norm, last);
-            let found = find(&norms, &counts, mean, limit);
+            let last = norms.len() as u32 - 1;
+            let found = find(&norms, &counts, mean, limit).contains(&last);
             assert_eq!(found, expected, "{norm} {count} {last_norm} {last} {mean} {limit}");
         }
     }

@@ -1,11 +1,10 @@
 //! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the
 //! interleaved reduction.
 
-use super::RawPixels;
-use super::bin_buffer::BinBuffer;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::rejected::RejectedShares;
+use super::{BinBuffers, RawPixels};
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
@@ -18,7 +17,7 @@ pub(crate) struct PerFrameReduction<'a, T> {
     pub(super) rule: &'a InvalidRanges<T>,
     /// Frames as pixels in native byte order.
     pub(super) frames: &'a [&'a [u8]],
-    pub(super) buffer: &'a mut BinBuffer,
+    pub(super) buffers: &'a mut BinBuffers,
     /// The result: one element per frame.
     pub(super) totals: &'a mut [FrameBinSums],
     /// The pixels that clipping rejects: one element per frame, or none if they are not wanted.
@@ -44,7 +43,7 @@ impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
                 }));
                 let rejected = self.rejected.get_mut(index);
                 let pixels = RawPixels { bin: &bin, raw: &raw, rule: self.rule };
-                let sums = reduction.reduce_and_collect(simd, &pixels, None, self.buffer, rejected);
+                let sums = reduction.reduce(simd, &pixels, self.buffers, rejected);
                 totals.set_bin(bin_index, sums);
             }
         }

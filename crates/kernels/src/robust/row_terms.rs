@@ -10,22 +10,40 @@ pub(super) type LaneSums = [f64; INTERLEAVED_FRAMES];
 /// Returns the sum of `term` over all entries, for each lane, in the order of [`add_partial_sums`].
 #[inline(always)]
 pub(super) fn sum_rows(rows: &[[u16; INTERLEAVED_FRAMES]], term: &impl RowTerm) -> LaneSums {
-    let mut sums = [[0.; INTERLEAVED_FRAMES]; PARTIAL_SUMS];
-    for (entry, row) in rows.iter().enumerate() {
-        let term = term.term(entry, map_lanes(*row, f64::from));
-        for (sum, term) in sums[entry % PARTIAL_SUMS].iter_mut().zip(&term) {
-            *sum += term;
+    let mut sums = RowSums::default();
+    sums.add(0, rows, term);
+    sums.totals()
+}
+
+/// Sums over entries that are given part by part: each part but the last has a multiple of
+/// [`PARTIAL_SUMS`] entries.
+#[derive(Default)]
+pub(super) struct RowSums([LaneSums; PARTIAL_SUMS]);
+
+impl RowSums {
+    /// Adds the terms of the entries that follow. The first of `rows` is that of entry `first`.
+    #[inline(always)]
+    pub(super) fn add(
+        &mut self,
+        first: usize,
+        rows: &[[u16; INTERLEAVED_FRAMES]],
+        term: &impl RowTerm,
+    ) {
+        let mut sums = self.0;
+        for (number, row) in rows.iter().enumerate() {
+            let term = term.term(first + number, map_lanes(*row, f64::from));
+            for (sum, term) in sums[number % PARTIAL_SUMS].iter_mut().zip(&term) {
+                *sum += term;
+            }
         }
+        self.0 = sums;
     }
-    let mut totals = [0.; INTERLEAVED_FRAMES];
-    for (lane, total) in totals.iter_mut().enumerate() {
-        let mut parts = [0.; PARTIAL_SUMS];
-        for (part, sums) in parts.iter_mut().zip(&sums) {
-            *part = sums[lane];
-        }
-        *total = add_partial_sums(parts);
+
+    /// Returns the sums of each lane.
+    #[inline(always)]
+    pub(super) fn totals(&self) -> LaneSums {
+        std::array::from_fn(|lane| add_partial_sums(std::array::from_fn(|part| self.0[part][lane])))
     }
-    totals
 }
 
 /// Returns `f` of each lane. It is always inlined, and so compiled for the instruction set of its
@@ -94,19 +112,27 @@ pub(super) trait RowTerm {
 /// w s.
 pub(super) struct SignalTerm<W>(pub(super) W);
 
-/// (w s - m w n)² with the mean m: `norms` has w n of each entry.
-pub(super) struct SquaredDeviation<'a, W> {
+/// w² s².
+pub(super) struct SquaredSignal<W>(pub(super) W);
+
+/// w² s n: `norms` has w n of each entry.
+pub(super) struct SignalByNorm<'a, W> {
     pub(super) signal: W,
-    pub(super) mean: &'a LaneSums,
     pub(super) norms: &'a [f64],
 }
 
-/// 1 for an outlier, a pixel farther than `limits` from the mean; otherwise 0.
-pub(super) struct OutlierTerm<'a, W> {
+/// (w s - c w n)² with the center c: `norms` has w n of each entry.
+pub(super) struct SquaredDeviation<'a, W> {
     pub(super) signal: W,
-    pub(super) mean: &'a LaneSums,
+    pub(super) center: &'a LaneSums,
     pub(super) norms: &'a [f64],
-    pub(super) limits: LaneSums,
+}
+
+/// (w s - c w n) w n with the center c.
+pub(super) struct Product<'a, W> {
+    pub(super) signal: W,
+    pub(super) center: &'a LaneSums,
+    pub(super) norms: &'a [f64],
 }
 
 /// w n of the pixels without a photon.
@@ -126,21 +152,34 @@ impl<W: WeightedSignal> RowTerm for SignalTerm<W> {
     }
 }
 
+impl<W: WeightedSignal> RowTerm for SquaredSignal<W> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        map_lanes(self.0.weighted(entry, raw), |signal| signal * signal)
+    }
+}
+
+impl<W: WeightedSignal> RowTerm for SignalByNorm<'_, W> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        let norm = self.norms[entry];
+        map_lanes(self.signal.weighted(entry, raw), |signal| signal * norm)
+    }
+}
+
 impl<W: WeightedSignal> RowTerm for SquaredDeviation<'_, W> {
     #[inline(always)]
     fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
         let signal = self.signal.weighted(entry, raw);
-        map_lanes(deviation(signal, self.mean, self.norms[entry]), |x| x * x)
+        map_lanes(deviation(signal, self.center, self.norms[entry]), |x| x * x)
     }
 }
 
-impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
+impl<W: WeightedSignal> RowTerm for Product<'_, W> {
     #[inline(always)]
     fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
-        let distance = deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]);
-        let norm = self.norms[entry].abs();
-        let is_near = |lane: usize| distance[lane].abs() <= self.limits[lane] * norm;
-        std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
+        let (signal, norm) = (self.signal.weighted(entry, raw), self.norms[entry]);
+        map_lanes(deviation(signal, self.center, norm), |x| x * norm)
     }
 }
 
@@ -165,12 +204,12 @@ impl RowTerm for CountVariance<'_> {
     }
 }
 
-/// Returns w s - m w n of one entry, given w s, the mean m and w n.
+/// Returns w s - c w n of one entry, given w s, the center c and w n.
 #[inline(always)]
-fn deviation(signal: LaneSums, mean: &LaneSums, norm: f64) -> LaneSums {
+pub(super) fn deviation(signal: LaneSums, center: &LaneSums, norm: f64) -> LaneSums {
     let mut distance = signal;
-    for (distance, mean) in distance.iter_mut().zip(mean) {
-        *distance -= mean * norm;
+    for (distance, center) in distance.iter_mut().zip(center) {
+        *distance -= center * norm;
     }
     distance
 }

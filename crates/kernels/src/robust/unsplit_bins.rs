@@ -1,6 +1,7 @@
 //! [`UnsplitBins`], the matrix by pixel where no pixel is split.
 
 use super::bin_entries::{F32_NORMS, largest_bin};
+use super::sigma_clip::ClipRule;
 use super::{Reduction, Statistic};
 use crate::plan::IntegrationPlan;
 use crate::summation_order::TILE;
@@ -22,9 +23,7 @@ pub(crate) struct UnsplitBins {
     reciprocals: Vec<f32>,
     /// The number of pixels in the largest bin.
     largest_bin: usize,
-    /// The arguments of sigma clipping.
-    pub(super) threshold: f64,
-    pub(super) max_iter: u32,
+    pub(super) rule: ClipRule,
 }
 
 impl UnsplitBins {
@@ -66,7 +65,8 @@ impl UnsplitBins {
                 reciprocals[pixel as usize] = norm.recip() as f32;
             }
         }
-        Some(Self { bins, reciprocals, largest_bin: largest_bin(starts), threshold, max_iter })
+        let rule = ClipRule { variance_model: reduction.variance_model, threshold, max_iter };
+        Some(Self { bins, reciprocals, largest_bin: largest_bin(starts), rule })
     }
 
     /// Returns the bytes of memory that it takes.

@@ -3,6 +3,7 @@
 
 use super::BinSums;
 use super::bin_entries::{BinEntries, LeftOut, PixelVariance};
+use super::clipped_sums::{ClippedSums, TermSums, weight_terms};
 use super::interleaved_pixels::{InterleavedPixels, OVERFLOW};
 use super::partial_sums::{sum, sum_by};
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -33,27 +34,15 @@ impl WithoutMasked {
         frames: usize,
         largest: &mut [u16; INTERLEAVED_FRAMES],
     ) -> BinEntries<'a> {
-        let is_dead = |pixel: u32, row: &[u16; INTERLEAVED_FRAMES]| {
-            row[..frames].iter().all(|&value| value == OVERFLOW)
-                && (0..frames).all(|lane| interleaved.value(pixel, lane, OVERFLOW).is_nan())
-        };
-        self.kept.clear();
-        self.left_out.clear();
-        for (entry, (&pixel, row)) in (0..).zip(bin.pixels.iter().zip(&*rows)) {
-            let list = if is_dead(pixel, row) { &mut self.left_out } else { &mut self.kept };
-            list.push(entry);
-        }
+        self.find_masked(bin, interleaved, rows, frames);
         if self.left_out.is_empty() {
             return *bin;
         }
-        *largest = [0; INTERLEAVED_FRAMES];
         for (to, &from) in self.kept.iter().enumerate() {
             rows[to] = rows[from as usize];
-            for lane in 0..INTERLEAVED_FRAMES {
-                largest[lane] = largest[lane].max(rows[to][lane]);
-            }
         }
         rows.truncate(self.kept.len());
+        *largest = largest_counts(rows);
         let WithoutMasked { kept, left_out, pixel, weight, norm, dark, variance } = self;
         gather_kept(kept, bin.pixels, pixel);
         gather_kept(kept, bin.norms, norm);
@@ -83,6 +72,83 @@ impl WithoutMasked {
         };
         remaining
     }
+
+    /// Sets the pixels that are invalid in all of the first `frames` lanes to 0 in the bin's `rows`,
+    /// and returns the bin with a weight of 0 for those that are left out, and the sums of the other
+    /// weights. Updates `largest`, the maximum of each lane over `rows`.
+    pub(super) fn zero_masked<'a>(
+        &'a mut self,
+        bin: &'a BinEntries<'a>,
+        interleaved: &InterleavedPixels,
+        rows: &mut [[u16; INTERLEAVED_FRAMES]],
+        frames: usize,
+        largest: &mut [u16; INTERLEAVED_FRAMES],
+    ) -> (BinEntries<'a>, ClippedSums) {
+        self.find_masked(bin, interleaved, rows, frames);
+        let mut clipped = ClippedSums::new(bin.full_sums, rows.len());
+        if self.left_out.is_empty() {
+            return (*bin, clipped);
+        }
+        let WithoutMasked { left_out, weight, variance, .. } = self;
+        weight.clear();
+        weight
+            .extend((0..rows.len()).map(|entry| bin.weights.map_or(1., |weights| weights[entry])));
+        let mut masked = TermSums::default();
+        for &entry in &*left_out {
+            let entry = entry as usize;
+            masked.add(entry, &weight_terms(bin.term(entry, 0.)));
+            rows[entry] = [0; INTERLEAVED_FRAMES];
+            weight[entry] = 0.;
+        }
+        *largest = largest_counts(rows);
+        let mut remaining = BinEntries { weights: Some(weight), ..*bin };
+        clipped.subtract(&masked, false, |_| {
+            let mut sums = TermSums::default();
+            for entry in (0..rows.len()).filter(|&entry| remaining.weight(entry) != 0.) {
+                sums.add(entry, &weight_terms(remaining.term(entry, 0.)));
+            }
+            sums
+        });
+        if let PixelVariance::Given(all) = bin.variance {
+            variance.clear();
+            variance.extend_from_slice(all);
+            left_out.iter().for_each(|&entry| variance[entry as usize] = 0.);
+            remaining.variance = PixelVariance::Given(variance);
+        }
+        remaining.left_out = Some(LeftOut { whole: bin, entries: left_out });
+        (remaining, clipped)
+    }
+
+    /// Lists the entries that are invalid in all of the first `frames` lanes, and the others.
+    fn find_masked(
+        &mut self,
+        bin: &BinEntries<'_>,
+        interleaved: &InterleavedPixels,
+        rows: &[[u16; INTERLEAVED_FRAMES]],
+        frames: usize,
+    ) {
+        let is_dead = |pixel: u32, row: &[u16; INTERLEAVED_FRAMES]| {
+            row[..frames].iter().all(|&value| value == OVERFLOW)
+                && (0..frames).all(|lane| interleaved.value(pixel, lane, OVERFLOW).is_nan())
+        };
+        self.kept.clear();
+        self.left_out.clear();
+        for (entry, (&pixel, row)) in (0..).zip(bin.pixels.iter().zip(rows)) {
+            let list = if is_dead(pixel, row) { &mut self.left_out } else { &mut self.kept };
+            list.push(entry);
+        }
+    }
+}
+
+/// Returns the maximum of each lane.
+fn largest_counts(rows: &[[u16; INTERLEAVED_FRAMES]]) -> [u16; INTERLEAVED_FRAMES] {
+    let mut largest = [0; INTERLEAVED_FRAMES];
+    for row in rows {
+        for lane in 0..INTERLEAVED_FRAMES {
+            largest[lane] = largest[lane].max(row[lane]);
+        }
+    }
+    largest
 }
 
 fn gather_kept<T: Copy>(kept: &[u32], all: &[T], into: &mut Vec<T>) {

@@ -1,11 +1,10 @@
 //! Clips one bin of one frame, given its sums and its candidates.
 
 use super::super::BinSums;
-use super::super::bin_buffer::limit_with_tolerance;
 use super::super::bin_entries::BinEntries;
-use super::super::partial_sums::sum;
-use super::super::rejected::ClipStep;
-use super::super::sigma_clip::outlier_limit;
+use super::super::clipped_sums::{ClippedSums, TermSums, clip_terms, weight_terms};
+use super::super::quantile::PixelTerm;
+use super::super::sigma_clip::{ClipRule, ClipStep};
 use super::bin_rows::CandidateRange;
 use super::candidates::Candidate;
 
@@ -17,19 +16,7 @@ const F32_MARGIN: f64 = 1e-6;
 /// the limit of the next frames may shrink by a part of the rest without a second pass.
 const CANDIDATE_DISTANCE: f64 = 0.75;
 
-/// The mean of a bin, and the distance from it beyond which pixels are outliers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClipLimits {
-    mean: f64,
-    limit: f64,
-}
-
-impl ClipLimits {
-    fn from_sums(sums: &BinSums, threshold: f64) -> Self {
-        let mean = sums.signal / sums.norm;
-        Self { mean, limit: limit_with_tolerance(mean, outlier_limit(sums, threshold)) }
-    }
-
+impl ClipStep {
     /// Returns the range outside of which pixels are to be candidates.
     pub(super) fn candidate_range(self) -> CandidateRange {
         let distance = CANDIDATE_DISTANCE * self.limit;
@@ -41,7 +28,7 @@ impl ClipLimits {
     }
 
     /// Returns whether all outliers are candidates, if candidates are outside of `range`.
-    fn are_all_outside(self, range: CandidateRange) -> bool {
+    fn finds_all_outside(self, range: CandidateRange) -> bool {
         let lower = f64::from(range.lower.max(0.)) * (1. - F32_MARGIN);
         let upper = f64::from(range.upper) * (1. + F32_MARGIN);
         range.upper < 0.
@@ -53,10 +40,10 @@ impl ClipLimits {
 
 /// The outcome of clipping one bin of one frame.
 pub(super) enum ClippedBin {
-    /// The sums over the pixels that remain, and the last limits; none if no pixel remains.
-    Done(BinSums, Option<ClipLimits>),
-    /// Outliers may be missing among the candidates; the limits that clipping got to.
-    NeedsCandidates(ClipLimits),
+    /// The sums over the pixels that remain, and the last step; none if no pixel remains.
+    Done(BinSums, Option<ClipStep>),
+    /// Outliers may be missing among the candidates; the step that clipping got to.
+    NeedsCandidates(ClipStep),
 }
 
 /// A bin of one frame.
@@ -78,99 +65,84 @@ pub(super) struct BinToClip<'a> {
 pub(super) struct ClipScratch {
     /// The candidates that remain.
     remaining: Vec<Candidate>,
-    /// The candidates that clipping dropped, and whether they are above the mean.
-    pub(super) dropped: Vec<(Candidate, bool)>,
-    /// The entries that do not remain, by rising index.
+    /// The candidates that clipping removed, and whether they are above the mean.
+    pub(super) rejected: Vec<(Candidate, bool)>,
+    /// The entries that were removed, in any order.
     removed: Vec<usize>,
-    /// n of the entries that remain.
-    norms: Vec<f64>,
 }
 
 impl ClipScratch {
-    /// Clips the pixels of a bin as [`super::super::sigma_clip`] does, with the same result.
-    ///
-    /// Sums of counts are integers, so what is dropped can be subtracted from them. The sums of
-    /// norms, whose order counts, are added anew.
+    /// Clips the pixels of a bin as [`super::super::clip_buffer`] does, with the same result.
     #[inline(always)]
-    pub(super) fn clip(
-        &mut self,
-        to_clip: BinToClip<'_>,
-        threshold: f64,
-        max_iter: u32,
-    ) -> ClippedBin {
-        let BinToClip { bin, normalization, mut signal, mut excess, candidates, range, invalid } =
+    pub(super) fn clip(&mut self, to_clip: BinToClip<'_>, rule: ClipRule) -> ClippedBin {
+        let BinToClip { bin, normalization, mut signal, excess, candidates, range, invalid } =
             to_clip;
-        let is_valid = |candidate: &Candidate| {
+        let Self { remaining, rejected, removed } = self;
+        rejected.clear();
+        removed.clear();
+        removed.extend(invalid.iter().filter_map(|invalid| bin.entry_of(invalid.pixel)));
+        remaining.clear();
+        remaining.extend(candidates.iter().filter(|candidate| {
             invalid.binary_search_by_key(&candidate.pixel, |invalid| invalid.pixel).is_err()
-        };
-        self.remaining.clear();
-        self.remaining.extend(candidates.iter().filter(|candidate| is_valid(candidate)));
-        self.dropped.clear();
-        self.removed.clear();
-        self.removed.extend(invalid.iter().filter_map(|invalid| bin.entry_of(invalid.pixel)));
-        let Some(mut sums) = self.sums(bin, signal, excess) else {
-            return ClippedBin::Done(BinSums::default(), None);
-        };
-        let mut limits = ClipLimits::from_sums(&sums, threshold);
-        for _ in 0..max_iter {
-            if !limits.are_all_outside(range) {
-                return ClippedBin::NeedsCandidates(limits);
+        }));
+        let mut variance = (bin.pixels.len() - removed.len()) as u64 + excess;
+        let sums = BinSums { signal: signal as f64, variance: variance as f64, ..bin.full_sums };
+        let mut clipped = ClippedSums::new(sums, bin.pixels.len());
+        if !removed.is_empty() {
+            let mut sums = TermSums::default();
+            for &entry in &*removed {
+                sums.add(entry, &weight_terms(bin.term(entry, 0.)));
             }
-            let step = ClipStep { mean: limits.mean, limit: limits.limit };
-            let ClipScratch { remaining, dropped, removed, .. } = self;
-            let before = dropped.len();
-            remaining.retain(|candidate| {
+            clipped.subtract(&sums, true, |_| add_up(bin, removed, signal, variance));
+        }
+        if clipped.pixels == 0 {
+            return ClippedBin::Done(BinSums::default(), None);
+        }
+        let mut step = rule.step(&clipped.with_clip_variance());
+        for _ in 0..rule.max_iter {
+            if !step.finds_all_outside(range) {
+                return ClippedBin::NeedsCandidates(step);
+            }
+            let mut sums = TermSums::default();
+            remaining.retain(|&candidate| {
                 let (raw, norm) =
                     (f64::from(candidate.raw), normalization[candidate.pixel as usize]);
-                let is_kept = step.keeps(raw, norm);
-                if !is_kept {
-                    dropped.push((*candidate, step.is_above(raw, norm)));
-                }
-                is_kept
+                let Some(entry) =
+                    step.rejects(raw, norm).then(|| bin.entry_of(candidate.pixel)).flatten()
+                else {
+                    return true;
+                };
+                signal -= u64::from(candidate.raw);
+                variance -= u64::from(candidate.raw.max(1));
+                sums.add(entry, &clip_terms(bin.term(entry, raw), 0.));
+                rejected.push((candidate, step.is_above(raw, norm)));
+                removed.push(entry);
+                false
             });
-            if dropped.len() == before {
+            if sums.entries == 0 {
                 break;
             }
-            for (candidate, _) in &dropped[before..] {
-                signal -= u64::from(candidate.raw);
-                excess -= u64::from(candidate.raw.max(1) - 1);
-                removed.extend(bin.entry_of(candidate.pixel));
+            clipped.subtract(&sums, true, |_| add_up(bin, removed, signal, variance));
+            if clipped.pixels == 0 {
+                return ClippedBin::Done(BinSums::default(), None);
             }
-            removed.sort_unstable();
-            match self.sums(bin, signal, excess) {
-                Some(remaining) => sums = remaining,
-                None => return ClippedBin::Done(BinSums::default(), None),
-            }
-            limits = ClipLimits::from_sums(&sums, threshold);
+            step = rule.step(&clipped.with_clip_variance());
         }
-        ClippedBin::Done(sums, Some(limits))
+        ClippedBin::Done(rule.result(&clipped), Some(step))
     }
+}
 
-    /// Returns the sums over the entries that remain, or `None` if none remains.
-    #[inline(always)]
-    fn sums(&mut self, bin: &BinEntries<'_>, signal: u64, excess: u64) -> Option<BinSums> {
-        let count = bin.pixels.len() - self.removed.len();
-        let signal = signal as f64;
-        let variance = (count as u64 + excess) as f64;
-        if count == 0 {
-            return None;
-        }
-        if self.removed.is_empty() {
-            return Some(BinSums { signal, variance, ..bin.full_sums });
-        }
-        self.norms.clear();
-        let mut from = 0;
-        for &entry in &self.removed {
-            self.norms.extend_from_slice(&bin.norms[from..entry]);
-            from = entry + 1;
-        }
-        self.norms.extend_from_slice(&bin.norms[from..]);
-        Some(BinSums {
-            signal,
-            variance,
-            norm: sum(&self.norms, |norm| norm),
-            norm_sq: sum(&self.norms, |norm| norm * norm),
-            count: count as f64,
-        })
+/// Adds up the terms of the pixels that remain, given Σ s and Σ v, which are exact.
+#[cold]
+fn add_up(bin: &BinEntries<'_>, removed: &[usize], signal: u64, variance: u64) -> TermSums {
+    let mut removed = removed.to_vec();
+    removed.sort_unstable();
+    let mut sums = TermSums::default();
+    for entry in (0..bin.pixels.len()).filter(|entry| removed.binary_search(entry).is_err()) {
+        sums.add(entry, &weight_terms(bin.term(entry, 0.)));
     }
+    let counts =
+        PixelTerm { signal: signal as f64, variance: variance as f64, norm: 0., weight: 0. };
+    sums.add(0, &clip_terms(counts, 0.));
+    sums
 }

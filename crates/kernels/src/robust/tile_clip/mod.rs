@@ -18,6 +18,7 @@ mod scratch;
 use super::csr::CsrMatrix;
 use super::frame_bin_sums::FrameBinSums;
 use super::rejected::RejectedShares;
+use super::sigma_clip::ClipStep;
 use super::unsplit_bins::UnsplitBins;
 use crate::codec::{DecodeError, Pipeline};
 use crate::encoded_frame::EncodedFrame;
@@ -29,7 +30,7 @@ use crate::simd::{Kernel, Simd};
 
 use bin_rows::CandidateRange;
 use candidates::Candidate;
-use clip_bin::{BinToClip, ClipLimits, ClippedBin};
+use clip_bin::{BinToClip, ClippedBin};
 pub(super) use scratch::TileClipScratch;
 
 /// How often frames are decoded again for candidates that were missing. Each time the limits that
@@ -82,11 +83,11 @@ impl<T: Pixel> Kernel for TileClipping<'_, T> {
     }
 }
 
-/// A bin of a frame for which candidates were missing, and the limits that clipping got to.
+/// A bin of a frame for which candidates were missing, and the step that clipping got to.
 struct Unfinished {
     bin: usize,
     lane: usize,
-    limits: ClipLimits,
+    step: ClipStep,
 }
 
 impl<T: Pixel> TileClipping<'_, T> {
@@ -127,17 +128,17 @@ impl<T: Pixel> TileClipping<'_, T> {
                 range: rows.range(bin_index, lane),
                 invalid: invalid.find(bin_index, lane),
             };
-            match clip.clip(to_clip, self.unsplit.threshold, self.unsplit.max_iter) {
-                ClippedBin::NeedsCandidates(limits) => {
-                    unfinished.push(Unfinished { bin: bin_index, lane, limits });
+            match clip.clip(to_clip, self.unsplit.rule) {
+                ClippedBin::NeedsCandidates(step) => {
+                    unfinished.push(Unfinished { bin: bin_index, lane, step });
                 }
-                ClippedBin::Done(sums, limits) => {
+                ClippedBin::Done(sums, step) => {
                     self.totals[lane].set_bin(bin_index, sums);
-                    if let Some(limits) = limits {
-                        next_ranges[bin_index].narrow(limits.candidate_range());
+                    if let Some(step) = step {
+                        next_ranges[bin_index].narrow(step.candidate_range());
                     }
                     if let Some(rejected) = self.rejected.get_mut(lane) {
-                        clip.dropped.iter().for_each(|&(pixel, above)| rejected.add(pixel, above));
+                        clip.rejected.iter().for_each(|&(pixel, above)| rejected.add(pixel, above));
                     }
                 }
             }

@@ -98,8 +98,8 @@ impl TileClipScratch {
     /// Sets ranges such that only pixels of unfinished bins are candidates.
     pub(super) fn set_ranges(&mut self, unfinished: &[Unfinished]) {
         self.rows.forget_ranges();
-        for Unfinished { bin, lane, limits } in unfinished {
-            self.rows.set_range(*bin, *lane, limits.candidate_range());
+        for Unfinished { bin, lane, step } in unfinished {
+            self.rows.set_range(*bin, *lane, step.candidate_range());
         }
     }
 
