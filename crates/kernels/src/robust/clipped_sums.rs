@@ -21,7 +21,7 @@ const LEAST_LEFT: f64 = 1. / 64.;
 /// As [`LEAST_LEFT`], for variances.
 const LEAST_VARIANCE_LEFT: f64 = 1. / 4096.;
 
-/// What a pixel adds to the sums of its bin, or such sums: eight numbers fill a vector.
+/// The terms that a pixel adds to the sums of its bin, or such sums: eight numbers fill a vector.
 pub(super) type ClipTerms = [f64; 8];
 
 /// [`ClipTerms`] has the terms of [`BinSums`] in its order, of which these are named here.
@@ -56,6 +56,7 @@ impl TermSums {
         self.entries += 1;
     }
 
+    /// Returns the sums, in the order of [`super::partial_sums`].
     #[inline(always)]
     fn totals(&self) -> ClipTerms {
         let mut sums = self.partial;
