@@ -2,8 +2,8 @@
 //! callgrind: the same in every run, whatever else the machine does, so that code that got slower
 //! is seen. Valgrind knows AVX2, not AVX-512: lanes are 8 frames.
 //!
-//! A change that is meant is written down by `AZPIPE_BLESS=1 cargo test --test integration
-//! instructions::`; its reason belongs in the commit.
+//! A change that is meant is written down by `CARGO_INCREMENTAL=0 AZPIPE_BLESS=1 cargo test --workspace
+//! --test integration -- instructions::`, built as in CI; its reason belongs in the commit.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -148,7 +148,10 @@ fn the_kernels_take_no_more_instructions_than_they_did() {
         return std::fs::write(source_file("instructions.tsv"), found)
             .expect("the table is written");
     }
-    assert!(wrong.is_empty(), "{wrong}\nAll of them:\n{found}");
+    assert!(
+        wrong.is_empty(),
+        "{wrong}They are written down for builds with CARGO_INCREMENTAL=0, as in CI.\nAll of them:\n{found}"
+    );
 }
 
 /// Ranges of frames that are done, as many as half of the tasks, are not searched from their

@@ -142,24 +142,21 @@ static double variance_of(const Bin *bin, uint entry)
     return bin->has_weights ? w * w * counts : counts;
 }
 
-// Adds the terms of an entry: those of its weights, and those of its pixel.
+// Adds the terms of an entry: those of its weights, and those of its pixel. There are no conditions but in values: compilers that
+// vectorize over lanes would let all of them write.
 static void add_terms(const Bin *bin, uint entry, bool adds_weights, bool adds_pixel, double center, double *sums)
 {
-    double norm = norm_of(bin, entry);
-    if (adds_weights) {
-        sums[NORM] += norm;
-        sums[NORM_SQ] += norm * norm;
-        sums[COUNT] += bin->has_weights ? (double)bin->weights[entry] : 1.0;
-    }
-    if (adds_pixel) {
-        double signal = signal_of(bin, entry);
-        double distance = signal - center * norm;
-        sums[SIGNAL] += signal;
-        sums[VARIANCE] += variance_of(bin, entry);
-        sums[SQUARE] += distance * distance;
-        sums[PRODUCT] += distance * norm;
-        sums[MAGNITUDE] += fabs(signal);
-    }
+    double norm = norm_of(bin, entry), signal = signal_of(bin, entry);
+    double distance = signal - center * norm;
+    double weight = bin->has_weights ? (double)bin->weights[entry] : 1.0;
+    sums[NORM] += adds_weights ? norm : 0.0;
+    sums[NORM_SQ] += adds_weights ? norm * norm : 0.0;
+    sums[COUNT] += adds_weights ? weight : 0.0;
+    sums[SIGNAL] += adds_pixel ? signal : 0.0;
+    sums[VARIANCE] += adds_pixel ? variance_of(bin, entry) : 0.0;
+    sums[SQUARE] += adds_pixel ? distance * distance : 0.0;
+    sums[PRODUCT] += adds_pixel ? distance * norm : 0.0;
+    sums[MAGNITUDE] += adds_pixel ? fabs(signal) : 0.0;
 }
 
 // Returns the sum of a bin's partial sums.
@@ -268,23 +265,16 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
         }
         double terms[TERMS] = { 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }, removed = 0.0;
         for (uint entry = LANE_IN_BIN; phase != DONE && entry < bin.entries; entry += LANES_PER_BIN) {
-            if (phase == VALID) {
-                bool is_removed = is_invalid(bin.frame[bin.pixels[entry]], ranges, range_count);
-                bin.removed[entry] = is_removed ? 1 : 0;
-                add_terms(&bin, entry, is_removed, !is_removed, 0.0, terms);
-                removed += is_removed ? 1.0 : 0.0;
-                continue;
-            }
-            if (bin.removed[entry])
-                continue;
-            if (phase == OUTLIERS) {
-                double norm = norm_of(&bin, entry);
-                if (!(fabs(signal_of(&bin, entry) - mean * norm) > limit * fabs(norm)))
-                    continue;
-                bin.removed[entry] = 1;
-                removed += 1.0;
-            }
-            add_terms(&bin, entry, true, true, phase == SPREAD ? mean : center, terms);
+            bool is_first = phase == VALID;
+            bool is_bad = is_first && is_invalid(bin.frame[bin.pixels[entry]], ranges, range_count);
+            bool was_removed = !is_first && bin.removed[entry] != 0;
+            double norm = norm_of(&bin, entry);
+            bool is_outlier = phase == OUTLIERS && !was_removed &&
+                              fabs(signal_of(&bin, entry) - mean * norm) > limit * fabs(norm);
+            bin.removed[entry] = is_bad || was_removed || is_outlier ? 1 : 0;
+            removed += is_bad || is_outlier ? 1.0 : 0.0;
+            bool adds = phase == OUTLIERS ? is_outlier : !was_removed;
+            add_terms(&bin, entry, is_first ? is_bad : adds, is_first ? !is_bad : adds, phase == SPREAD ? mean : center, terms);
         }
         for (uint term = 0; term < TERMS; term++)
             of_lane[term * LANES_PER_BIN * BINS_PER_GROUP] = terms[term];
