@@ -95,13 +95,26 @@ impl BinEdges {
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
         let (first, last) = (self.position(min), self.position(max));
-        let floor = if self.clamp_low { f64::NEG_INFINITY } else { 0.0 };
+        let floor = self.floor();
         let end = self.bin_count as f64;
         (last >= floor && first < end).then(|| BinSpan {
             first: first.max(0.0) as usize,
             last: (last.max(0.0) as usize).min(self.bin_count - 1),
             inside: first >= floor && last < end,
         })
+    }
+
+    /// Returns the lowest position that belongs to the first bin.
+    #[inline]
+    fn floor(&self) -> f64 {
+        if self.clamp_low { f64::NEG_INFINITY } else { 0.0 }
+    }
+
+    /// Returns the bins if they have equal widths.
+    pub fn as_uniform(&self) -> Option<UniformBins> {
+        let EdgeSpacing::Uniform(width) = self.spacing else { return None };
+        let bin_count = self.bin_count as f64;
+        Some(UniformBins { lower: self.lower, width, bin_count, floor: self.floor() })
     }
 
     /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps, in rising
@@ -132,6 +145,31 @@ impl BinEdges {
             EdgeSpacing::Edges(_) if x.is_nan() => x,
             EdgeSpacing::Edges(edges) => edges.partition_point(|edge| *edge <= x) as f64 - 1.0,
         }
+    }
+}
+
+/// Bins of equal width, for pixels in blocks: [`BinEdges`] without other spacings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct UniformBins {
+    pub lower: f64,
+    pub width: f64,
+    /// Number of bins, below 2^32.
+    pub bin_count: f64,
+    /// The lowest position, in units of bins, that belongs to the first bin.
+    pub floor: f64,
+}
+
+impl UniformBins {
+    /// As [`BinEdges::edge`], of a whole number.
+    #[inline(always)]
+    pub fn edge(&self, i: f64) -> f64 {
+        self.lower + i * self.width
+    }
+
+    /// Returns the positions of both ends of an interval, each as [`BinEdges::position`].
+    #[inline(always)]
+    pub fn positions(&self, min: f64, max: f64) -> [f64; 2] {
+        [min, max].map(|x| (x - self.lower) / self.width)
     }
 }
 

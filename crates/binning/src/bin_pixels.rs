@@ -3,8 +3,8 @@
 use geometry::Geometry;
 
 use crate::axis::{ChiAxis, RadialAxis};
-use crate::csc::Csc;
 use crate::error::BinningError;
+use crate::paired_columns::PairedColumns;
 use crate::pixel_binner::PixelBinner;
 use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};
 
@@ -17,7 +17,7 @@ pub struct Binning {
     pub chi: Option<ChiAxis>,
     /// Weights of pixels in bins: a column per pixel, row-major. The bin number of a cake is
     /// azimuthal index * number of radial bins + radial index.
-    pub matrix: Csc,
+    pub matrix: PairedColumns,
 }
 
 /// Builds the bins of a pattern with equal radial bins. `mask` is row-major and true for pixels to
@@ -44,9 +44,9 @@ pub fn bin_pixels(
     request: &BinningRequest,
 ) -> Result<Binning, BinningError> {
     let binner = PixelBinner::new(geometry, mask.to_vec(), request)?;
-    let mut matrix = Csc::default();
+    let mut matrix = PairedColumns::default();
     binner.append_columns(0..mask.len(), &mut matrix);
-    if matrix.bins.is_empty() {
+    if !matrix.has_entries() {
         return Err(binner.nothing_in_range_error());
     }
     let (axis, chi) = binner.into_axes();

@@ -4,8 +4,8 @@
 //! discontinuity of chi contributes to the bins on both sides of it; pyFAI keeps it on one side.
 
 use crate::bin_edges::BinEdges;
-use crate::csc::Csc;
 use crate::outline::Outline;
+use crate::paired_columns::PairedColumn;
 use crate::pattern::areas_to_fractions;
 use crate::periodic_bins::PeriodicBins;
 use crate::polygon::{Polygon, clip_between, signed_area};
@@ -28,7 +28,7 @@ impl CakeGrid {
 
     /// Adds the whole pixel to the bin of its centre.
     #[inline]
-    pub fn no_split(&self, radial: f64, chi: f64, entries: &mut Csc) {
+    pub fn no_split(&self, radial: f64, chi: f64, entries: &mut PairedColumn<'_>) {
         if let (Some(radial), Some(azimuthal)) =
             (self.radial.find_bin(radial), self.azimuthal.find_bin(chi))
         {
@@ -39,7 +39,7 @@ impl CakeGrid {
     /// Spreads the pixel evenly over the rectangle of two intervals. The part outside the axes is
     /// lost.
     #[inline]
-    pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut Csc) {
+    pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut PairedColumn<'_>) {
         let area = (radial.1 - radial.0) * (chi.1 - chi.0);
         if area > 0.0 {
             self.azimuthal.for_each_overlap(chi.0, chi.1, |azimuthal, height| {
@@ -55,7 +55,12 @@ impl CakeGrid {
     /// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided
     /// by its area on the grid. A pixel at the end of an axis therefore counts with a total weight
     /// of 1.
-    pub fn full_split(&self, corners: &[[f32; 2]; 4], scratch: &mut CutScratch, entries: &mut Csc) {
+    pub fn full_split(
+        &self,
+        corners: &[[f32; 2]; 4],
+        scratch: &mut CutScratch,
+        entries: &mut PairedColumn<'_>,
+    ) {
         self.cut_at_bin_edges(corners, scratch);
         scratch.compute_weights();
         for (bin, weight) in scratch.bins.iter().zip(&scratch.weights) {

@@ -2,7 +2,7 @@
 //! or a cake (2-D).
 //!
 //! A [`PixelBinner`] is made of a [`geometry::Geometry`], a static mask and a request. It has the
-//! radial axis and the azimuthal axis of a cake, and computes columns of a sparse matrix ([`Csc`]),
+//! radial axis and the azimuthal axis of a cake, and computes columns of a sparse matrix ([`PairedColumns`]),
 //! one per pixel. [`bin_pattern`] and [`bin_pixels()`] return all of it as a [`Binning`]. This is
 //! done once per recipe and detector; integrating a frame is then a product with the matrix (crate
 //! `kernels`).
@@ -73,9 +73,9 @@ mod axis;
 mod bin_edges;
 mod bin_pixels;
 mod cake;
-mod csc;
 mod error;
 mod outline;
+mod paired_columns;
 mod pattern;
 mod periodic_bins;
 mod pixel_binner;
@@ -83,13 +83,14 @@ mod polygon;
 mod positions;
 mod request;
 mod sector;
+mod split_block;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 pub use axis::{ChiAxis, RadialAxis};
 pub use bin_pixels::{Binning, bin_pattern, bin_pixels, check_request};
-pub use csc::Csc;
 pub use error::{BinningError, Limits};
+pub use paired_columns::PairedColumns;
 pub use pixel_binner::{PixelBinner, axes};
 pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

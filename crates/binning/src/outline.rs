@@ -163,11 +163,14 @@ impl<const N: usize> Sides<N> {
     }
 }
 
+/// A difference of angles below this is within [-π, π] as it is.
+pub(crate) const NEVER_WRAPPED: f64 = 3.0;
+
 /// Wraps a difference of angles to [-π, π].
 #[inline]
 fn wrap_to_pi(difference: f64) -> f64 {
     // Nearly all differences are small, and rounding takes long.
-    if difference.abs() < 3.0 {
+    if difference.abs() < NEVER_WRAPPED {
         return difference;
     }
     difference - TAU * (difference / TAU).round()
@@ -176,13 +179,13 @@ fn wrap_to_pi(difference: f64) -> f64 {
 /// Returns the smaller of two numbers, none of which is NaN: `f64::min`, which allows for NaN, takes
 /// several times as long.
 #[inline(always)]
-fn smaller(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
 }
 
 /// Returns the larger of two numbers, none of which is NaN.
 #[inline(always)]
-fn larger(a: f64, b: f64) -> f64 {
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
 

@@ -1,13 +1,12 @@
 //! Weights of one pixel in the bins of a pattern (1-D), for each kind of pixel splitting.
 
 use crate::bin_edges::BinEdges;
-use crate::csc::Csc;
 use crate::outline::Outline;
-use crate::sector::Sector;
+use crate::paired_columns::PairedColumn;
 
 /// Adds the whole pixel to the bin of its centre.
 #[inline]
-pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut Csc) {
+pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut PairedColumn<'_>) {
     if let Some(bin) = bin_edges.find_bin(center) {
         entries.push(bin, 1.0);
     }
@@ -15,7 +14,11 @@ pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut Csc) {
 
 /// Spreads the pixel evenly over the interval `min..max`. The part outside the axis is lost.
 #[inline]
-pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: &mut Csc) {
+pub(crate) fn bbox_split(
+    bin_edges: &BinEdges,
+    (min, max): (f64, f64),
+    entries: &mut PairedColumn<'_>,
+) {
     if max > min {
         let scale = 1.0 / (max - min);
         bin_edges.for_each_overlap(min, max, |bin, length| entries.push(bin, length * scale));
@@ -30,22 +33,15 @@ pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: 
 #[inline]
 pub(crate) fn full_split(
     bin_edges: &BinEdges,
-    sector: Option<&Sector>,
     corners: &[[f32; 2]; 4],
     areas: &mut Vec<f64>,
-    entries: &mut Csc,
+    entries: &mut PairedColumn<'_>,
 ) {
     let Some(outline) = Outline::new(corners) else { return };
-    if let Some(sector) = sector {
-        let (min, max) = outline.chi_extent();
-        if !sector.overlaps(min, max) {
-            return;
-        }
-    }
     let Some(span) = outline.bins_touched(bin_edges) else { return };
     match span.last - span.first {
         0 => entries.push(span.first, 1.0),
-        // Most pixels that are split are in two bins, whose areas stay in registers.
+        // In two bins, the areas stay in registers.
         1 => push_fractions(&outline, bin_edges, span.first, &mut [0.0; 2], entries),
         more => {
             areas.resize(more + 1, 0.0);
@@ -62,7 +58,7 @@ fn push_fractions(
     bin_edges: &BinEdges,
     first: usize,
     areas: &mut [f64],
-    entries: &mut Csc,
+    entries: &mut PairedColumn<'_>,
 ) {
     outline.bin_areas(bin_edges, first, areas);
     areas_to_fractions(areas);

@@ -1,18 +1,20 @@
 //! [`PixelBinner`], which computes columns of the integration matrix from the positions of pixels.
 
-use geometry::Geometry;
+use geometry::{BLOCK, Geometry};
 use rayon::prelude::*;
 
 use crate::axis::{self, ChiAxis, RadialAxis};
 use crate::bin_edges::BinEdges;
 use crate::cake::{CakeGrid, CutScratch};
-use crate::csc::Csc;
 use crate::error::{BinningError, Limits};
+use crate::outline::Outline;
+use crate::paired_columns::{PairedColumn, PairedColumns};
 use crate::pattern;
 use crate::periodic_bins::PeriodicBins;
 use crate::positions::Positions;
 use crate::request::{AzimuthRequest, BinningRequest, BinsRequest};
 use crate::sector::{AzimuthRange, Sector, parse_azimuth_range};
+use crate::split_block::SplitBlock;
 
 /// Number of pixels whose columns are computed at a time to find whether any has entries.
 const PIXELS_PER_CHECK: usize = 1 << 14;
@@ -99,7 +101,7 @@ impl PixelBinner {
     }
 
     /// Appends the columns of pixels, given by their row-major numbers.
-    pub fn append_columns(&self, pixels: impl Iterator<Item = usize>, columns: &mut Csc) {
+    pub fn append_columns(&self, pixels: impl Iterator<Item = usize>, columns: &mut PairedColumns) {
         match &self.grid {
             BinGrid::Pattern(radial, sector) => {
                 self.append_pattern(radial, sector.as_ref(), pixels, columns);
@@ -113,39 +115,60 @@ impl PixelBinner {
         bin_edges: &BinEdges,
         sector: Option<&Sector>,
         pixels: impl Iterator<Item = usize>,
-        columns: &mut Csc,
+        columns: &mut PairedColumns,
     ) {
-        let is_outside_sector = |interval: Option<(f64, f64)>| match (sector, interval) {
+        let is_outside = |interval: Option<(f64, f64)>| match (sector, interval) {
             (Some(sector), Some((min, max))) => !sector.overlaps(min, max),
             _ => false,
         };
+        let uniform = bin_edges.as_uniform();
         match &self.positions {
             Positions::Centers { radial, chi } => {
                 self.for_each_column(pixels, columns, |pixel, entries| {
-                    let chi = chi.as_ref().map(|chi| (chi[pixel], chi[pixel]));
-                    if !is_outside_sector(chi) {
+                    if !is_outside(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
                         pattern::no_split(bin_edges, radial[pixel], entries);
                     }
                 })
             }
             Positions::Boxes { radial, chi } => {
-                self.for_each_column(pixels, columns, |pixel, entries| {
-                    if !is_outside_sector(chi.as_ref().map(|chi| chi.interval(pixel))) {
-                        pattern::bbox_split(bin_edges, radial.interval(pixel), entries);
+                let split_block = uniform.map(|bins| {
+                    move |pixels: &[usize], block: &mut SplitBlock| {
+                        block.split_intervals(&bins, &radial.of_pixels(pixels));
                     }
-                })
+                });
+                let is_outside = |pixel| is_outside(chi.as_ref().map(|chi| chi.interval(pixel)));
+                let append = |pixel, entries: &mut PairedColumn<'_>| {
+                    pattern::bbox_split(bin_edges, radial.interval(pixel), entries);
+                };
+                self.for_each_split_column(pixels, columns, split_block, is_outside, append);
             }
             Positions::Corners(corners) => {
-                let mut areas = Vec::new();
-                self.for_each_column(pixels, columns, |pixel, entries| {
-                    let corners = corners.of_pixel(pixel);
-                    pattern::full_split(bin_edges, sector, &corners, &mut areas, entries);
+                let split_block = uniform.map(|bins| {
+                    let mut of_block = [[[0.0; 2]; BLOCK]; 4];
+                    move |pixels: &[usize], block: &mut SplitBlock| {
+                        corners.copy_corners(pixels, &mut of_block);
+                        block.split_outlines(&bins, &of_block);
+                    }
                 });
+                let is_outside = |pixel| {
+                    let outline = sector.and_then(|_| Outline::new(&corners.of_pixel(pixel)));
+                    is_outside(outline.map(|outline| outline.chi_extent()))
+                };
+                let mut areas = Vec::new();
+                let append = |pixel, entries: &mut PairedColumn<'_>| {
+                    pattern::full_split(bin_edges, &corners.of_pixel(pixel), &mut areas, entries);
+                };
+                self.for_each_split_column(pixels, columns, split_block, is_outside, append);
             }
         }
     }
 
-    fn append_cake(&self, grid: &CakeGrid, pixels: impl Iterator<Item = usize>, columns: &mut Csc) {
+    fn append_cake(
+        &self,
+        grid: &CakeGrid,
+        pixels: impl Iterator<Item = usize>,
+        columns: &mut PairedColumns,
+    ) {
         let needed = "positions of a cake include azimuths";
         match &self.positions {
             Positions::Centers { radial, chi } => {
@@ -174,14 +197,57 @@ impl PixelBinner {
     fn for_each_column(
         &self,
         pixels: impl Iterator<Item = usize>,
-        columns: &mut Csc,
-        mut append: impl FnMut(usize, &mut Csc),
+        columns: &mut PairedColumns,
+        mut append: impl FnMut(usize, &mut PairedColumn<'_>),
     ) {
         for pixel in pixels {
+            let mut column = columns.push_column();
             if !self.mask[pixel] {
-                append(pixel, columns);
+                append(pixel, &mut column);
             }
-            columns.end_column();
+        }
+    }
+
+    /// Appends a column for each pixel, of pixels that `split_block` splits in blocks. `append` adds
+    /// the entries of a pixel that no block has: of all pixels without `split_block`.
+    #[inline]
+    fn for_each_split_column(
+        &self,
+        mut pixels: impl Iterator<Item = usize>,
+        columns: &mut PairedColumns,
+        split_block: Option<impl FnMut(&[usize], &mut SplitBlock)>,
+        is_outside: impl Fn(usize) -> bool,
+        mut append: impl FnMut(usize, &mut PairedColumn<'_>),
+    ) {
+        let Some(mut split_block) = split_block else {
+            return self.for_each_column(pixels, columns, |pixel, entries| {
+                if !is_outside(pixel) {
+                    append(pixel, entries);
+                }
+            });
+        };
+        let (mut block, mut numbers) = (SplitBlock::new(), [0; BLOCK]);
+        loop {
+            let mut count = 0;
+            for (number, pixel) in numbers.iter_mut().zip(pixels.by_ref()) {
+                (*number, count) = (pixel, count + 1);
+            }
+            let of_block = &numbers[..count];
+            if of_block.is_empty() {
+                return;
+            }
+            let mut is_skipped = [false; BLOCK];
+            for (is_skipped, &pixel) in is_skipped.iter_mut().zip(of_block) {
+                *is_skipped = self.mask[pixel] || is_outside(pixel);
+            }
+            if is_skipped[..count].iter().all(|is_skipped| *is_skipped) {
+                columns.extend(&[0; BLOCK][..count], &[[0.0; 2]; BLOCK][..count]);
+                continue;
+            }
+            split_block(of_block, &mut block);
+            block.append_columns(&is_skipped[..count], columns, |index, column| {
+                append(of_block[index], column);
+            });
         }
     }
 
@@ -190,16 +256,16 @@ impl PixelBinner {
     /// # Errors
     /// No unmasked pixel lies in the range.
     pub(crate) fn check_range(&self) -> Result<(), BinningError> {
-        let has_entries = |columns: &mut Csc, block: usize| {
+        let has_entries = |columns: &mut PairedColumns, block: usize| {
             columns.clear();
             let first = block * PIXELS_PER_CHECK;
             let end = self.mask.len().min(first + PIXELS_PER_CHECK);
             self.append_columns(first..end, columns);
-            !columns.bins.is_empty()
+            columns.has_entries()
         };
         let found = (0..self.mask.len().div_ceil(PIXELS_PER_CHECK))
             .into_par_iter()
-            .map_init(Csc::default, has_entries)
+            .map_init(PairedColumns::default, has_entries)
             .any(|has_entries| has_entries);
         if found { Ok(()) } else { Err(self.nothing_in_range_error()) }
     }

@@ -1,11 +1,13 @@
 //! Positions of all pixels, in the form that each kind of pixel splitting needs.
 
-use geometry::{CornerValues, Geometry, PixelIntervals, Unit};
+use geometry::{BLOCK, CornerValues, Geometry, IntervalBlock, PixelIntervals, Unit};
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 use crate::BinningError;
 use crate::outline::Outline;
 use crate::request::PixelSplitting;
+use crate::split_block::CornerBlock;
 
 /// The positions of all pixels, row-major: radius in a base unit and chi in radians. As in pyFAI,
 /// centres are f64 and corners are f32, so that pixels fall in the same bins.
@@ -56,11 +58,15 @@ impl Positions {
 
     /// Returns the smallest and the largest radius of unmasked pixels; `None` if all are masked.
     pub fn radial_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
-        extent(mask, |pixel| match self {
-            Self::Centers { radial, .. } => (radial[pixel], radial[pixel]),
-            Self::Boxes { radial, .. } => radial.interval(pixel),
-            Self::Corners(corners) => corner_extent(&corners.of_pixel(pixel)),
-        })
+        match self {
+            Self::Centers { radial, .. } => extent(mask, |pixel| (radial[pixel], radial[pixel])),
+            Self::Boxes { radial, .. } => extent_of_blocks(mask, |pixels| radial.of_pixels(pixels)),
+            Self::Corners(corners) => extent_of_blocks(mask, |pixels| {
+                let mut of_block = [[[0.0; 2]; BLOCK]; 4];
+                corners.copy_corners(pixels, &mut of_block);
+                corner_extents(&of_block)
+            }),
+        }
     }
 
     /// Returns the smallest and the largest chi of unmasked pixels in radians; `None` if all are
@@ -82,11 +88,46 @@ const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 /// Number of pixels of which one thread finds the extent at a time.
 const PIXELS_PER_BLOCK: usize = 1 << 14;
 
-fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
-    corners.iter().fold(EMPTY_EXTENT, |extent, corner| {
-        let radius = f64::from(corner[0]);
-        extend(extent, (radius, radius))
-    })
+/// Returns the radii that the corners of each pixel of a block cover; NaN radii are ignored.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
+fn corner_extents(corners: &CornerBlock) -> IntervalBlock {
+    let mut block = IntervalBlock { min: [EMPTY_EXTENT.0; BLOCK], max: [EMPTY_EXTENT.1; BLOCK] };
+    for corner in corners {
+        for (index, [radius, _]) in corner.iter().enumerate() {
+            let radius = f64::from(*radius);
+            let extent = extend((block.min[index], block.max[index]), (radius, radius));
+            (block.min[index], block.max[index]) = extent;
+        }
+    }
+    block
+}
+
+/// As [`extent`], of intervals that are computed block by block.
+fn extent_of_blocks(
+    mask: &[bool],
+    intervals: impl Fn(&[usize]) -> IntervalBlock + Sync,
+) -> Option<(f64, f64)> {
+    let of_pixels = |(first, mask): (usize, &[bool])| {
+        let mut sum = IntervalBlock { min: [EMPTY_EXTENT.0; BLOCK], max: [EMPTY_EXTENT.1; BLOCK] };
+        let first = first * PIXELS_PER_BLOCK;
+        for (block, mask) in mask.chunks(BLOCK).enumerate() {
+            let start = first + block * BLOCK;
+            let numbers: [usize; BLOCK] = std::array::from_fn(|index| start + index);
+            let intervals = intervals(&numbers[..mask.len()]);
+            for (index, masked) in mask.iter().enumerate() {
+                let (min, max) = match masked {
+                    true => EMPTY_EXTENT,
+                    false => (intervals.min[index], intervals.max[index]),
+                };
+                (sum.min[index], sum.max[index]) =
+                    extend((sum.min[index], sum.max[index]), (min, max));
+            }
+        }
+        sum.min.into_iter().zip(sum.max).fold(EMPTY_EXTENT, extend)
+    };
+    let blocks = mask.par_chunks(PIXELS_PER_BLOCK).enumerate();
+    let (min, max) = blocks.map(of_pixels).reduce(|| EMPTY_EXTENT, extend);
+    (min <= max).then_some((min, max))
 }
 
 /// Returns the smallest interval that contains the intervals of all unmasked pixels; NaN limits are

@@ -5,8 +5,8 @@
 mod support;
 
 use binning::{
-    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting,
-    bin_pattern, bin_pixels,
+    AzimuthRequest, Binning, BinningRequest, BinsRequest, PairedColumns, PatternRequest,
+    PixelBinner, PixelSplitting, bin_pattern, bin_pixels,
 };
 use geometry::{Geometry, Unit};
 use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon, unit};
@@ -146,7 +146,7 @@ fn without_splitting_the_centre_decides() {
         if (0.0..10.0).contains(&position) {
             assert_eq!(
                 (bins, weights),
-                (&[position as u32][..], &[1.0][..]),
+                (vec![position as u32], vec![1.0]),
                 "pixel {pixel} at {center}"
             );
         } else {
@@ -186,10 +186,7 @@ fn a_bounding_box_counts_by_its_overlap() {
         truncated += usize::from(expected > 0.01 && expected < 0.99);
         let (bins, weights) = found.matrix.entries_of_column(pixel);
         for (bin, weight) in bins.iter().zip(weights) {
-            assert!(
-                (f64::from(*weight) - overlap(*bin)).abs() < 1e-7,
-                "pixel {pixel} in bin {bin}"
-            );
+            assert!((f64::from(weight) - overlap(*bin)).abs() < 1e-7, "pixel {pixel} in bin {bin}");
         }
     }
     assert!(truncated > 10, "the ends of the range cut only {truncated} pixels");
@@ -216,7 +213,7 @@ fn full_splitting_counts_by_area() {
                 let edge = found.axis.lower + f64::from(*bin) * width;
                 let expected = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
                 assert!(
-                    (f64::from(*weight) - expected).abs() < 1e-7,
+                    (f64::from(weight) - expected).abs() < 1e-7,
                     "{placement:?}: pixel {pixel} in {bin}"
                 );
             }
@@ -344,11 +341,11 @@ fn bins_between_edges_are_sums_of_smaller_equal_bins() {
             let mut sums = [0.0; 3];
             let (bins, weights) = fine.matrix.entries_of_column(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
-                sums[[0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2][*bin as usize]] += f64::from(*weight);
+                sums[[0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2][*bin as usize]] += f64::from(weight);
             }
             let (bins, weights) = coarse.matrix.entries_of_column(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
-                sums[*bin as usize] -= f64::from(*weight);
+                sums[*bin as usize] -= f64::from(weight);
             }
             assert!(
                 sums.iter().all(|difference| difference.abs() < 1e-6),
@@ -367,5 +364,50 @@ fn the_number_of_threads_changes_nothing() {
             pool.install(|| binned(&geometry, &request(split)))
         };
         assert_eq!(with(1), with(3));
+    }
+}
+
+#[test]
+fn columns_in_any_order_are_those_in_the_order_of_the_detector() {
+    let mut random = TestRandom(41);
+    for round in 0..12 {
+        let placement = TestPlacement::random(&mut random);
+        let geometry = placement.geometry();
+        let [rows, columns] = placement.shape;
+        let pixels = rows * columns;
+        let mask: Vec<bool> =
+            (0..pixels).map(|pixel| pixel % 9 == 4 || pixel / 90 % 3 == 1).collect();
+        for split in [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full] {
+            let request = PatternRequest {
+                azimuth_range: [None, Some((150.0, 230.0))][round % 2],
+                npt: 120,
+                ..request(split)
+            };
+            let Ok(binner) = PixelBinner::new(&geometry, mask.clone(), &(&request).into()) else {
+                panic!("{placement:?}")
+            };
+            let mut whole = PairedColumns::default();
+            binner.append_columns(0..pixels, &mut whole);
+            // As of frames that were flipped, rotated, or cut.
+            let by_columns = (0..pixels).map(|pixel| pixel % rows * columns + pixel / rows);
+            let region =
+                (3..rows).flat_map(|row| (5..17).map(move |column| row * columns + column));
+            for order in
+                [(0..pixels).rev().collect(), by_columns.collect(), region.collect::<Vec<_>>()]
+            {
+                let mut found = PairedColumns::default();
+                // Also a call for few pixels, and one for none.
+                let (first, rest) = order.split_at(31);
+                for part in [first, &[], rest] {
+                    binner.append_columns(part.iter().copied(), &mut found);
+                }
+                assert_eq!(found.column_count(), order.len());
+                for (column, &pixel) in order.iter().enumerate() {
+                    let columns = [found.entries_of_column(column), whole.entries_of_column(pixel)];
+                    assert_eq!(columns[0], columns[1], "{placement:?} {split:?}: pixel {pixel}");
+                    assert!(!mask[pixel] || columns[0].0.is_empty(), "masked pixel {pixel}");
+                }
+            }
+        }
     }
 }

@@ -33,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arctangent;
 mod corner_values;
 mod corrections;
 mod detector;
@@ -57,7 +58,7 @@ mod sample_frame;
 mod sensor;
 mod unit;
 
-pub use corner_values::{CornerValues, PixelIntervals};
+pub use corner_values::{CornerValues, IntervalBlock, PixelIntervals};
 pub use detector::Detector;
 pub use detector_error::DetectorError;
 pub use displaced_rings::DetectorPlane;
@@ -69,6 +70,7 @@ pub use orientation::Orientation;
 pub use parallax::ParallaxSensor;
 pub use pixel_corners::PixelCorners;
 pub use pixel_mapping::PixelMapping;
+pub use points::BLOCK;
 pub use poni::{DetectorConfig, DetectorSpec, Poni, PoniError};
 pub use quantity::RadialQuantity;
 pub use sample_frame::{SampleFrame, UnknownOrientation};

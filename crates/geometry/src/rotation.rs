@@ -1,5 +1,7 @@
 //! Rotation from the detector's frame to the laboratory's.
 
+use crate::arctangent::atan2;
+
 /// The three rotations of a PONI file, applied as R3·R2·R1: rot1 about axis 1 and rot2 about axis 2
 /// are left-handed, rot3 about the beam is right-handed.
 ///
@@ -30,7 +32,7 @@ impl Rotation {
     /// Rotates a point of the detector: `p1`, `p2` are offsets from the point of normal incidence
     /// along the slow and the fast axis, `p3` is the distance from the sample along the detector's
     /// normal.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rotate(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         let [s1, s2, s3] = self.sin;
         let [c1, c2, c3] = self.cos;
@@ -44,27 +46,27 @@ impl Rotation {
 
 impl LabPoint {
     /// Returns the distance from the beam in metres.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn radius(self) -> f64 {
         (self.y * self.y + self.x * self.x).sqrt()
     }
 
     /// Returns the distance from the sample in metres.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn distance(self) -> f64 {
         (self.y * self.y + self.x * self.x + self.z * self.z).sqrt()
     }
 
     /// Returns the scattering angle 2θ in radians.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn two_theta(self) -> f64 {
-        self.radius().atan2(self.z)
+        atan2(self.radius(), self.z)
     }
 
     /// Returns sin θ, the sine of half the scattering angle, from tan θ = r / (d + z) with the
     /// distances r from the beam and d from the sample. It is as exact as the coordinates for every
     /// angle, and needs no trigonometric function.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sin_theta(self) -> f64 {
         let squared_radius = self.y * self.y + self.x * self.x;
         let longer = self.distance() + self.z.abs();
@@ -77,9 +79,9 @@ impl LabPoint {
     }
 
     /// Returns the azimuth from the horizontal axis, in radians within [-π, π].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn chi(self) -> f64 {
-        self.y.atan2(self.x)
+        atan2(self.y, self.x)
     }
 }
 

@@ -17,8 +17,10 @@ use crate::{build_plan, invalid_values};
 /// In version 2, pixels whose dark, flat or variance can't be used take no part. In version 3,
 /// positions, polarization and solid angle follow from the coordinates without an angle where that is
 /// exact, and may differ in the last bits. In version 4, so may positions once more, and the weights of
-/// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need.
-const SECTIONS_VERSION: u64 = 5;
+/// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need. In version 6,
+/// angles follow from another arctangent and sums are added up in another order, and both may differ in
+/// the last bits.
+const SECTIONS_VERSION: u64 = 6;
 
 impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by

@@ -1,7 +1,7 @@
 //! [`DoubleDouble`], a number of twice the precision of f64, for sums from which terms are
 //! subtracted again.
 
-use std::ops::{AddAssign, Mul, SubAssign};
+use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
 /// An unevaluated sum `high + low` of two doubles, with some 106 bits of mantissa.
 ///
@@ -12,8 +12,8 @@ use std::ops::{AddAssign, Mul, SubAssign};
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct DoubleDouble {
-    high: f64,
-    low: f64,
+    pub(crate) high: f64,
+    pub(crate) low: f64,
 }
 
 impl DoubleDouble {
@@ -61,6 +61,57 @@ impl AddAssign for DoubleDouble {
         let shadow = sum - self.high;
         let error = (self.high - (sum - shadow)) + (term.high - shadow);
         *self = DoubleDouble::fast_two_sum(sum, error + self.low + term.low);
+    }
+}
+
+/// Numbers side by side, for vector instructions: each operation is applied to all before the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoubleDoubles<const N: usize> {
+    pub(crate) high: [f64; N],
+    pub(crate) low: [f64; N],
+}
+
+/// Applies an operation to each pair of numbers.
+#[inline(always)]
+fn each<const N: usize>(op: fn(f64, f64) -> f64, a: [f64; N], b: [f64; N]) -> [f64; N] {
+    let mut values = [0.; N];
+    for index in 0..N {
+        values[index] = op(a[index], b[index]);
+    }
+    values
+}
+
+impl<const N: usize> DoubleDoubles<N> {
+    /// Returns the exact products of doubles.
+    #[inline(always)]
+    pub(crate) fn two_products(a: [f64; N], b: [f64; N]) -> Self {
+        let high = each(f64::mul, a, b);
+        let mut low = [0.; N];
+        for index in 0..N {
+            low[index] = a[index].mul_add(b[index], -high[index]);
+        }
+        Self { high, low }
+    }
+
+    /// Adds to each number a much smaller double.
+    #[inline(always)]
+    pub(crate) fn add_small(&mut self, small: [f64; N]) {
+        let low = each(f64::add, self.low, small);
+        let sum = each(f64::add, self.high, low);
+        self.low = each(f64::sub, low, each(f64::sub, sum, self.high));
+        self.high = sum;
+    }
+
+    /// Adds to each number a term, as [`DoubleDouble`] does.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, term: &Self) {
+        let sum = each(f64::add, self.high, term.high);
+        let shadow = each(f64::sub, sum, self.high);
+        let lost = each(f64::sub, self.high, each(f64::sub, sum, shadow));
+        let error = each(f64::add, lost, each(f64::sub, term.high, shadow));
+        let low = each(f64::add, each(f64::add, error, self.low), term.low);
+        self.high = each(f64::add, sum, low);
+        self.low = each(f64::sub, low, each(f64::sub, self.high, sum));
     }
 }
 

@@ -67,6 +67,7 @@ pub mod sections;
 mod simd;
 mod spare_lists;
 mod static_sums;
+mod sum_of_all_pixels;
 pub mod summation_order;
 mod sums;
 mod tiled_csc;

@@ -9,9 +9,8 @@ use crate::bitmap::Bitmap;
 use crate::photon_sums::PhotonQuantities;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::simd::Isa;
-use crate::static_sums::{
-    BinStaticSums, StaticSums, StaticSumsWithout, StaticTerms, SumOfAllPixels,
-};
+use crate::static_sums::{BinStaticSums, StaticSums, StaticSumsWithout, StaticTerms};
+use crate::sum_of_all_pixels::SumOfAllPixels;
 use crate::tiled_csc::TiledCsc;
 use crate::variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::double_double::DoubleDouble;
 use crate::simd::{Kernel, Simd};
-use crate::tiled_csc::{EntryVisitor, TiledCscRef};
+use crate::tiled_csc::TiledCscRef;
 use crate::weight_override::WeightOverride;
 
 /// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See
@@ -60,36 +60,6 @@ pub(crate) struct BinStaticSums {
     pub(crate) entries: u64,
 }
 
-/// Computes the sums of all bins over all pixels.
-pub(crate) struct SumOfAllPixels<'a> {
-    pub(crate) terms: StaticTerms<'a>,
-    pub(crate) nbins: usize,
-}
-
-impl Kernel for SumOfAllPixels<'_> {
-    type Output = Vec<BinStaticSums>;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> Vec<BinStaticSums> {
-        let mut bin_sums = vec![BinStaticSums::default(); self.nbins];
-        self.terms.matrix.for_each_entry(AddTerms { terms: self.terms, bin_sums: &mut bin_sums });
-        bin_sums
-    }
-}
-
-/// Adds the terms of entries to the sums of their bins.
-struct AddTerms<'a> {
-    terms: StaticTerms<'a>,
-    bin_sums: &'a mut [BinStaticSums],
-}
-
-impl EntryVisitor for AddTerms<'_> {
-    #[inline(always)]
-    fn visit(&mut self, pixel: usize, bin: usize, weight: f32) {
-        self.bin_sums[bin].add(self.terms.term(pixel, weight), self.terms.dark.is_some());
-    }
-}
-
 /// Computes the sums of all bins over all pixels except `invalid`: a frame's invalid pixels that
 /// have entries, in rising order.
 pub(crate) struct StaticSumsWithout<'a> {
@@ -127,7 +97,7 @@ pub(crate) struct StaticTerms<'a> {
 impl StaticTerms<'_> {
     /// Returns the term of a pixel in a bin in which it has this weight.
     #[inline(always)]
-    fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
+    pub(crate) fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
         let (n, w) = (self.normalization[pixel], f64::from(weight));
         let norm = DoubleDouble::two_product(w, n);
         let dark = self
@@ -150,21 +120,6 @@ impl StaticTerms<'_> {
 }
 
 impl BinStaticSums {
-    /// Adds the term of one pixel.
-    #[inline(always)]
-    fn add(&mut self, term: BinStaticSums, has_dark: bool) {
-        self.norm += term.norm;
-        self.norm_sq += term.norm_sq;
-        self.count += term.count;
-        self.base_variance += term.base_variance;
-        if has_dark {
-            self.dark += term.dark;
-            self.dark_sq += term.dark_sq;
-            self.norm_dark += term.norm_dark;
-        }
-        self.entries += term.entries;
-    }
-
     /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
     /// rounding.
     #[inline(always)]

@@ -2,15 +2,17 @@
 //! bin and the weights of that bin and the next, and for each tile a list of extra entries.
 
 mod builder;
+mod column_writer;
 
 use std::io::{self, Write};
 
-pub use builder::{BlockExtra, MatrixBlock, TiledCscBuilder};
+pub use builder::{MatrixBlock, TiledCscBuilder};
+pub use column_writer::BlockExtra;
 
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::summation_order::{self, TILE};
 
-/// The error for a matrix that is not valid CSC, or too large.
+/// The error for a matrix whose columns are not valid, or too large.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MatrixError {
@@ -19,6 +21,16 @@ pub enum MatrixError {
          expected starts that rise from 0 to the number of entries, and as many weights as bin indices"
     )]
     Shape { starts: usize, bins: usize, weights: usize },
+    #[error(
+        "matrix: {first_bins} first bins and {pair_weights} pairs of weights for {pixels} pixels; \
+         expected one of each per pixel"
+    )]
+    Pairs { first_bins: usize, pair_weights: usize, pixels: usize },
+    #[error(
+        "matrix: an extra entry of pixel {pixel} is after one of a later pixel, or not of the block; \
+         expected rising pixels"
+    )]
+    ExtraPixel { pixel: usize },
     #[error("matrix: pixel {pixel} has an entry in bin {bin}; expected rising bins below {nbins}")]
     Bin { pixel: usize, bin: u32, nbins: usize },
     #[error(
@@ -92,7 +104,7 @@ impl TiledCsc {
         builder::check_shape(pixels, starts, bins, weights)?;
         let all_tiles = pixels.div_ceil(TILE).max(1);
         let extra: Result<Vec<BlockExtra>, MatrixError> =
-            builder.blocks(all_tiles).map(|block| block.fill(starts, bins, weights)).collect();
+            builder.blocks(all_tiles).map(|block| block.fill_csc(starts, bins, weights)).collect();
         Ok(builder.build(extra?))
     }
 
@@ -265,6 +277,21 @@ impl<'a> TiledCscRef<'a> {
         });
         let extra = extra[start..].iter().take_while(move |e| e.pixel as usize == in_tile);
         pair.chain(extra.map(|e| (e.bin as usize, e.weight)))
+    }
+
+    /// Returns the first bin of each pixel, and its weights in that bin and the next.
+    pub(crate) fn pairs(self) -> (&'a [u32], &'a [[f32; 2]]) {
+        (&self.first_bin[..self.pixels], &self.pair_weights[..self.pixels])
+    }
+
+    /// Gives all entries that are not in pairs to `visitor`, in the order in which they are stored.
+    #[inline(always)]
+    pub(crate) fn for_each_extra(self, visitor: &mut impl EntryVisitor) {
+        for (tile, range) in self.extra_starts.windows(2).enumerate() {
+            for e in &self.extra[range[0]..range[1]] {
+                visitor.visit(tile * TILE + e.pixel as usize, e.bin as usize, e.weight);
+            }
+        }
     }
 
     /// Gives all entries to `visitor`, in rising order of pixels and bins. It does not search the

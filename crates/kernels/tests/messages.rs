@@ -58,6 +58,8 @@ fn errors_of_a_matrix_and_a_plan() {
         MatrixError::Bin { pixel: 12, bin: 1000, nbins: 1000 },
         MatrixError::Weight { pixel: 12, weight: -0.5 },
         MatrixError::Size { nbins: 0, pixels: 100 },
+        MatrixError::Pairs { first_bins: 3, pair_weights: 2, pixels: 3 },
+        MatrixError::ExtraPixel { pixel: 3 },
     ];
     let messages = [
         "matrix: 3 column starts, 5 bin indices and 4 weights; \
@@ -65,6 +67,8 @@ fn errors_of_a_matrix_and_a_plan() {
         "matrix: pixel 12 has an entry in bin 1000; expected rising bins below 1000",
         "matrix: pixel 12 has the weight -0.5; expected a finite number, not negative",
         "matrix: 0 bins for 100 pixels; expected 1 to 2^31 bins and fewer than 2^32 pixels",
+        "matrix: 3 first bins and 2 pairs of weights for 3 pixels; expected one of each per pixel",
+        "matrix: an extra entry of pixel 3 is after one of a later pixel, or not of the block; expected rising pixels",
     ];
     assert_eq!(errors.map(|error| error.to_string()), messages);
 

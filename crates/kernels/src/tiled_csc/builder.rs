@@ -1,9 +1,11 @@
 //! [`TiledCscBuilder`], which makes a [`TiledCsc`] from the columns of its pixels.
 
+use std::iter;
 use std::ops::Range;
 
-use super::{ExtraEntry, MatrixError, TiledCsc};
-use crate::summation_order::{TILE, position_in_order};
+use super::column_writer::{BlockExtra, ColumnWriter};
+use super::{MatrixError, TiledCsc};
+use crate::summation_order::TILE;
 
 /// Makes a [`TiledCsc`] from the columns of its pixels, block by block. Blocks may be filled in any
 /// order and on several threads, and the columns of one block at a time need to be in memory.
@@ -20,15 +22,6 @@ pub struct MatrixBlock<'a> {
     pixels: Range<usize>,
     first_bin: &'a mut [u32],
     pair_weights: &'a mut [[f32; 2]],
-}
-
-/// The entries of a block that are not in its pixels' pairs.
-#[derive(Debug, Default)]
-pub struct BlockExtra {
-    /// The entries, tile by tile, each tile in the order of summation.
-    entries: Vec<ExtraEntry>,
-    /// The end of each tile in `entries`.
-    tile_ends: Vec<usize>,
 }
 
 impl TiledCscBuilder {
@@ -85,53 +78,75 @@ impl TiledCscBuilder {
     }
 }
 
-impl MatrixBlock<'_> {
+impl<'a> MatrixBlock<'a> {
     /// Returns the pixels of the block.
     pub fn pixels(&self) -> Range<usize> {
         self.pixels.clone()
     }
 
-    /// Sets the columns of all pixels of the block, in CSC form: the entries of its pixel `i` are
-    /// `starts[i]..starts[i + 1]`; their `bins` rise and are below the number of bins; a weight is
-    /// the fraction of the pixel in the bin. Entries of weight zero are dropped.
+    /// Sets the columns of all pixels of the block, each with a pair: its first bin, and the weights
+    /// of that bin and the next. `extra` has the other entries as (pixel of the block, bin, weight),
+    /// in rising order of pixels, and of the bins of each, which are above those of its pair. Bins
+    /// are below the number of bins; a weight is the fraction of the pixel in the bin. Entries of
+    /// weight zero are dropped.
     ///
     /// # Errors
     /// Arrays that are not of this form, or a weight that is negative or not finite.
     pub fn fill(
         self,
+        first_bins: &[u32],
+        pair_weights: &[[f32; 2]],
+        extra: &[(u32, u32, f32)],
+    ) -> Result<BlockExtra, MatrixError> {
+        let (start, pixels) = (self.pixels.start, self.pixels.len());
+        if first_bins.len() != pixels || pair_weights.len() != pixels {
+            let (first_bins, pair_weights) = (first_bins.len(), pair_weights.len());
+            return Err(MatrixError::Pairs { first_bins, pair_weights, pixels });
+        }
+        let mut writer = self.into_writer();
+        let mut extra = extra.iter().peekable();
+        for (&first, &pair) in first_bins.iter().zip(pair_weights) {
+            let pixel = writer.index as u32;
+            let mut others = iter::from_fn(|| extra.next_if(|entry| entry.0 == pixel))
+                .map(|&(_, bin, weight)| (bin, weight));
+            if writer.is_pair(first, pair) {
+                writer.write_paired(first, pair, &mut others)?;
+            } else {
+                // No weight in the first bin, or one that is refused.
+                let pair = [(first, pair[0]), (first.saturating_add(1), pair[1])];
+                let pair = pair.into_iter().filter(|entry| entry.1 != 0.);
+                writer.write_column(pair.chain(others))?;
+            }
+        }
+        match extra.next() {
+            None => Ok(writer.finish()),
+            Some(&(pixel, _, _)) => Err(MatrixError::ExtraPixel { pixel: start + pixel as usize }),
+        }
+    }
+
+    fn into_writer(self) -> ColumnWriter<'a> {
+        ColumnWriter::new(self.nbins, self.pixels.start, self.first_bin, self.pair_weights)
+    }
+
+    /// Sets the columns of all pixels of the block, in CSC form: the entries of its pixel `i` are
+    /// `starts[i]..starts[i + 1]`; otherwise as [`MatrixBlock::fill`].
+    ///
+    /// # Errors
+    /// As of [`MatrixBlock::fill`].
+    pub(super) fn fill_csc(
+        self,
         starts: &[u64],
         bins: &[u32],
         weights: &[f32],
     ) -> Result<BlockExtra, MatrixError> {
-        let MatrixBlock { nbins, pixels, first_bin, pair_weights } = self;
-        check_shape(pixels.len(), starts, bins, weights)?;
-        let (mut extra, mut tile_extra) = (BlockExtra::default(), Vec::new());
-        // Bins in which no entry is: the neighbour's are in the cache.
-        let mut neighbour = bins.first().copied().unwrap_or(0);
-        for (index, range) in starts.windows(2).enumerate() {
+        check_shape(self.pixels.len(), starts, bins, weights)?;
+        let mut writer = self.into_writer();
+        for range in starts.windows(2) {
             let range = range[0] as usize..range[1] as usize;
-            let mut column = Column { nbins, pixel: pixels.start + index, last: None };
-            let (mut first, mut pair) = (None, [0.; 2]);
-            for (&bin, &weight) in bins[range.clone()].iter().zip(&weights[range]) {
-                column.check(bin, weight)?;
-                if weight == 0. {
-                    continue;
-                }
-                match bin - *first.get_or_insert(bin) {
-                    offset @ 0..=1 => pair[offset as usize] = weight,
-                    _ => tile_extra.push(ExtraEntry { pixel: (index % TILE) as u32, bin, weight }),
-                }
-            }
-            neighbour = first.unwrap_or(neighbour);
-            first_bin[index] = neighbour;
-            pair_weights[index] = pair;
-            if index % TILE == TILE - 1 || index + 1 == pixels.len() {
-                extra.end_tile(&tile_extra);
-                tile_extra.clear();
-            }
+            let entries = bins[range.clone()].iter().zip(&weights[range]);
+            writer.write_column(entries.map(|(&bin, &weight)| (bin, weight)))?;
         }
-        first_bin[pixels.len()..].fill(neighbour);
-        Ok(extra)
+        Ok(writer.finish())
     }
 }
 
@@ -153,57 +168,10 @@ pub(super) fn check_shape(
     Err(MatrixError::Shape { starts, bins, weights })
 }
 
-/// A column whose entries are checked.
-struct Column {
-    nbins: usize,
-    pixel: usize,
-    last: Option<u32>,
-}
-
-impl Column {
-    /// Checks the next entry.
-    #[inline]
-    fn check(&mut self, bin: u32, weight: f32) -> Result<(), MatrixError> {
-        let Column { nbins, pixel, last } = *self;
-        if bin as usize >= nbins || last >= Some(bin) {
-            return Err(MatrixError::Bin { pixel, bin, nbins });
-        }
-        if !weight.is_finite() || weight < 0. {
-            return Err(MatrixError::Weight { pixel, weight });
-        }
-        self.last = Some(bin);
-        Ok(())
-    }
-}
-
-impl BlockExtra {
-    /// Appends the entries of a tile, given by pixel, in the order of summation.
-    fn end_tile(&mut self, by_pixel: &[ExtraEntry]) {
-        let start = self.entries.len();
-        if !by_pixel.is_empty() {
-            // The next free place of each pixel's entries, by its position in the order.
-            let mut places = [start; TILE + 1];
-            for e in by_pixel {
-                places[position_in_order(e.pixel as usize) + 1] += 1;
-            }
-            for position in 1..TILE {
-                places[position] += places[position - 1] - start;
-            }
-            self.entries
-                .resize(start + by_pixel.len(), ExtraEntry { pixel: 0, bin: 0, weight: 0. });
-            for e in by_pixel {
-                let place = &mut places[position_in_order(e.pixel as usize)];
-                self.entries[*place] = *e;
-                *place += 1;
-            }
-        }
-        self.tile_ends.push(self.entries.len());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tiled_csc::ExtraEntry;
 
     const PIXELS: usize = 3 * TILE + 300;
     const NBINS: usize = 50;
@@ -234,7 +202,7 @@ mod tests {
                 .rev()
                 .map(|block| {
                     let (starts, bins, weights) = columns(block.pixels());
-                    block.fill(&starts, &bins, &weights).unwrap()
+                    block.fill_csc(&starts, &bins, &weights).unwrap()
                 })
                 .collect();
             extra.reverse();
@@ -249,6 +217,94 @@ mod tests {
         }
     }
 
+    type Pairs = (Vec<u32>, Vec<[f32; 2]>, Vec<(u32, u32, f32)>);
+
+    /// Converts columns to paired form.
+    fn to_pairs((starts, bins, weights): &(Vec<u64>, Vec<u32>, Vec<f32>)) -> Pairs {
+        let (mut first_bins, mut pairs, mut extra) = (Vec::new(), Vec::new(), Vec::new());
+        for (pixel, range) in starts.windows(2).enumerate() {
+            let range = range[0] as usize..range[1] as usize;
+            let first = bins[range.clone()].first().copied().unwrap_or(0);
+            let mut pair = [0.; 2];
+            for (&bin, &weight) in bins[range.clone()].iter().zip(&weights[range]) {
+                match bin - first {
+                    offset @ 0..=1 => pair[offset as usize] = weight,
+                    _ => extra.push((pixel as u32, bin, weight)),
+                }
+            }
+            first_bins.push(first);
+            pairs.push(pair);
+        }
+        (first_bins, pairs, extra)
+    }
+
+    #[test]
+    fn paired_columns_make_the_matrix_of_csc_columns() {
+        let (starts, bins, mut weights) = columns(0..PIXELS);
+        // Some pairs have no first weight, some no second, and some extra entries none.
+        weights.iter_mut().step_by(11).for_each(|weight| *weight = 0.);
+        let whole = TiledCsc::new(&starts, &bins, &weights, NBINS).unwrap();
+        let mut builder = TiledCscBuilder::new(PIXELS, NBINS).unwrap();
+        let (first_bins, pairs, extra) = to_pairs(&(starts, bins, weights));
+        let filled: Vec<_> = builder
+            .blocks(2)
+            .map(|block| {
+                let pixels = block.pixels();
+                let of_block: Vec<_> = extra
+                    .iter()
+                    .filter(|entry| pixels.contains(&(entry.0 as usize)))
+                    .map(|&(pixel, bin, weight)| (pixel - pixels.start as u32, bin, weight))
+                    .collect();
+                block.fill(&first_bins[pixels.clone()], &pairs[pixels], &of_block).unwrap()
+            })
+            .collect();
+        let built = builder.build(filled);
+        for pixel in 0..PIXELS {
+            let of_pixel =
+                |matrix: &TiledCsc| matrix.as_slices().entries(pixel).collect::<Vec<_>>();
+            assert_eq!(of_pixel(&built), of_pixel(&whole), "pixel {pixel}");
+            assert_eq!(built.pair_weights[pixel], whole.pair_weights[pixel], "pixel {pixel}");
+        }
+        assert!(*built.extra == *whole.extra && *built.extra_starts == *whole.extra_starts);
+    }
+
+    #[test]
+    fn paired_columns_are_checked() {
+        let fill = |first: u32, pair: [f32; 2], extra: &[(u32, u32, f32)]| {
+            let mut builder = TiledCscBuilder::new(3, 9).unwrap();
+            let block = builder.blocks(1).next().unwrap();
+            let pairs = [[1., 0.], pair, [1., 0.]];
+            block.fill(&[8, first, 0], &pairs, extra).map(|extra| extra.entries)
+        };
+        let entries = [(4, 0.5), (6, 0.25)];
+        let extra = entries.map(|(bin, weight)| ExtraEntry { pixel: 1, bin, weight });
+        assert_eq!(
+            fill(2, [0.5, 0.], &[(1, 4, 0.5), (1, 5, 0.), (1, 6, 0.25)]),
+            Ok(extra.to_vec())
+        );
+        let bin = |bin| Err(MatrixError::Bin { pixel: 1, bin, nbins: 9 });
+        assert_eq!(fill(9, [0.5, 0.], &[]), bin(9));
+        assert_eq!(fill(8, [0.5, 0.5], &[]), bin(9));
+        assert_eq!(fill(u32::MAX, [0.5, 0.5], &[]), bin(u32::MAX));
+        assert_eq!(fill(2, [0.5, 0.], &[(1, 3, 0.5)]), bin(3));
+        assert_eq!(fill(2, [0.5, 0.], &[(1, 6, 0.5), (1, 6, 0.5)]), bin(6));
+        assert_eq!(fill(2, [0.5, 0.], &[(1, 9, 0.5)]), bin(9));
+        for wrong in [-0.5, f32::NAN, f32::INFINITY] {
+            for (pair, extra) in [([wrong, 0.5], 0.5), ([0.5, wrong], 0.5), ([0.5, 0.5], wrong)] {
+                let error = fill(2, pair, &[(1, 6, extra)]).unwrap_err();
+                let is_named = matches!(error, MatrixError::Weight { pixel: 1, weight } if !(weight > 0. && weight < 1.));
+                assert!(is_named, "{error:?} of {pair:?} and {extra}");
+            }
+        }
+        let pixel = |pixel| Err(MatrixError::ExtraPixel { pixel });
+        assert_eq!(fill(2, [0.5, 0.], &[(3, 6, 0.5)]), pixel(3));
+        assert_eq!(fill(2, [0.5, 0.], &[(1, 6, 0.5), (0, 6, 0.5)]), pixel(0));
+        let mut builder = TiledCscBuilder::new(3, 9).unwrap();
+        let error =
+            builder.blocks(1).next().unwrap().fill(&[0; 3], &[[0.; 2]; 2], &[]).unwrap_err();
+        assert_eq!(error, MatrixError::Pairs { first_bins: 3, pair_weights: 2, pixels: 3 });
+    }
+
     #[test]
     fn an_error_names_the_pixel_of_the_frame() {
         let mut builder = TiledCscBuilder::new(PIXELS, NBINS).unwrap();
@@ -256,7 +312,7 @@ mod tests {
         // The block's last pixel has two entries in one bin.
         let mut starts = vec![0; TILE + 1];
         starts[TILE] = 2;
-        let error = second.fill(&starts, &[3, 3], &[0.5, 0.5]).unwrap_err();
+        let error = second.fill_csc(&starts, &[3, 3], &[0.5, 0.5]).unwrap_err();
         assert_eq!(error, MatrixError::Bin { pixel: 2 * TILE - 1, bin: 3, nbins: NBINS });
     }
 
