@@ -2,10 +2,10 @@
 //! or a cake (2-D).
 //!
 //! A [`PixelBinner`] is made of a [`geometry::Geometry`], a static mask and a request. It has the
-//! radial axis and the azimuthal axis of a cake, and computes columns of a sparse matrix ([`PairedColumns`]),
-//! one per pixel. [`bin_pattern`] and [`bin_pixels()`] return all of it as a [`Binning`]. This is
-//! done once per recipe and detector; integrating a frame is then a product with the matrix (crate
-//! `kernels`).
+//! radial axis and the azimuthal axis of a cake, and computes columns of a sparse matrix
+//! ([`PairedColumns`]), one per pixel. [`bin_pattern`] and [`bin_pixels()`] return all of it as a
+//! [`Binning`]. This is done once per recipe and detector; integrating a frame is then a product
+//! with the matrix (crate `kernels`).
 //!
 //! 1. Positions of all pixels are computed in the base unit: centres, half widths or corners, as
 //!    the splitting needs.

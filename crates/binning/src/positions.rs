@@ -86,7 +86,7 @@ impl Positions {
 const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 
 /// Number of pixels of which one thread finds the extent at a time.
-const PIXELS_PER_BLOCK: usize = 1 << 14;
+const PIXELS_PER_THREAD: usize = 1 << 14;
 
 /// Returns the radii that the corners of each pixel of a block cover; NaN radii are ignored.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
@@ -109,7 +109,7 @@ fn extent_of_blocks(
 ) -> Option<(f64, f64)> {
     let of_pixels = |(first, mask): (usize, &[bool])| {
         let mut sum = IntervalBlock { min: [EMPTY_EXTENT.0; BLOCK], max: [EMPTY_EXTENT.1; BLOCK] };
-        let first = first * PIXELS_PER_BLOCK;
+        let first = first * PIXELS_PER_THREAD;
         for (block, mask) in mask.chunks(BLOCK).enumerate() {
             let start = first + block * BLOCK;
             let numbers: [usize; BLOCK] = std::array::from_fn(|index| start + index);
@@ -125,7 +125,7 @@ fn extent_of_blocks(
         }
         sum.min.into_iter().zip(sum.max).fold(EMPTY_EXTENT, extend)
     };
-    let blocks = mask.par_chunks(PIXELS_PER_BLOCK).enumerate();
+    let blocks = mask.par_chunks(PIXELS_PER_THREAD).enumerate();
     let (min, max) = blocks.map(of_pixels).reduce(|| EMPTY_EXTENT, extend);
     (min <= max).then_some((min, max))
 }
@@ -137,12 +137,12 @@ fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Optio
         let mut extent = EMPTY_EXTENT;
         for (index, masked) in mask.iter().enumerate() {
             if !masked {
-                extent = extend(extent, interval(block * PIXELS_PER_BLOCK + index));
+                extent = extend(extent, interval(block * PIXELS_PER_THREAD + index));
             }
         }
         extent
     };
-    let blocks = mask.par_chunks(PIXELS_PER_BLOCK).enumerate();
+    let blocks = mask.par_chunks(PIXELS_PER_THREAD).enumerate();
     let (min, max) = blocks.map(of_block).reduce(|| EMPTY_EXTENT, extend);
     (min <= max).then_some((min, max))
 }

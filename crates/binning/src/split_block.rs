@@ -123,7 +123,7 @@ impl SplitBlock {
         (0..MAX_BINS).find(|most| !self.touches_more_than(*most as f64)).unwrap_or(MAX_BINS)
     }
 
-    /// Returns whether any pixel touches more bins.
+    /// Returns whether any pixel touches more than so many bins.
     #[inline(always)]
     fn touches_more_than(&self, bins: f64) -> bool {
         self.count.iter().fold(0, |any, count| any | u64::from(*count > bins)) != 0

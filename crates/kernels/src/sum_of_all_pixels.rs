@@ -38,8 +38,8 @@ impl Kernel for SumOfAllPixels<'_> {
 /// Number of sums of a bin that no dark changes: norm, norm_sq, count and base_variance.
 const QUANTITIES: usize = 4;
 
-/// Numbers of bins up to which each bin has several partial sums. Neighbouring pixels are often in one
-/// bin, and an addition waits for the last to the same sum.
+/// Number of bins up to which each bin has several partial sums. Neighbouring pixels are often in
+/// one bin, and an addition waits for the last to the same sum.
 const FEW_BINS: usize = 1 << 13;
 
 /// The sums of [`QUANTITIES`] of each bin, in parts for pixels whose numbers differ in the last bits.
