@@ -17,6 +17,7 @@
 use std::io;
 
 use lz4_flex::block::CompressTable;
+use multiversion::multiversion;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Number of the filter.
@@ -24,7 +25,6 @@ pub const ID: u32 = 32008;
 
 /// Bytes of a decoded block: those that bitshuffle chooses by itself.
 const BLOCK_BYTES: usize = 8192;
-const HEADER_BYTES: usize = 12;
 /// Maximum bytes of a decoded block. A larger one is damage, and is not allocated.
 const MAX_BLOCK_BYTES: usize = 1 << 26;
 /// Version of bitshuffle's format, which the filter's parameters begin with.
@@ -74,6 +74,7 @@ pub struct Encoder {
     planes: Vec<u8>,
     column: Vec<u8>,
     packed: Vec<u8>,
+    stored: Vec<u8>,
     lz4: CompressTable,
     zstd: Option<Compressor<'static>>,
 }
@@ -97,6 +98,7 @@ impl Encoder {
             planes: vec![0; BLOCK_BYTES],
             column: Vec::new(),
             packed: vec![0; most],
+            stored: Vec::new(),
             lz4: CompressTable::small(),
             zstd,
         })
@@ -107,7 +109,8 @@ impl Encoder {
     /// # Errors
     /// Fails if there is no memory.
     pub fn encode(&mut self, bytes: &[u8], size: usize) -> io::Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(bytes.len() / 2 + HEADER_BYTES);
+        let out = &mut self.stored;
+        out.clear();
         let block_bytes = block_bytes(size);
         out.extend((bytes.len() as u64).to_be_bytes());
         out.extend((block_bytes as u32).to_be_bytes());
@@ -129,9 +132,8 @@ impl Encoder {
             out.extend_from_slice(&self.packed[..length]);
         }
         out.extend_from_slice(rest);
-        // The chunk waits to be written.
-        out.shrink_to_fit();
-        Ok(out)
+        // Chunks wait to be written: each has no more memory than it needs.
+        Ok(out.clone())
     }
 }
 
@@ -272,6 +274,7 @@ const SQUARES_PLANE_BYTES: usize = 4 * SQUARES;
 
 /// Does what [`transpose_to_planes`] does for a whole block of 4-byte elements, four times as fast:
 /// by arithmetic that the compiler turns into vector instructions.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
 fn words_to_planes(block: &[u8; BLOCK_BYTES], planes: &mut [u8; BLOCK_BYTES]) {
     for (at, elements) in block.as_chunks::<4>().0.chunks_exact(SQUARES_ELEMENTS).enumerate() {
         let mut rows = [[0; SQUARES]; 32];
@@ -289,6 +292,7 @@ fn words_to_planes(block: &[u8; BLOCK_BYTES], planes: &mut [u8; BLOCK_BYTES]) {
 }
 
 /// Does what [`transpose_from_planes`] does for a whole block of 4-byte elements.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
 fn planes_to_words(planes: &[u8; BLOCK_BYTES], block: &mut [u8; BLOCK_BYTES]) {
     let groups = block.as_chunks_mut::<4>().0.chunks_exact_mut(SQUARES_ELEMENTS);
     for (at, elements) in groups.enumerate() {
@@ -309,6 +313,7 @@ fn planes_to_words(planes: &[u8; BLOCK_BYTES], block: &mut [u8; BLOCK_BYTES]) {
 }
 
 /// Transposes squares of bits: bit i of row k becomes bit k of row i (Hacker's Delight, 7-3).
+#[inline(always)]
 fn transpose_squares(rows: &mut [[u32; SQUARES]; 32]) {
     for (distance, mask) in
         [(16, 0x0000_ffff), (8, 0x00ff_00ff), (4, 0x0f0f_0f0f), (2, 0x3333_3333), (1, 0x5555_5555)]

@@ -1,5 +1,5 @@
 //! HDF5's filters: their names by their numbers in the HDF Group's registry, for records and
-//! messages, and [`bitshuffle`], which results are written with.
+//! messages, and the filters that results are written with: [`bitshuffle`] and [`shuffle`].
 //!
 //! `frames` writes these names into records, and `kernels` undoes some of the filters. Neither
 //! knows the other, so the names are in this crate, which knows neither. A name is a fact of the
@@ -8,6 +8,7 @@
 //! Source: <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 
 pub mod bitshuffle;
+pub mod shuffle;
 
 /// Number and name of each filter, ordered by number. Records have these names, so a name never
 /// changes.

@@ -4,33 +4,21 @@
 //! so that a frame or a sector can be read without its neighbours. The chunks are encoded in
 //! parallel on all CPUs, without the HDF5 library's lock, and then written through it.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::thread::Builder;
 
-use flate2::write::ZlibEncoder;
-use hdf5_filters::bitshuffle::Encoder;
+use hdf5_filters::bitshuffle::{self, Encoder};
+use hdf5_filters::shuffle::{shuffle, unshuffle};
+use zlib_rs::{DeflateConfig, InflateConfig, ReturnCode, Strategy};
 
 use crate::compression::{Compression, DEFLATE_LEVEL};
 use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Hdf5Error, Result};
 
 /// Default size of the HDF5 library's chunk cache.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// Number type of a dataset that can be compressed.
-pub(crate) trait CompressedElement: DatasetElement {
-    /// Writes the number, least significant byte first, into as many bytes as it has.
-    fn write_le(self, bytes: &mut [u8]);
-}
-
-macro_rules! impl_compressed_element {
-    ($($number:ty),*) => {
-        $(impl CompressedElement for $number {
-            fn write_le(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-        })*
-    };
-}
-impl_compressed_element!(f32, f64, i32, u16, u32, u64);
+/// Number type of a dataset that can be compressed. Files hold numbers as this machine does.
+pub(crate) trait CompressedElement: DatasetElement + bytemuck::Pod {}
+impl<T: DatasetElement + bytemuck::Pod> CompressedElement for T {}
 
 /// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is
 /// `[chi, radial]`.
@@ -70,8 +58,9 @@ pub(crate) fn has_cake_storage<T>(
 pub(crate) struct CakeEncoder {
     compression: Compression,
     bitshuffle: Option<Encoder>,
-    bytes: Vec<u8>,
+    padded: Vec<u8>,
     shuffled: Vec<u8>,
+    deflated: Vec<u8>,
 }
 
 impl CakeEncoder {
@@ -81,7 +70,8 @@ impl CakeEncoder {
     /// Fails if there is no memory.
     pub fn new(compression: Compression) -> io::Result<Self> {
         let bitshuffle = compression.block_codec().map(Encoder::new).transpose()?;
-        Ok(Self { compression, bitshuffle, bytes: Vec::new(), shuffled: Vec::new() })
+        let [padded, shuffled, deflated] = [const { Vec::new() }; 3];
+        Ok(Self { compression, bitshuffle, padded, shuffled, deflated })
     }
 
     /// Returns the stored bytes of a cake's chunks, one after the other. A chunk that extends beyond
@@ -103,26 +93,99 @@ impl CakeEncoder {
         values: &[T],
         size: usize,
     ) -> io::Result<Vec<u8>> {
-        self.bytes.resize(size.saturating_mul(size_of::<T>()), 0);
-        let (bytes, beyond) = self.bytes.split_at_mut(size_of_val(values));
-        for (bytes, value) in bytes.chunks_exact_mut(size_of::<T>()).zip(values) {
-            value.write_le(bytes);
+        let mut bytes: &[u8] = bytemuck::cast_slice(values);
+        if values.len() < size {
+            self.padded.clear();
+            self.padded.extend_from_slice(bytes);
+            self.padded.resize(size.saturating_mul(size_of::<T>()), 0);
+            bytes = &self.padded;
         }
-        beyond.fill(0);
         match (self.compression, &mut self.bitshuffle) {
-            (Compression::None, _) => Ok(self.bytes.clone()),
-            (_, Some(bitshuffle)) => bitshuffle.encode(&self.bytes, size_of::<T>()),
+            (Compression::None, _) => Ok(bytes.to_vec()),
+            (_, Some(bitshuffle)) => bitshuffle.encode(bytes, size_of::<T>()),
             (_, None) => {
-                self.shuffled.clear();
-                for byte in 0..size_of::<T>() {
-                    self.shuffled.extend(self.bytes.iter().skip(byte).step_by(size_of::<T>()));
+                self.shuffled.resize(bytes.len(), 0);
+                shuffle(bytes, size_of::<T>(), &mut self.shuffled);
+                self.deflated.resize(zlib_rs::compress_bound(bytes.len()), 0);
+                // Neighbours in a plane of bytes are equal, as in empty bins, or noise, in which there
+                // is nothing to find further away.
+                let config = DeflateConfig {
+                    level: DEFLATE_LEVEL.into(),
+                    strategy: Strategy::Rle,
+                    ..DeflateConfig::default()
+                };
+                match zlib_rs::compress_slice(&mut self.deflated, &self.shuffled, config) {
+                    (stored, ReturnCode::Ok) => Ok(stored.to_vec()),
+                    (_, why) => Err(io::Error::other(format!("deflate fails: {why:?}"))),
                 }
-                let level = flate2::Compression::new(DEFLATE_LEVEL.into());
-                let mut encoder = ZlibEncoder::new(Vec::new(), level);
-                encoder.write_all(&self.shuffled)?;
-                encoder.finish()
             }
         }
+    }
+}
+
+/// Decodes cakes; its buffers are reused from chunk to chunk.
+pub(crate) struct CakeDecoder {
+    compression: Compression,
+    padded: Vec<u8>,
+    shuffled: Vec<u8>,
+}
+
+impl CakeDecoder {
+    /// Creates a decoder.
+    pub fn new(compression: Compression) -> Self {
+        Self { compression, padded: Vec::new(), shuffled: Vec::new() }
+    }
+
+    /// Decodes the stored bytes of a cake's chunks, one after the other, into `values`. Returns
+    /// whether they decode to a cake of this shape.
+    pub fn decode<T: CompressedElement>(
+        &mut self,
+        chunks: &[Vec<u8>],
+        cake: [usize; 2],
+        values: &mut [T],
+    ) -> bool {
+        let size = chunk_values::<T>(cake);
+        let expected = values.len().div_ceil(size);
+        let mut pairs = values.chunks_mut(size).zip(chunks);
+        chunks.len() == expected
+            && pairs.all(|(values, stored)| self.decode_chunk(stored, values, size).is_some())
+    }
+
+    /// Decodes a chunk of `size` values, of which the first ones are those of the cake.
+    fn decode_chunk<T: CompressedElement>(
+        &mut self,
+        stored: &[u8],
+        values: &mut [T],
+        size: usize,
+    ) -> Option<()> {
+        let (is_whole, values) = (values.len() == size, bytemuck::cast_slice_mut::<T, u8>(values));
+        let Self { compression, padded, shuffled } = self;
+        let bytes = if is_whole {
+            &mut *values
+        } else {
+            padded.resize(size.saturating_mul(size_of::<T>()), 0);
+            &mut padded[..]
+        };
+        match (*compression, compression.block_codec()) {
+            (Compression::None, _) if stored.len() == bytes.len() => bytes.copy_from_slice(stored),
+            (Compression::None, _) => return None,
+            (_, Some(codec)) => {
+                bitshuffle::decode(codec, stored, size_of::<T>(), bytes).ok()?;
+            }
+            (_, None) => {
+                shuffled.resize(bytes.len(), 0);
+                match zlib_rs::decompress_slice(shuffled, stored, InflateConfig::default()) {
+                    (whole, ReturnCode::Ok) if whole.len() == bytes.len() => {
+                        unshuffle(whole, size_of::<T>(), bytes);
+                    }
+                    _ => return None,
+                }
+            }
+        }
+        if !is_whole {
+            values.copy_from_slice(&padded[..values.len()]);
+        }
+        Some(())
     }
 }
 
@@ -191,8 +254,22 @@ pub(crate) fn read_cake<T>(
     frame: usize,
     cake: [usize; 2],
 ) -> Result<Vec<Vec<u8>>> {
+    chunk_offsets::<T>(frame, cake).map(|offset| dataset.read_chunk(&offset)).collect()
+}
+
+/// Reads what [`read_cake`] does, damaged or not, for a caller that has a checksum of each cake.
+pub(crate) fn read_cake_unverified<T>(
+    dataset: &Dataset,
+    frame: usize,
+    cake: [usize; 2],
+) -> Result<Vec<Vec<u8>>> {
+    chunk_offsets::<T>(frame, cake).map(|offset| dataset.chunk_unverified(&offset)).collect()
+}
+
+/// Returns where the chunks of one frame's cake begin.
+fn chunk_offsets<T>(frame: usize, cake: [usize; 2]) -> impl Iterator<Item = [u64; 3]> {
     let lines = (0..cake[0] as u64).step_by(rows_per_chunk::<T>(cake));
-    lines.map(|line| dataset.read_chunk(&[frame as u64, line, 0])).collect()
+    lines.map(move |line| [frame as u64, line, 0])
 }
 
 /// Writes the chunks of one frame's cake.
@@ -202,10 +279,8 @@ pub(crate) fn write_cake<T>(
     chunks: &[Vec<u8>],
     cake: [usize; 2],
 ) -> Result<()> {
-    for (line, chunk) in (0..).step_by(rows_per_chunk::<T>(cake)).zip(chunks) {
-        dataset.write_chunk(&[frame as u64, line, 0], chunk)?;
-    }
-    Ok(())
+    let mut pairs = chunk_offsets::<T>(frame, cake).zip(chunks);
+    pairs.try_for_each(|(offset, chunk)| dataset.write_chunk(&offset, chunk))
 }
 
 #[cfg(test)]
@@ -250,13 +325,45 @@ mod tests {
             for frame in [1, 0, 2] {
                 let found: Vec<f32> = read_rows(&dataset, frame..frame + 1).expect("it is read");
                 let expected = (frame * lines * width..(frame + 1) * lines * width).map(value);
-                assert!(found.into_iter().eq(expected), "frame {frame}");
+                assert!(found.iter().copied().eq(expected), "frame {frame}");
                 let stored = read_cake::<f32>(&dataset, frame, [lines, width]).expect("it is read");
                 assert_eq!(stored.len(), 3);
+                let mut decoder = CakeDecoder::new(compression);
+                let mut decoded = vec![0.0; lines * width];
+                assert!(decoder.decode(&stored, [lines, width], &mut decoded));
+                assert!(decoded == found, "frame {frame}");
             }
             let size = path.metadata().expect("a file").len();
             let raw = (frames * lines * width * 4) as u64;
             assert_eq!(size < raw, compression != Compression::None, "{size} of {raw} bytes");
+        }
+    }
+
+    #[test]
+    fn damaged_chunks_are_refused_or_decode_to_other_values() {
+        let cake = [8, 100];
+        let values: Vec<f32> = (0..800).map(|index| (index as f32).sqrt()).collect();
+        for compression in Compression::ALL {
+            let mut encoder = CakeEncoder::new(compression).expect("memory");
+            let chunks = encoder.encode(&values, cake).expect("memory");
+            let (mut decoder, mut found) = (CakeDecoder::new(compression), vec![0.0_f32; 800]);
+            assert!(decoder.decode(&chunks, cake, &mut found) && found == values);
+            for length in 0..chunks[0].len() {
+                let cut = [chunks[0][..length].to_vec()];
+                assert!(!decoder.decode(&cut, cake, &mut found), "{compression:?}, {length} bytes");
+            }
+            let longer = [[&chunks[0][..], &[0; 4]].concat()];
+            let is_decoded = decoder.decode(&longer, cake, &mut found);
+            assert!(!is_decoded || (compression == Compression::Gzip && found == values));
+            for at in 0..chunks[0].len() {
+                let mut changed = chunks.clone();
+                changed[0][at] ^= 0x10;
+                // The checksum of the stream is the only one.
+                let is_decoded = decoder.decode(&changed, cake, &mut found);
+                assert!(compression != Compression::Gzip || !is_decoded || found == values);
+            }
+            assert!(!decoder.decode(&[], cake, &mut found));
+            assert!(!decoder.decode(&[chunks[0].clone(), chunks[0].clone()], cake, &mut found));
         }
     }
 }

@@ -3,13 +3,14 @@
 
 use std::ops::Range;
 
-use crate::h5::{Dataset, Hdf5Error, Result};
+use crate::compress::{CakeDecoder, has_cake_storage, read_cake_unverified};
+use crate::h5::{self, Dataset, Hdf5Error, Result};
 use crate::row_blocks;
 
 /// Datasets of intensities and errors, with the block of rows that was read last.
 pub(crate) struct StoredPatterns {
-    intensity: Dataset,
-    errors: Option<Dataset>,
+    intensity: PatternDataset,
+    errors: Option<PatternDataset>,
     /// Numbers of the rows in `intensities` and `error_values`.
     block: Range<usize>,
     intensities: Vec<f32>,
@@ -19,8 +20,17 @@ pub(crate) struct StoredPatterns {
 impl StoredPatterns {
     /// Creates a reader of two datasets with one row per frame; `errors` is `None` without an error
     /// model.
-    pub fn new(intensity: Dataset, errors: Option<Dataset>) -> Self {
-        Self { intensity, errors, block: 0..0, intensities: Vec::new(), error_values: Vec::new() }
+    ///
+    /// # Errors
+    /// Fails if the storage of the datasets can't be read.
+    pub fn new(intensity: Dataset, errors: Option<Dataset>) -> Result<Self> {
+        Ok(Self {
+            intensity: PatternDataset::new(intensity)?,
+            errors: errors.map(PatternDataset::new).transpose()?,
+            block: 0..0,
+            intensities: Vec::new(),
+            error_values: Vec::new(),
+        })
     }
 
     /// Returns the intensity and errors of a row. The following rows are read at the same time, up
@@ -36,7 +46,10 @@ impl StoredPatterns {
     }
 
     fn read(&mut self, first: usize) -> Result<()> {
-        let shape = self.intensity.shape()?;
+        let shape = self.intensity.dataset.shape()?;
+        if first >= shape[0] {
+            return Err(format!("row {first} of {}", shape[0]).into());
+        }
         let end = first.saturating_add(row_blocks::rows_per_block::<f32>(&shape[1..]));
         let block = first..end.min(shape[0]);
         match self.read_block(block.clone()) {
@@ -50,11 +63,53 @@ impl StoredPatterns {
 
     fn read_block(&mut self, block: Range<usize>) -> Result<()> {
         self.block = 0..0;
-        self.intensities = self.intensity.rows_unverified(block.clone())?;
-        if let Some(errors) = &self.errors {
-            self.error_values = errors.rows_unverified(block.clone())?;
+        self.intensity.read(block.clone(), &mut self.intensities)?;
+        if let Some(errors) = &mut self.errors {
+            errors.read(block.clone(), &mut self.error_values)?;
         }
         self.block = block;
+        Ok(())
+    }
+}
+
+/// A dataset with one row per frame.
+struct PatternDataset {
+    dataset: Dataset,
+    /// Shape of the cakes and their decoder, if they are stored as azpipe writes them. The HDF5
+    /// library, which reads all else, inflates more slowly.
+    cakes: Option<([usize; 2], CakeDecoder)>,
+}
+
+impl PatternDataset {
+    fn new(dataset: Dataset) -> Result<Self> {
+        let cake = match dataset.shape()?[..] {
+            [_, lines, width] => Some([lines, width]),
+            _ => None,
+        };
+        let mut cakes = None;
+        if let (Some(cake), Some(compression)) = (cake, dataset.compression()?)
+            && has_cake_storage::<f32>(&dataset, cake, compression)?
+        {
+            cakes = Some((cake, CakeDecoder::new(compression)));
+        }
+        Ok(Self { dataset, cakes })
+    }
+
+    /// Replaces `values` by those of a block of rows.
+    fn read(&mut self, block: Range<usize>, values: &mut Vec<f32>) -> Result<()> {
+        let Some((cake, decoder)) = &mut self.cakes else {
+            *values = self.dataset.rows_unverified(block)?;
+            return Ok(());
+        };
+        let width = row_blocks::width_of(&cake[..]);
+        h5::check_size(width.saturating_mul(block.len()), size_of::<f32>(), "a cake")?;
+        values.resize(width.saturating_mul(block.len()), 0.0);
+        for (row, values) in block.zip(values.chunks_exact_mut(width.max(1))) {
+            let chunks = read_cake_unverified::<f32>(&self.dataset, row, *cake)?;
+            if !decoder.decode(&chunks, *cake, values) {
+                return Err(Hdf5Error::Damaged(format!("the cake in row {row} can't be decoded")));
+            }
+        }
         Ok(())
     }
 }

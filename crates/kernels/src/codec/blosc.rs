@@ -14,9 +14,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use hdf5_filters::shuffle;
+
 use super::error::{ByteCursor, DecodeError, StreamFault, zeroed};
 use super::filter::{FilterDecoder, SupportedFilter};
-use super::{deflate, lz4, shuffle, zstd};
+use super::{deflate, lz4, zstd};
 use crate::lz4_block::SLACK;
 use crate::simd::{Isa, Kernel, Simd};
 

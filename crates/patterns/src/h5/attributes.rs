@@ -72,7 +72,7 @@ pub(super) fn check_utf8(text: &VarLenUnicode, name: &str) -> Result<String> {
 }
 
 /// Refuses sizes that only a damaged file has, before memory is allocated.
-pub(super) fn check_size(count: usize, bytes: usize, name: &str) -> Result<()> {
+pub(crate) fn check_size(count: usize, bytes: usize, name: &str) -> Result<()> {
     match count.checked_mul(bytes) {
         Some(size) if size <= MAX_READ_BYTES => Ok(()),
         _ => Err(Hdf5Error::Damaged(format!(

@@ -28,6 +28,7 @@ use system::untrusted_file;
 
 pub use error::Hdf5Error;
 
+pub(crate) use attributes::check_size;
 pub(crate) use dataset::{Dataset, DatasetElement, DatasetStorage, NumberClass};
 pub(crate) use error::Result;
 pub(crate) use group::{Group, VirtualElement, VirtualSource};

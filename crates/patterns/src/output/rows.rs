@@ -25,7 +25,7 @@ impl OutputFile {
                 patterns: StoredPatterns::new(
                     self.integrated.dataset(name::INTENSITY)?,
                     optional(name::ERRORS)?,
-                ),
+                )?,
                 signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
                 variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
                 weight_overrides: self

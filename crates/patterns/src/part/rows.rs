@@ -52,7 +52,8 @@ impl Part {
             let errors = file.dataset_if_there(row_dataset::ERRORS)?;
             let patterns = file
                 .dataset_if_there(row_dataset::INTENSITY)?
-                .map(|intensity| StoredPatterns::new(intensity, errors));
+                .map(|intensity| StoredPatterns::new(intensity, errors))
+                .transpose()?;
             let cakes = || -> h5::Result<_> {
                 let errors = file.dataset_if_there(row_dataset::ERRORS)?;
                 Ok((file.dataset(row_dataset::INTENSITY)?, errors))
