@@ -20,6 +20,8 @@ use lz4_flex::block::CompressTable;
 use multiversion::multiversion;
 use zstd::bulk::{Compressor, Decompressor};
 
+use crate::shuffle::{shuffle, unshuffle};
+
 /// Number of the filter.
 pub const ID: u32 = 32008;
 
@@ -71,8 +73,8 @@ impl BlockCodec {
 /// Encodes chunks; its buffers are reused from chunk to chunk.
 pub struct Encoder {
     codec: BlockCodec,
+    transposer: Transposer,
     planes: Vec<u8>,
-    column: Vec<u8>,
     packed: Vec<u8>,
     stored: Vec<u8>,
     lz4: CompressTable,
@@ -95,8 +97,8 @@ impl Encoder {
         };
         Ok(Self {
             codec,
+            transposer: Transposer::default(),
             planes: vec![0; BLOCK_BYTES],
-            column: Vec::new(),
             packed: vec![0; most],
             stored: Vec::new(),
             lz4: CompressTable::small(),
@@ -117,7 +119,7 @@ impl Encoder {
         let (blocks, rest) = bytes.split_at(bytes.len() - bytes.len() % (8 * size));
         for block in blocks.chunks(block_bytes) {
             let planes = &mut self.planes[..block.len()];
-            transpose_to_planes(block, size, &mut self.column, planes);
+            self.transposer.to_planes(block, size, planes);
             let length = match (self.codec, &mut self.zstd) {
                 (BlockCodec::Zstd, Some(zstd)) => {
                     zstd.compress_to_buffer(planes, &mut self.packed[..])?
@@ -162,6 +164,7 @@ pub fn decode(
     let rest = out.len() % (8 * size);
     let (blocks, left) = out.split_at_mut(out.len() - rest);
     let mut planes = vec![0; block_bytes.min(blocks.len())];
+    let mut transposer = Transposer::default();
     let mut zstd = match codec {
         BlockCodec::Lz4 => None,
         BlockCodec::Zstd => Some(Decompressor::new().map_err(|_| InvalidChunk)?),
@@ -178,7 +181,7 @@ pub fn decode(
         if decoded != Some(block.len()) {
             return Err(InvalidChunk);
         }
-        transpose_from_planes(planes, size, block);
+        transposer.to_elements(planes, size, block);
         stored = behind;
     }
     if stored.len() != left.len() {
@@ -193,142 +196,76 @@ fn block_bytes(size: usize) -> usize {
     BLOCK_BYTES / (8 * size) * (8 * size)
 }
 
-/// Writes the bit planes of a block, whose number of elements is a multiple of 8. `column` is a
-/// buffer.
-fn transpose_to_planes(block: &[u8], size: usize, column: &mut Vec<u8>, planes: &mut [u8]) {
-    if let (4, Ok(block), Ok(planes)) = (size, block.try_into(), planes.try_into()) {
-        return words_to_planes(block, planes);
+/// Transposes the bits of blocks; its buffers are reused from block to block.
+#[derive(Default)]
+struct Transposer {
+    /// The bytes of a block, shuffled.
+    columns: Vec<u8>,
+    /// Eight elements' bytes of a column in each number.
+    groups: Vec<u64>,
+}
+
+impl Transposer {
+    /// Writes the bit planes of a block, whose number of elements is a multiple of 8.
+    fn to_planes(&mut self, block: &[u8], size: usize, planes: &mut [u8]) {
+        let elements = block.len() / size;
+        self.columns.resize(block.len(), 0);
+        self.groups.resize(elements / 8, 0);
+        shuffle(block, size, &mut self.columns);
+        let columns = self.columns.chunks_exact(elements.max(1));
+        for (column, planes) in columns.zip(planes.chunks_exact_mut(elements.max(1))) {
+            column_to_planes(column, &mut self.groups, planes);
+        }
     }
-    let elements = block.len() / size;
-    let plane = elements / 8;
-    for byte in 0..size {
-        column.clear();
-        column.extend(block.iter().skip(byte).step_by(size));
-        let planes = &mut planes[byte * 8 * plane..][..8 * plane];
-        let (pairs, single) = column.as_chunks::<16>();
-        for (at, rows) in pairs.iter().enumerate() {
-            for (bit, bits) in transpose(*rows).into_iter().enumerate() {
-                planes[bit * plane + 2 * at..][..2].copy_from_slice(&bits.to_le_bytes());
-            }
+
+    /// Writes the elements of bit planes.
+    fn to_elements(&mut self, planes: &[u8], size: usize, block: &mut [u8]) {
+        let elements = block.len() / size;
+        self.columns.resize(block.len(), 0);
+        let columns = self.columns.chunks_exact_mut(elements.max(1));
+        for (column, planes) in columns.zip(planes.chunks_exact(elements.max(1))) {
+            planes_to_column(planes, column);
         }
-        if let Some(rows) = single.first_chunk::<8>() {
-            let mut padded = [0; 16];
-            padded[..8].copy_from_slice(rows);
-            for (bit, bits) in transpose(padded).into_iter().enumerate() {
-                planes[bit * plane + plane - 1] = bits as u8;
-            }
-        }
+        unshuffle(&self.columns, size, block);
     }
 }
 
-/// Writes the elements of bit planes.
-fn transpose_from_planes(planes: &[u8], size: usize, block: &mut [u8]) {
-    if let (4, Ok(planes), Ok(block)) = (size, planes.try_into(), block.try_into()) {
-        return planes_to_words(planes, block);
-    }
-    let plane = planes.len() / size / 8;
-    for (byte, planes) in planes.chunks_exact((8 * plane).max(1)).enumerate() {
-        let groups = block.chunks_mut(16 * size);
-        for (at, group) in groups.enumerate() {
-            // Of each plane two bytes: those of 16 elements. A last group may have only 8.
-            let second = (2 * at + 1).min(plane - 1);
-            let rows = std::array::from_fn(|row| {
-                planes[row % 8 * plane + if row < 8 { 2 * at } else { second }]
-            });
-            let (low, high) = group.split_at_mut(8 * size);
-            for (element, bits) in transpose(rows).into_iter().enumerate() {
-                let [first, second] = bits.to_le_bytes();
-                low[element * size + byte] = first;
-                if let Some(value) = high.get_mut(element * size + byte) {
-                    *value = second;
-                }
-            }
-        }
-    }
-}
-
-/// Transposes 16 rows of 8 bits: bit i of number k is bit k of row i.
-fn transpose(rows: [u8; 16]) -> [u16; 8] {
-    // Hacker's Delight, 7-3.
-    let transpose = |mut bits: u64| {
-        for (shift, mask) in
-            [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
-        {
-            let swapped = (bits ^ (bits >> shift)) & mask;
-            bits ^= swapped ^ (swapped << shift);
-        }
-        bits.to_le_bytes()
-    };
-    let bits = u128::from_le_bytes(rows);
-    let (low, high) = (transpose(bits as u64), transpose((bits >> 64) as u64));
-    std::array::from_fn(|plane| u16::from_le_bytes([low[plane], high[plane]]))
-}
-
-/// Bytes of a plane of a block of 4-byte elements.
-const PLANE_BYTES: usize = BLOCK_BYTES / 32;
-/// Squares of 32 x 32 bits that are transposed side by side, in the lanes of vectors.
-const SQUARES: usize = 8;
-/// Elements of these squares, and bytes of each plane that they fill.
-const SQUARES_ELEMENTS: usize = 32 * SQUARES;
-const SQUARES_PLANE_BYTES: usize = 4 * SQUARES;
-
-/// Does what [`transpose_to_planes`] does for a whole block of 4-byte elements, four times as fast:
-/// by arithmetic that the compiler turns into vector instructions.
+/// Writes the eight bit planes of a column of bytes, one after the other. `groups` are a buffer of as
+/// many numbers as a plane has bytes.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
-fn words_to_planes(block: &[u8; BLOCK_BYTES], planes: &mut [u8; BLOCK_BYTES]) {
-    for (at, elements) in block.as_chunks::<4>().0.chunks_exact(SQUARES_ELEMENTS).enumerate() {
-        let mut rows = [[0; SQUARES]; 32];
-        for (square, elements) in elements.as_chunks::<32>().0.iter().enumerate() {
-            for (row, element) in rows.iter_mut().zip(elements) {
-                row[square] = u32::from_le_bytes(*element);
-            }
-        }
-        transpose_squares(&mut rows);
-        for (plane, row) in planes.chunks_exact_mut(PLANE_BYTES).zip(rows) {
-            let bytes = &mut plane[at * SQUARES_PLANE_BYTES..][..SQUARES_PLANE_BYTES];
-            bytes.copy_from_slice(row.map(u32::to_le_bytes).as_flattened());
+fn column_to_planes(column: &[u8], groups: &mut [u64], planes: &mut [u8]) {
+    for (group, bytes) in groups.iter_mut().zip(column.as_chunks::<8>().0) {
+        *group = transpose(u64::from_le_bytes(*bytes));
+    }
+    for (bit, plane) in planes.chunks_exact_mut(groups.len().max(1)).enumerate() {
+        for (to, group) in plane.iter_mut().zip(&*groups) {
+            *to = (group >> (8 * bit)) as u8;
         }
     }
 }
 
-/// Does what [`transpose_from_planes`] does for a whole block of 4-byte elements.
+/// Writes the column of bytes that eight bit planes hold.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
-fn planes_to_words(planes: &[u8; BLOCK_BYTES], block: &mut [u8; BLOCK_BYTES]) {
-    let groups = block.as_chunks_mut::<4>().0.chunks_exact_mut(SQUARES_ELEMENTS);
-    for (at, elements) in groups.enumerate() {
-        let mut rows = [[0; SQUARES]; 32];
-        for (plane, row) in planes.chunks_exact(PLANE_BYTES).zip(&mut rows) {
-            let bytes = &plane[at * SQUARES_PLANE_BYTES..][..SQUARES_PLANE_BYTES];
-            for (word, bytes) in row.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                *word = u32::from_le_bytes(*bytes);
-            }
-        }
-        transpose_squares(&mut rows);
-        for (square, elements) in elements.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            for (row, element) in rows.iter().zip(elements) {
-                *element = row[square].to_le_bytes();
-            }
-        }
+fn planes_to_column(planes: &[u8], column: &mut [u8]) {
+    let plane = column.len() / 8;
+    let planes: [&[u8]; 8] = std::array::from_fn(|bit| &planes[bit * plane..(bit + 1) * plane]);
+    for (at, bytes) in column.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let of_plane = |(bit, plane): (usize, &&[u8])| u64::from(plane[at]) << (8 * bit);
+        let group = planes.iter().enumerate().map(of_plane).fold(0, |all, byte| all | byte);
+        *bytes = transpose(group).to_le_bytes();
     }
 }
 
-/// Transposes squares of bits: bit i of row k becomes bit k of row i (Hacker's Delight, 7-3).
+/// Transposes 8 rows of 8 bits: bit i of byte k becomes bit k of byte i (Hacker's Delight, 7-3).
 #[inline(always)]
-fn transpose_squares(rows: &mut [[u32; SQUARES]; 32]) {
-    for (distance, mask) in
-        [(16, 0x0000_ffff), (8, 0x00ff_00ff), (4, 0x0f0f_0f0f), (2, 0x3333_3333), (1, 0x5555_5555)]
+fn transpose(mut bits: u64) -> u64 {
+    for (shift, mask) in
+        [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
     {
-        for rows in rows.chunks_exact_mut(2 * distance) {
-            let (low, high) = rows.split_at_mut(distance);
-            for (low, high) in low.iter_mut().zip(high) {
-                for (low, high) in low.iter_mut().zip(high) {
-                    let swapped = ((*low >> distance) ^ *high) & mask;
-                    *high ^= swapped;
-                    *low ^= swapped << distance;
-                }
-            }
-        }
+        let swapped = (bits ^ (bits >> shift)) & mask;
+        bits ^= swapped ^ (swapped << shift);
     }
+    bits
 }
 
 #[cfg(test)]
@@ -355,19 +292,21 @@ mod tests {
         let mut expected = [0; 16];
         expected[9] = 1 << 3;
         let mut planes = [0; 16];
-        transpose_to_planes(&block, 2, &mut Vec::new(), &mut planes);
+        Transposer::default().to_planes(&block, 2, &mut planes);
         assert_eq!(planes, expected);
     }
 
     #[test]
-    fn the_fast_way_gives_the_same_planes() {
-        let block = bytes(BLOCK_BYTES);
-        let mut planes = vec![0; BLOCK_BYTES];
-        transpose_to_planes(&block, 4, &mut Vec::new(), &mut planes);
-        for (element, bytes) in block.as_chunks::<4>().0.iter().enumerate() {
-            for bit in 0..32 {
-                let found = planes[bit * PLANE_BYTES + element / 8] >> (element % 8) & 1;
-                assert_eq!(u32::from(found), u32::from_le_bytes(*bytes) >> bit & 1);
+    fn each_bit_goes_to_its_plane() {
+        for (size, elements) in [(1, 8), (3, 16), (4, 2048), (4, 24), (8, 1024), (8, 8)] {
+            let block = bytes(size * elements);
+            let mut planes = vec![0; block.len()];
+            Transposer::default().to_planes(&block, size, &mut planes);
+            for (element, bytes) in block.chunks_exact(size).enumerate() {
+                for bit in 0..8 * size {
+                    let found = planes[bit * elements / 8 + element / 8] >> (element % 8) & 1;
+                    assert_eq!(found, bytes[bit / 8] >> (bit % 8) & 1, "bit {bit} of {element}");
+                }
             }
         }
     }

@@ -1,6 +1,8 @@
 //! HDF5 filter 2, shuffle: the first bytes of all elements, then the second bytes, and so on. Bytes
 //! after the last whole element stay as they are.
 
+use multiversion::multiversion;
+
 /// Number of the filter.
 pub const ID: u32 = 2;
 
@@ -8,6 +10,7 @@ pub const ID: u32 = 2;
 ///
 /// # Panics
 /// If `out` has another length than `bytes`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
 pub fn shuffle(bytes: &[u8], size: usize, out: &mut [u8]) {
     assert_eq!(bytes.len(), out.len(), "shuffled bytes are as many as before");
     let (elements, tail) = bytes.split_at(bytes.len() / size * size);
@@ -31,6 +34,7 @@ pub fn shuffle(bytes: &[u8], size: usize, out: &mut [u8]) {
 ///
 /// # Panics
 /// If `out` has another length than `stored`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2"))]
 pub fn unshuffle(stored: &[u8], size: usize, out: &mut [u8]) {
     assert_eq!(stored.len(), out.len(), "shuffled bytes are as many as before");
     let elements = stored.len() / size;
@@ -54,6 +58,7 @@ pub fn unshuffle(stored: &[u8], size: usize, out: &mut [u8]) {
 
 /// Shuffles elements whose size is known at compile time, so that the loop becomes vector
 /// instructions.
+#[inline(always)]
 fn shuffle_elements<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) {
     let elements = bytes.as_chunks::<SIZE>().0;
     for (byte, plane) in out.chunks_exact_mut(elements.len().max(1)).enumerate() {
