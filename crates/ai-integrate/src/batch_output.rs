@@ -8,10 +8,11 @@ use std::time::Instant;
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch, Sums};
 use patterns::FrameRow;
-use patterns::part::{PartRow, RowEncoder};
+use patterns::part::{GrowingPattern, PartRow, RowEncoder};
 
 use crate::batches::RecipeIndex;
 use crate::bins::LastWeights;
+use crate::frame_sums::{CakeOfFrame, FrameSums};
 use crate::recipe_group::{GroupMember, RecipeGroup};
 use crate::sources::FrameLoss;
 use crate::sparse;
@@ -21,10 +22,10 @@ use crate::sparse;
 pub struct BatchOutput {
     /// The number of frames in the batch.
     pub frames: usize,
-    /// The sums of frames with their recipes.
-    pub sums: Vec<(RecipeIndex, FrameRow)>,
+    /// The rows of frames with their recipes, before they are encoded.
+    pub unencoded: Vec<UnencodedRow>,
     /// The rows of parts with their recipes, in ascending order of frames: what
-    /// [`encode_rows`](Self::encode_rows) makes of the sums.
+    /// [`encode_rows`](Self::encode_rows) makes.
     pub rows: Vec<(RecipeIndex, PartRow)>,
     /// The error by which rows are missing.
     pub encode_error: Option<io::Error>,
@@ -57,6 +58,16 @@ pub struct BatchOutput {
     pub integrate_seconds: f64,
 }
 
+/// A row before it is encoded.
+pub struct UnencodedRow {
+    /// The recipe.
+    pub recipe: RecipeIndex,
+    /// The row, with its sums unless there is a cake.
+    pub row: FrameRow,
+    /// The cake that was made of the sums.
+    pub cake: Option<GrowingPattern>,
+}
+
 impl BatchOutput {
     /// Adds a frame's row for each recipe of its group. `weights` are the last ones of each recipe.
     pub fn push(
@@ -64,31 +75,54 @@ impl BatchOutput {
         group: &RecipeGroup<'_>,
         frame: u64,
         stored_digest: u64,
-        sums: Vec<Sums>,
+        sums: FrameSums,
         weights: &mut [LastWeights],
     ) {
-        for (member, sums) in group.members.iter().zip(sums) {
-            let weights = &mut weights[member.recipe.0];
-            self.sums.push((member.recipe, frame_row(frame, member, stored_digest, sums, weights)));
+        match sums {
+            FrameSums::Sums(sums) => {
+                for (member, sums) in group.members.iter().zip(sums) {
+                    let weights = &mut weights[member.recipe.0];
+                    let row = frame_row(frame, member, stored_digest, sums, weights);
+                    self.unencoded.push(UnencodedRow { recipe: member.recipe, row, cake: None });
+                }
+            }
+            FrameSums::Cakes(cakes) => {
+                for (member, cake) in group.members.iter().zip(cakes) {
+                    let CakeOfFrame { monitor, status, pattern, weights: weight_override } = cake;
+                    let row = FrameRow::without_sums(frame, status, monitor);
+                    let row = FrameRow { stored_digest, weight_override, ..row };
+                    let (recipe, cake) = (member.recipe, Some(pattern));
+                    self.unencoded.push(UnencodedRow { recipe, row, cake });
+                }
+            }
         }
         for unknown in &group.without_geometry {
             let monitor = unknown.monitor.value(frame);
             let row = FrameRow::without_sums(frame, unknown.status, monitor);
-            self.sums.push((unknown.recipe, FrameRow { stored_digest, ..row }));
+            self.push_row(unknown.recipe, FrameRow { stored_digest, ..row });
         }
     }
 
-    /// Makes the rows of parts from the sums, in ascending order of frames. Sums that parts do not
-    /// keep become memory of the kernels, but for those of the first frame of each recipe, which is
-    /// checked for what does not suit it.
+    /// Adds a row without sums.
+    pub fn push_row(&mut self, recipe: RecipeIndex, row: FrameRow) {
+        self.unencoded.push(UnencodedRow { recipe, row, cake: None });
+    }
+
+    /// Makes the rows of parts, in ascending order of frames. Sums that parts do not keep become
+    /// memory of the kernels, but for those of the first frame of each recipe, which is checked for
+    /// what does not suit it.
     pub fn encode_rows(&mut self, encoders: &mut [Option<RowEncoder>], scratch: &mut Scratch) {
         let began = Instant::now();
-        self.sums.sort_by_key(|(_, row)| row.frame);
+        self.unencoded.sort_by_key(|unencoded| unencoded.row.frame);
         let mut has_first = vec![false; encoders.len()];
-        for (recipe, row) in std::mem::take(&mut self.sums) {
+        for UnencodedRow { recipe, row, cake } in std::mem::take(&mut self.unencoded) {
             let encoder =
                 encoders[recipe.0].as_mut().expect("a recipe with frames to do has a part");
-            match encoder.encode(row) {
+            let encoded = match cake {
+                Some(cake) => encoder.encode_pattern(row, cake),
+                None => encoder.encode(row),
+            };
+            match encoded {
                 Ok(mut row) => {
                     if has_first[recipe.0] {
                         scratch.reuse(row.take_sums());

@@ -41,6 +41,7 @@ mod checksum;
 mod commit;
 mod device;
 mod error;
+mod frame_sums;
 mod matrix_cache;
 mod memory;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Recipe groups: the recipes that integrate the same frames in one group.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use integrator::{MultiIntegrator, PixelType};
 use patterns::{MonitorValues, Status};
 
@@ -28,6 +31,14 @@ pub struct GroupMember<'a> {
     pub monitor: &'a MonitorValues,
     /// The weights of these frames, if the detector moves.
     pub own_weights: Option<&'a OwnWeights>,
+    has_been_checked: &'a AtomicBool,
+}
+
+impl GroupMember<'_> {
+    /// Returns whether a frame was checked for what does not suit the recipe, which needs its sums.
+    pub fn is_checked(&self) -> bool {
+        self.has_been_checked.load(Relaxed)
+    }
 }
 
 /// A recipe by which the frames of a group have no geometry.
@@ -69,7 +80,13 @@ impl<'a> RecipeGroup<'a> {
                     SegmentRecipe::Ready(integrator, own_weights) => {
                         integrators.push(&**integrator);
                         let own_weights = own_weights.as_ref();
-                        members.push(GroupMember { recipe, monitor, own_weights });
+                        let has_been_checked = recipe_tasks[recipe.0].has_been_checked();
+                        members.push(GroupMember {
+                            recipe,
+                            monitor,
+                            own_weights,
+                            has_been_checked,
+                        });
                     }
                     SegmentRecipe::NoGeometry(status) => {
                         let status = *status;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use filter::Filter;
@@ -177,6 +178,11 @@ impl RecipeTask {
         filter: &Filter,
     ) -> Result<Option<Arc<Integrator>>, TaskError> {
         self.loaded_recipe.integrator_at(geometry, cache, filter)
+    }
+
+    /// Returns whether [`check_first_frame`](Self::check_first_frame) has seen sums of the recipe.
+    pub fn has_been_checked(&self) -> &AtomicBool {
+        &self.loaded_recipe.has_been_checked
     }
 
     /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the

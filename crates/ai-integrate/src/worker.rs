@@ -19,6 +19,7 @@ use crate::batches::FrameLocation;
 use crate::bins::LastWeights;
 use crate::device::worker::{DeviceBatch, DeviceOutcome, DeviceWorker, SharedDevice};
 use crate::error::MAX_RANGES_IN_MESSAGE;
+use crate::frame_sums::{CakeCollector, FrameSums};
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
@@ -32,6 +33,8 @@ pub struct IntegrationWorker<'a> {
     batch_frames: usize,
     memory: BorrowedMemory<'a>,
     device: DeviceWorker<'a>,
+    /// True if there is a device.
+    has_device: bool,
     encoders: Vec<Option<RowEncoder>>,
     /// The last weights of each recipe's frames.
     weights: Vec<LastWeights>,
@@ -68,6 +71,7 @@ impl<'a> IntegrationWorker<'a> {
             batch_frames: memory.buffers.len(),
             memory,
             device: DeviceWorker::new(shared_device),
+            has_device: shared_device.is_some(),
             encoders: encoders.to_vec(),
             weights: encoders.iter().map(|_| LastWeights::default()).collect(),
             statistics,
@@ -180,7 +184,13 @@ impl<'a> IntegrationWorker<'a> {
         if let Some(first) = stored.first() {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
-        let sums = self.integrate_frames(group, decoder, batch, &stored, out);
+        let sums = match !self.has_device && CakeCollector::suits(group, &self.encoders) {
+            true => self.make_cakes(group, decoder, batch, &stored),
+            false => {
+                let sums = self.integrate_frames(group, decoder, batch, &stored, out);
+                sums.into_iter().map(|sums| sums.map(FrameSums::Sums)).collect()
+            }
+        };
         for &index in &group.statistics {
             let Some(statistics) = self.statistics[index] else { continue };
             let sound = sums.iter().zip(stored.iter().zip(batch)).filter(|(sums, _)| sums.is_ok());
@@ -210,6 +220,22 @@ impl<'a> IntegrationWorker<'a> {
             }
         }
         self.memory.buffers = buffers;
+    }
+
+    /// Returns the cakes of each frame by each recipe, or why it can't be decoded.
+    fn make_cakes(
+        &mut self,
+        group: &RecipeGroup<'_>,
+        decoder: &Decoder,
+        batch: &[FrameRead],
+        stored: &[EncodedFrame<'_>],
+    ) -> Vec<Result<FrameSums, DecodeError>> {
+        let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
+        let (encoders, weights) = (&mut self.encoders, &mut self.weights);
+        let mut cakes = CakeCollector::new(&group.members, encoders, weights, &numbers);
+        let scratch = &mut self.memory.scratch;
+        let results = group.integrators.integrate_blocks(decoder, stored, scratch, &mut cakes);
+        cakes.finish(results)
     }
 
     /// Returns the sums of each frame by each recipe, or why it can't be decoded.
@@ -298,10 +324,8 @@ impl<'a> IntegrationWorker<'a> {
     fn record_loss(&self, location: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
         let group = &self.recipe_groups[location.recipe_set];
         for (recipe, monitor) in group.recipes() {
-            out.sums.push((
-                recipe,
-                FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame)),
-            ));
+            let monitor = monitor.value(location.frame);
+            out.push_row(recipe, FrameRow::without_sums(location.frame, loss.status, monitor));
         }
         out.losses.push((location.frame, location.source, loss.clone()));
     }

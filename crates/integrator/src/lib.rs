@@ -64,8 +64,8 @@ pub use integrator::{BinAxis, Decoder, Integrator, recipe_axes};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{
     DecodeError, DecodePathCounts, EncodedFrame, InvalidValues, MAX_REJECTED_DIVISOR,
-    PixelStatistics, PixelType, RejectedPixels, Scratch, StatisticsScratch, Sums, WeightOverride,
-    opencl,
+    PixelStatistics, PixelType, RejectedPixels, Scratch, StatisticsScratch, Sums, SumsBlock,
+    SumsConsumer, WeightOverride, opencl,
 };
 pub use multi_integrator::MultiIntegrator;
 pub use recipe_check::{check, check_files};

@@ -5,7 +5,7 @@ use std::io;
 use frames::source::{Chunk, PixelCoding};
 use kernels::{
     CsrMatrix, DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, PixelType,
-    Scratch, Sums, opencl,
+    Scratch, Sums, SumsConsumer, opencl,
 };
 
 use crate::IntegratorError;
@@ -116,6 +116,31 @@ impl<'a> MultiIntegrator<'a> {
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         kernels::integrate_frames(decoder, &self.specs(), frames, scratch)
+    }
+
+    /// Returns whether all integrators give [blocks of sums](Self::integrate_blocks): those whose
+    /// method needs all pixels of a bin do not.
+    pub fn gives_blocks(&self) -> bool {
+        self.integrators.iter().all(|integrator| integrator.csr().is_none())
+    }
+
+    /// Decodes and integrates frames as [`MultiIntegrator::integrate`] does, and passes the sums to
+    /// `consumer` block by block. The blocks of a frame whose result is an error are of no use.
+    ///
+    /// # Panics
+    /// Unless the integrators [give blocks](Self::gives_blocks).
+    pub fn integrate_blocks(
+        &self,
+        decoder: &Decoder,
+        frames: &[EncodedFrame<'_>],
+        scratch: &mut Scratch,
+        consumer: &mut dyn SumsConsumer,
+    ) -> Vec<Result<(), DecodeError>> {
+        assert!(self.gives_blocks(), "integrators that need no pixels by bin");
+        let plans = self.integrators.iter();
+        let plans: Vec<_> =
+            plans.map(|integrator| (integrator.plan(), integrator.invalid_values())).collect();
+        kernels::integrate_blocks_by_plans(decoder, &plans, frames, scratch, consumer)
     }
 
     /// Iterates over the integrators whose method this OpenCL device does not support: the index,

@@ -15,6 +15,7 @@ use crate::robust::{self, CsrMatrix};
 use crate::simd::{Isa, Kernel, Simd};
 use crate::spare_lists::SpareLists;
 use crate::sums::Sums;
+use crate::sums_block::{SumsBlock, SumsCollector, SumsConsumer};
 
 /// One thread's working memory, which is kept from call to call, and the instruction set that the
 /// thread uses.
@@ -118,11 +119,35 @@ pub fn integrate_batch_by_plans(
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
+    let mut spare = std::mem::take(&mut scratch.spare_lists);
+    let bins = plans.iter().map(|(plan, _)| plan.nbins()).collect();
+    let mut collector = SumsCollector::new(frames.len(), bins, &mut spare);
+    let results = integrate_blocks_by_plans(pipeline, plans, frames, scratch, &mut collector);
+    let sums = collector.into_frames();
+    scratch.spare_lists = spare;
+    results.into_iter().zip(sums).map(|(result, sums)| result.map(|()| sums)).collect()
+}
+
+/// Decodes frames and sums their pixels by several plans, as [`integrate_batch_by_plans`] does, and
+/// passes the sums to `consumer` block by block. The sums of a frame whose result is an error, of which
+/// the consumer may have got some, are of no use.
+///
+/// # Panics
+/// If the plans are for frames of different sizes.
+pub fn integrate_blocks_by_plans(
+    pipeline: &Pipeline,
+    plans: &[(&IntegrationPlan, &InvalidValues)],
+    frames: &[EncodedFrame<'_>],
+    scratch: &mut Scratch,
+    consumer: &mut dyn SumsConsumer,
+) -> Vec<Result<(), DecodeError>> {
     assert!(
         plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()),
         "plans for frames of one size"
     );
-    with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch))
+    // Nobody gives back what blocks are copied to.
+    scratch.spare_lists = SpareLists::default();
+    with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch, consumer))
 }
 
 impl CsrMatrix {
@@ -168,6 +193,9 @@ impl CsrMatrix {
     }
 }
 
+/// The sums of one frame by each plan, or why it can't be decoded.
+pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
+
 /// The plans that share a rule for invalid pixels, and their indices among all plans of the call.
 struct SameMaskGroup<'a, T> {
     rules: InvalidRules<T>,
@@ -194,23 +222,19 @@ impl<'a, T: Pixel> SameMaskGroup<'a, T> {
     }
 }
 
-/// The sums of one frame by each plan, or why it can't be decoded.
-pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
-
 fn integrate<T: Pixel>(
     pipeline: &Pipeline,
     plans: &[(&IntegrationPlan, &InvalidValues)],
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
-) -> Vec<FrameResult> {
-    scratch.spare_lists.begin();
+    consumer: &mut dyn SumsConsumer,
+) -> Vec<Result<(), DecodeError>> {
     let groups = SameMaskGroup::<T>::group_plans(plans);
     let Some((plan, _)) = plans.first() else {
-        return frames.iter().map(|_| Ok(Vec::new())).collect();
+        return frames.iter().map(|_| Ok(())).collect();
     };
     let frame_bytes = plan.pixels() * T::SIZE;
-    let mut rows: Vec<FrameResult> =
-        frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
+    let mut frame_results: Vec<Result<(), DecodeError>> = frames.iter().map(|_| Ok(())).collect();
     let (direct, decoded): (Vec<usize>, Vec<usize>) =
         (0..frames.len()).partition(|&i| PixelSource::can_open(pipeline, &frames[i]));
 
@@ -224,7 +248,7 @@ fn integrate<T: Pixel>(
                     .flatten()
                     .for_each(|source| scratch.decode_paths += source.decode_path(&group.rules));
             }
-            scratch.integrate_into(&mut rows, batch, group, sources);
+            scratch.integrate_into(&mut frame_results, batch, group, sources, consumer);
         }
     }
     scratch.decode_paths.decoded += decoded.len() as u64;
@@ -242,38 +266,33 @@ fn integrate<T: Pixel>(
                 let frame: &Vec<u8> = frame;
                 result.clone().map(|()| PixelSource::Native(&frame[..frame_bytes]))
             };
-            scratch.integrate_into(
-                &mut rows,
-                batch,
-                group,
-                memory.iter().zip(&results).map(source).collect(),
-            );
+            let sources = memory.iter().zip(&results).map(source).collect();
+            scratch.integrate_into(&mut frame_results, batch, group, sources, consumer);
         }
         scratch.frames = memory;
     }
-    rows
+    frame_results
 }
 
 impl Scratch {
     /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`,
-    /// and puts the sums into `rows`.
+    /// and passes the sums to `consumer`. Why frames can't be decoded goes into `frame_results`.
     fn integrate_into<T: Pixel>(
         &mut self,
-        rows: &mut [FrameResult],
+        frame_results: &mut [Result<(), DecodeError>],
         batch: &[usize],
         group: &SameMaskGroup<'_, T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
+        consumer: &mut dyn SumsConsumer,
     ) {
-        let isa = self.isa;
-        let sums =
-            isa.run(SumTiles { scratch: self, plans: &group.plans, rules: &group.rules, sources });
-        for (&i, sums) in batch.iter().zip(sums) {
-            match (sums, &mut rows[i]) {
-                (Ok(sums), Ok(row)) => {
-                    group.plan_indices.iter().zip(sums).for_each(|(&plan, sums)| row[plan] = sums)
-                }
-                (Err(error), row) => *row = Err(error),
-                (Ok(_), Err(_)) => {}
+        let (isa, plans, rules) = (self.isa, &group.plans[..], &group.rules);
+        let take = &mut |lane: usize, plan: usize, block: SumsBlock<'_>| {
+            consumer.take(batch[lane], group.plan_indices[plan], block);
+        };
+        let results = isa.run(SumTiles { scratch: self, plans, rules, sources, take });
+        for (&i, result) in batch.iter().zip(results) {
+            if let Err(why) = result {
+                frame_results[i] = Err(why);
             }
         }
     }
@@ -285,21 +304,23 @@ struct SumTiles<'a, T> {
     plans: &'a [&'a IntegrationPlan],
     rules: &'a InvalidRules<T>,
     sources: Vec<Result<PixelSource<'a>, DecodeError>>,
+    /// Takes blocks of sums, with the index of the frame and of the plan.
+    take: &'a mut dyn FnMut(usize, usize, SumsBlock<'_>),
 }
 
 impl<T: Pixel> Kernel for SumTiles<'_, T> {
-    type Output = Vec<FrameResult>;
+    type Output = Vec<Result<(), DecodeError>>;
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> Vec<FrameResult> {
-        let SumTiles { scratch, plans, rules, sources } = self;
-        let Scratch { workspace_1, workspace_8, workspace_16, spare_lists: spare, .. } = scratch;
+    fn run<S: Simd>(self, simd: S) -> Vec<Result<(), DecodeError>> {
+        let SumTiles { scratch, plans, rules, sources, take } = self;
+        let Scratch { workspace_1, workspace_8, workspace_16, .. } = scratch;
         if S::HAS_16_LANES && sources.len() > 8 {
-            workspace_16.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
+            workspace_16.get_or_insert_default().integrate(simd, plans, rules, sources, take)
         } else if sources.len() > 1 {
-            workspace_8.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
+            workspace_8.get_or_insert_default().integrate(simd, plans, rules, sources, take)
         } else {
-            workspace_1.get_or_insert_default().integrate(simd, plans, rules, sources, spare)
+            workspace_1.get_or_insert_default().integrate(simd, plans, rules, sources, take)
         }
     }
 }

@@ -89,25 +89,45 @@ impl PhotonSums {
 
     /// Returns the signal Σ w (raw - d) of each bin, and the variance that follows from the photons,
     /// if the quantities have one. `static_sums` are those of the frame's valid pixels.
-    pub(crate) fn complete(self, static_sums: &StaticSums) -> (Vec<f64>, Option<Vec<f64>>) {
-        let [mut signal, mut second, third] = self.lists;
-        for (signal, dark) in signal.iter_mut().zip(&static_sums.dark) {
+    pub(crate) fn complete(mut self, static_sums: &StaticSums) -> (Vec<f64>, Option<Vec<f64>>) {
+        self.quantities.complete(0, self.lists.each_mut().map(|list| &mut list[..]), static_sums);
+        let [signal, second, _] = self.lists;
+        (signal, (self.quantities.count() > 1).then_some(second))
+    }
+}
+
+impl PhotonQuantities {
+    /// Completes the sums of the bins from `first_bin` on: the first list becomes the signal Σ w (raw
+    /// - d), the second one the variance that follows from the photons, if the quantities have one.
+    /// `static_sums` are those of the frame's valid pixels.
+    #[inline(always)]
+    pub(crate) fn complete(
+        self,
+        first_bin: usize,
+        [signal, second, third]: [&mut [f64]; Self::MAX],
+        static_sums: &StaticSums,
+    ) {
+        // There may be none.
+        let from_first = |sums: &'_ [f64]| first_bin.min(sums.len());
+        let dark = &static_sums.dark[from_first(&static_sums.dark)..];
+        for (signal, dark) in signal.iter_mut().zip(dark) {
             *signal -= dark;
         }
-        match self.quantities {
-            PhotonQuantities::Signal => return (signal, None),
+        match self {
+            PhotonQuantities::Signal => {}
             PhotonQuantities::SignalAndExcess => {
-                for (excess, base_variance) in second.iter_mut().zip(&static_sums.base_variance) {
+                let base_variance = &static_sums.base_variance[first_bin..];
+                for (excess, base_variance) in second.iter_mut().zip(base_variance) {
                     *excess += base_variance;
                 }
             }
             PhotonQuantities::SignalAndSpread => {
-                for (bin, (squares, products)) in second.iter_mut().zip(third).enumerate() {
-                    *squares = static_sums.spread(bin, signal[bin], *squares, products);
+                let sums = signal.iter().zip(second.iter_mut().zip(third));
+                for (bin, (signal, (squares, products))) in (first_bin..).zip(sums) {
+                    *squares = static_sums.spread(bin, *signal, *squares, *products);
                 }
             }
         }
-        (signal, Some(second))
     }
 }
 

@@ -5,7 +5,8 @@ mod support;
 
 use kernels::{
     EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Sums,
-    VarianceModel, accumulate_frame, integrate_batch, integrate_batch_by_plans,
+    SumsBlock, SumsConsumer, VarianceModel, accumulate_frame, integrate_batch,
+    integrate_batch_by_plans, integrate_blocks_by_plans,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -282,6 +283,72 @@ fn a_damaged_frame_fails_alone() {
                 }
                 (Err(error), true) => assert_eq!(decoded.as_ref(), Err(error)),
                 (Err(error), false) => panic!("a good frame failed: {error}"),
+            }
+        }
+    }
+}
+
+/// Puts blocks together, and checks that each follows the one before.
+struct Blocks(Vec<Vec<Sums>>);
+
+impl SumsConsumer for Blocks {
+    fn take(&mut self, frame: usize, plan: usize, block: SumsBlock<'_>) {
+        let sums = &mut self.0[frame][plan];
+        assert_eq!(block.bins.start, sums.signal.len());
+        assert_eq!(block.bins.len(), block.signal.len());
+        assert!(block.variance.is_none_or(|variance| variance.len() == block.signal.len()));
+        sums.signal.extend(block.signal);
+        block.variance.iter().for_each(|all| sums.variance.get_or_insert_default().extend(*all));
+        sums.weight_override = block.weight_override.cloned();
+    }
+}
+
+#[test]
+fn blocks_of_sums_follow_one_another_to_the_last_bin() {
+    let random = &mut Random::new(7);
+    let case = |nbins, errors, dark| Case {
+        dtype: PixelType::U16,
+        pixels: 5000,
+        nbins,
+        block: 2048,
+        frames: vec![],
+        errors,
+        dark,
+        rule: Rule::Gaps,
+        seed: 0,
+    };
+    let plans = [
+        case(300, VarianceModel::POISSON, true).plan(random),
+        case(64, VarianceModel::AZIMUTHAL, false).plan(random),
+        case(1, VarianceModel::NONE, false).plan(random),
+        case(129, VarianceModel::POISSON, false).plan(random),
+    ];
+    let rule = case(1, VarianceModel::NONE, false).invalid();
+    let with_rules: Vec<_> = plans.iter().map(|plan| (plan, &rule)).collect();
+    let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
+    let gaps = support::gaps(PixelType::U16);
+    for count in [1, 2, 8, 21] {
+        let mut frame = |index: usize| {
+            let invalid = if index.is_multiple_of(3) { 200 } else { 0 };
+            Frame::random(PixelType::U16, 5000, Photons::Below(9), invalid, &gaps, random)
+        };
+        let frames: Vec<Frame> = (0..count).map(&mut frame).collect();
+        let damaged = count - 1;
+        let stored: Vec<Vec<u8>> =
+            frames.iter().map(|frame| support::bslz4(&frame.bytes, 2, 2048)).collect();
+        let stored = stored.iter().enumerate().map(|(index, bytes)| EncodedFrame {
+            bytes: if index == damaged { &bytes[..bytes.len() / 2] } else { bytes },
+            filter_mask: 0,
+        });
+        let stored: Vec<EncodedFrame<'_>> = stored.collect();
+        let mut blocks = Blocks(vec![vec![Sums::default(); plans.len()]; count]);
+        let scratch = &mut Scratch::default();
+        let results =
+            integrate_blocks_by_plans(&pipeline, &with_rules, &stored, scratch, &mut blocks);
+        for (index, (result, found)) in results.iter().zip(&blocks.0).enumerate() {
+            assert_eq!(result.is_err(), index == damaged);
+            for (plan, found) in plans.iter().zip(found).filter(|_| result.is_ok()) {
+                assert!(bits(found) == bits(&scalar(&frames[index], plan, &rule)), "{index}");
             }
         }
     }

@@ -30,6 +30,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod axes;
+mod bin_quotients;
 mod compress;
 mod compression;
 pub mod coverage;

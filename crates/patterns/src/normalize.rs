@@ -16,7 +16,8 @@ use std::sync::Arc;
 use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe, VALID_MONITOR_RATIOS};
 use records::MonitorReadings;
 
-use crate::rounding::{NAN64, Rounding, canonical_nan};
+use crate::bin_quotients::BinQuotients;
+use crate::rounding::{NAN64, Rounding};
 use crate::variance::{PhotonVariance, VarianceRule};
 use crate::{BinWeights, FrameRow, Status};
 
@@ -129,25 +130,41 @@ impl Normalizer {
         row: &FrameRow,
         shared: &BinWeights,
         reference: f64,
-        (intensity, errors): &mut Pattern,
+        pattern: &mut Pattern,
     ) -> bool {
         let weights = row.weights(shared);
         let scale = self.scale(row.monitor, reference);
         let Some(scale) = scale.filter(|_| row.status == Status::Ok && row.has_sums()) else {
             return false;
         };
-        let round = |value| self.rounding.round(value);
-        intensity.clear();
-        intensity.extend(self.divide(&row.signal, &weights.norm, scale, |sum| sum).map(round));
-        let Some(variance) = self.variances.frame_variance(row, weights, shared) else {
+        let variance = self.variances.frame_variance(row, weights, shared);
+        pattern.0.clear();
+        pattern.1.iter_mut().for_each(Vec::clear);
+        let norms = [&weights.norm[..], &weights.norm_sq];
+        self.extend_pattern(pattern, (&row.signal, variance.as_deref()), norms, scale);
+        true
+    }
+
+    /// Adds bins to a pattern, which has no errors if these have no variance. `sums` are S and V of
+    /// the bins, the latter [adjusted](Self::variance_rule), and `norms` W and W₂. `scale` is g.
+    pub(crate) fn extend_pattern(
+        &self,
+        (intensity, errors): &mut Pattern,
+        (signal, variance): (&[f64], Option<&[f64]>),
+        norms: [&[f64]; 2],
+        scale: f64,
+    ) {
+        let quotients = BinQuotients { scale, empty: self.empty_value(), rounding: self.rounding };
+        quotients.extend(intensity, signal, norms[0]);
+        let Some(variance) = variance else {
             *errors = None;
-            return true;
+            return;
         };
         let errors = errors.get_or_insert_default();
-        errors.clear();
-        let norms = [&weights.norm[..], &weights.norm_sq];
-        self.extend_by_errors(errors, &variance, norms, scale, round);
-        true
+        match self.error_measure {
+            ErrorMeasure::Sem => quotients.extend_by_roots(errors, variance, norms[0]),
+            ErrorMeasure::Std => quotients.extend_by_roots_of_both(errors, variance, norms[1]),
+        }
     }
 
     /// Returns a normalizer that takes variances as they are, because they were adjusted before.
@@ -292,11 +309,9 @@ impl Normalizer {
         scale: f64,
         convert: impl Fn(f64) -> f64 + 'b,
     ) -> impl Iterator<Item = f64> + 'b {
-        let empty = self.empty_value();
-        let quotient = move |(&sum, norm): (&f64, f64)| {
-            if norm == 0.0 { empty } else { canonical_nan(convert(sum) / (norm * scale)) }
-        };
-        sums.iter().zip(norms).map(quotient)
+        let quotients =
+            BinQuotients { scale, empty: self.empty_value(), rounding: Rounding::default() };
+        sums.iter().zip(norms).map(move |(&sum, norm)| quotients.quotient(convert(sum), norm))
     }
 }
 

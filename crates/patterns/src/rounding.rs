@@ -28,6 +28,7 @@ impl Rounding {
     /// Returns the nearest value with the bits that are kept, of two the one whose last bit is 0;
     /// [`NAN32`] for any NaN. The difference is at most a part in 2^(kept + 1), unless f32 has the
     /// value as a subnormal number.
+    #[inline(always)]
     pub fn round(self, value: f64) -> f32 {
         if self.dropped == 0 || value.is_nan() {
             return to_f32(value);
@@ -43,6 +44,7 @@ impl Rounding {
 }
 
 /// Rounds a value to single precision, with [`NAN32`] for any NaN.
+#[inline(always)]
 pub(crate) fn to_f32(value: f64) -> f32 {
     if value.is_nan() { NAN32 } else { value as f32 }
 }

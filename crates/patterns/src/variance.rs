@@ -103,7 +103,7 @@ impl VarianceRule {
         shared: &BinWeights,
     ) -> Option<Cow<'a, [f64]>> {
         let variance = row.variance.as_ref()?;
-        if self.quantile_scatter.is_none() && self.floor == ErrorFloor::Pixel {
+        if self.keeps_variances() {
             return Some(Cow::Borrowed(variance));
         }
         let bin_variance = |bin: usize| {
@@ -160,6 +160,12 @@ impl VarianceRule {
     /// is without a minimum per pixel.
     pub fn adjusts_bins(&self) -> bool {
         self.counts_photons && self.floor != ErrorFloor::Pixel
+    }
+
+    /// Returns whether [`frame_variance`](Self::frame_variance) gives the variances of a frame as they
+    /// are.
+    pub fn keeps_variances(&self) -> bool {
+        self.quantile_scatter.is_none() && self.floor == ErrorFloor::Pixel
     }
 
     /// Returns the sums with their minimum: one photon per bin in all frames together.

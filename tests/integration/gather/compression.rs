@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{NO_ARGUMENTS, Workspace, run, run_python, small_options};
+use crate::support::{NO_ARGUMENTS, Workspace, open_hdf5_to_write, run, run_python, small_options};
 
 /// Prints the filters of the cakes, after it compared all of their bytes with those of a copy.
 const COMPARE: &str = r#"
@@ -154,6 +154,45 @@ fn parts_of_cakes_are_no_larger_than_the_final_and_copied_as_they_are() {
         digests.push(summary["data_digest"].clone());
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}
+
+/// Cakes whose sums nobody wants are made while sums are in the processor's cache, from the second
+/// batch on.
+#[test]
+fn cakes_are_the_same_with_and_without_their_sums() {
+    let workspace = Workspace::new(&small_options());
+    let counters = open_hdf5_to_write(&workspace.data.master);
+    let monitor = counters.dataset("1.1/measurement/monitor").unwrap();
+    let mut readings = monitor.read_1d::<f64>().unwrap();
+    (readings[5], readings[20]) = (0.0, f64::NAN);
+    monitor.write(&readings).unwrap();
+    drop((monitor, counters));
+    let flux = ["--monitor", "monitor", "--monitor-reference", "1e6"];
+    let flags: [&[&str]; 7] = [
+        &["--error-model", "poisson"],
+        &["--error-model", "azimuthal", "--error", "std"],
+        &["--error-model", "no"],
+        // Invalid pixels, and so weights, of each frame's own.
+        &["--dummy", "3", "--error-model", "poisson"],
+        &["--dummy", "3", "--error-model", "poisson", "--error", "std", "--keep-bits", "8"],
+        &["--error-model", "poisson", "--error-floor", "bin"],
+        &flux,
+    ];
+    for (index, flags) in flags.into_iter().enumerate() {
+        let flags = [flags, &["--npt-azim", "37"]].concat();
+        let digest = |out: &str, integrate: &[&str]| {
+            let tasks = workspace.plan(&format!("{out}-{index}"), &flags);
+            let integrate = [integrate, &["--batch-frames", "3"]].concat();
+            let results = run("ai-integrate", &integrate, &tasks);
+            assert_eq!(results.status, i32::from(flags.contains(&"--monitor")));
+            let gathered = run("gather", &["--allow-missing"], &results.stdout);
+            gathered.records("summary").remove(0)["data_digest"].clone()
+        };
+        let without = digest("without", &["--threads", "1"]);
+        assert!(without.is_string());
+        assert_eq!(without, digest("threads", &["--threads", "3"]), "{flags:?}");
+        assert_eq!(without, digest("with", &["--threads", "1", "--keep-sums"]), "{flags:?}");
+    }
 }
 
 #[test]

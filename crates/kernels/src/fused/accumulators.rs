@@ -1,7 +1,7 @@
 //! [`Accumulators`], the sums of up to `L` frames while their tiles are added.
 
-use crate::photon_sums::{PhotonQuantities, PhotonSums};
-use crate::spare_lists::SpareLists;
+use crate::photon_sums::PhotonQuantities;
+use crate::simd::{Kernel, Simd};
 
 /// The accumulators of `L` frames: `(nbins + 1) x quantities x L` f64.
 ///
@@ -48,32 +48,77 @@ impl<const L: usize> Accumulators<L> {
         self.memory[self.start..].as_chunks_mut().0
     }
 
-    /// Returns the sums of each of the first `frames` frames. Transposes for all frames at once,
-    /// because with many bins the accumulators exceed the caches, and should not be read once per
+    /// Calls `take` with each of the first `frames` lanes, the first bin of a block, and the lists of its
+    /// sums in the order of the quantities, the others empty. Goes through all lanes of a block at
+    /// once, because with many bins the accumulators exceed the caches, and should not be read once per
     /// frame.
-    pub(crate) fn to_frame_sums(&self, frames: usize, spare: &mut SpareLists) -> Vec<PhotonSums> {
+    pub(crate) fn for_each_block<S: Simd>(
+        &self,
+        simd: S,
+        frames: usize,
+        mut take: impl FnMut(usize, usize, [&mut [f64]; PhotonQuantities::MAX]),
+    ) {
         let (rows, rows_per_bin) =
             (self.memory[self.start..].as_chunks::<L>().0, self.quantities.count());
         let bins = rows.len() / rows_per_bin - 1;
-        // The products, which are third, are used up before they leave the kernels.
-        let mut allocate = |index| match index {
-            0 | 1 if index < rows_per_bin => spare.take(bins),
-            _ => Vec::with_capacity(if index < rows_per_bin { bins } else { 0 }),
-        };
-        let mut lists: Vec<[Vec<f64>; PhotonQuantities::MAX]> =
-            (0..frames).map(|_| std::array::from_fn(&mut allocate)).collect();
-        for some in rows[..bins * rows_per_bin].chunks(BINS_PER_CACHE_BLOCK * rows_per_bin) {
-            for (lane, lists) in lists.iter_mut().enumerate() {
-                for (index, list) in lists.iter_mut().enumerate().take(rows_per_bin) {
-                    let mut column = [0.; BINS_PER_CACHE_BLOCK];
-                    let bins = some.len() / rows_per_bin;
-                    for (value, bin) in column.iter_mut().zip(some.chunks_exact(rows_per_bin)) {
-                        *value = bin[index][lane];
-                    }
-                    list.extend_from_slice(&column[..bins]);
+        let blocks = rows[..bins * rows_per_bin].chunks(BINS_PER_CACHE_BLOCK * rows_per_bin);
+        let mut columns = [[[0.; BINS_PER_CACHE_BLOCK]; PhotonQuantities::MAX]; LANES_AT_ONCE];
+        for (rows, first) in blocks.zip((0..).step_by(BINS_PER_CACHE_BLOCK)) {
+            let bins = rows.len() / rows_per_bin;
+            for first_lane in (0..frames).step_by(LANES_AT_ONCE) {
+                simd.run(TransposeLanes { rows, rows_per_bin, first_lane, columns: &mut columns });
+                for (lane, columns) in (first_lane..frames).zip(&mut columns) {
+                    let mut index = 0..PhotonQuantities::MAX;
+                    let lists = columns.each_mut().map(|column| {
+                        let is_there = index.next().is_some_and(|index| index < rows_per_bin);
+                        &mut column[..if is_there { bins } else { 0 }]
+                    });
+                    take(lane, first, lists);
                 }
             }
         }
-        lists.into_iter().map(|lists| PhotonSums::new(self.quantities, lists)).collect()
+    }
+}
+
+/// How many lanes are transposed at once: as many as a cache line holds.
+const LANES_AT_ONCE: usize = DOUBLES_PER_CACHE_LINE;
+
+/// Transposes some lanes of a block of rows to a column for each lane and quantity.
+struct TransposeLanes<'a, const L: usize> {
+    rows: &'a [[f64; L]],
+    rows_per_bin: usize,
+    first_lane: usize,
+    columns: &'a mut [[[f64; BINS_PER_CACHE_BLOCK]; PhotonQuantities::MAX]; LANES_AT_ONCE],
+}
+
+impl<const L: usize> Kernel for TransposeLanes<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        /// How many bins are transposed at once, so that a square stays in registers.
+        const BINS: usize = 8;
+        let TransposeLanes { rows, rows_per_bin, first_lane, columns } = self;
+        let bins = rows.len() / rows_per_bin;
+        for index in 0..rows_per_bin {
+            let lanes_of = |bin: usize| &rows[bin * rows_per_bin + index][first_lane..];
+            let whole = if L < LANES_AT_ONCE { 0 } else { bins / BINS * BINS };
+            for first in (0..whole).step_by(BINS) {
+                let square: [[f64; LANES_AT_ONCE]; BINS] = std::array::from_fn(|bin| {
+                    *lanes_of(first + bin)
+                        .first_chunk()
+                        .expect("as many lanes as a cache line holds")
+                });
+                for (lane, columns) in columns.iter_mut().enumerate() {
+                    let column = columns[index][first..].first_chunk_mut();
+                    *column.expect("the bins of a square") = square.map(|lanes| lanes[lane]);
+                }
+            }
+            for bin in whole..bins {
+                for (columns, value) in columns.iter_mut().zip(lanes_of(bin)) {
+                    columns[index][bin] = *value;
+                }
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! decodes the frames' pixels into lanes, then applies the tile of the matrix to all lanes at once.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use super::accumulate::{PixelSelection, accumulate_tile};
 use super::accumulators::Accumulators;
@@ -12,14 +13,14 @@ use super::spread_factors::{ShortTileFactors, SpreadFactors};
 use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
-use crate::photon_sums::PhotonSums;
+use crate::photon_sums::PhotonQuantities;
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
-use crate::spare_lists::SpareLists;
 use crate::static_sums::StaticSums;
 use crate::summation_order::TILE;
-use crate::sums::Sums;
+use crate::sums_block::SumsBlock;
+use crate::variance_model::PixelVarianceModel;
 
 /// Tiles with fewer pixels than this (of 2048) that are not zero in any frame are summed pixel by
 /// pixel from a bitmap, which takes about twice as long per pixel as the loop over all pixels.
@@ -45,9 +46,17 @@ pub(crate) struct Workspace<const L: usize> {
 #[derive(Default)]
 struct PlanAccumulators<const L: usize> {
     rows: Accumulators<L>,
-    /// The sums of each frame; `None` once its [`Sums`] are made.
-    photons: Vec<Option<PhotonSums>>,
     masked_sums: MaskedSumsCache,
+}
+
+/// The static sums of the frame in a lane.
+enum LaneStaticSums {
+    /// None: the frame can't be decoded.
+    NoFrame,
+    /// Those of the plan.
+    OfPlan,
+    /// Those without the frame's invalid pixels.
+    Own(Arc<StaticSums>),
 }
 
 /// The static sums of a plan without the invalid pixels of the last frame that had some.
@@ -56,7 +65,7 @@ struct MaskedSumsCache {
     /// The plan's [`IntegrationPlan::id`]; 0 is no plan's.
     plan: u64,
     invalid: Vec<u32>,
-    totals: StaticSums,
+    totals: Arc<StaticSums>,
 }
 
 impl<const L: usize> Default for Workspace<L> {
@@ -82,10 +91,8 @@ fn boxed_tile<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
 }
 
 impl<const L: usize> Workspace<L> {
-    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for
-    /// each frame the sums by each plan.
-    ///
-    /// The lists of the sums are taken from `spare`.
+    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Calls `take`
+    /// with the blocks of sums of each frame by each plan, both given by their indices.
     ///
     /// Each tile is read once, and summed by all plans while it is in the cache. The result of a
     /// frame that can't be decoded is an error; the sums of the other frames are not affected.
@@ -100,8 +107,8 @@ impl<const L: usize> Workspace<L> {
         plans: &[&IntegrationPlan],
         rules: &InvalidRules<T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
-        spare: &mut SpareLists,
-    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
+        take: &mut dyn FnMut(usize, usize, SumsBlock<'_>),
+    ) -> Vec<Result<(), DecodeError>> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
         let (first, others) =
             plans.split_first().expect("frames are summed by one plan at the least");
@@ -137,38 +144,26 @@ impl<const L: usize> Workspace<L> {
             }
             self.accumulate(simd, plans, tile_index);
         }
-        for accumulators in &mut self.accumulators {
-            let photons = accumulators.rows.to_frame_sums(sources.len(), spare);
-            accumulators.photons = photons.into_iter().map(Some).collect();
+        for lane in &mut self.lanes {
+            // A tile with several ranges of invalid values records its pixels range by range.
+            lane.invalid.sort_unstable();
         }
-        let sums = |(lane, source): (usize, Result<PixelSource<'_>, DecodeError>)| {
-            source.map(|_| self.finish_lane(simd, lane, plans))
-        };
-        sources.into_iter().enumerate().map(sums).collect()
-    }
-
-    /// Returns the sums of the frame in a lane, by each plan.
-    fn finish_lane<S: Simd>(
-        &mut self,
-        simd: S,
-        lane: usize,
-        plans: &[&IntegrationPlan],
-    ) -> Vec<Sums> {
-        let invalid = &mut self.lanes[lane].invalid;
-        // A tile with several ranges of invalid values records its pixels range by range.
-        invalid.sort_unstable();
-        let invalid = std::mem::take(invalid);
-        if let ([plan], [accumulators]) = (plans, &mut self.accumulators[..]) {
-            return vec![accumulators.finish_lane(simd, lane, plan, invalid)];
+        for (plan_index, (accumulators, plan)) in
+            self.accumulators.iter_mut().zip(plans).enumerate()
+        {
+            // A pixel that one plan uses can be masked in another.
+            let is_used = |pixel: &u32| plans.len() == 1 || plan.uses_pixel(*pixel as usize);
+            let of_lane = |(source, lane): (&Result<_, _>, &Lane)| match source {
+                Err(_) => LaneStaticSums::NoFrame,
+                Ok(_) => {
+                    let invalid = lane.invalid.iter().copied().filter(is_used).collect();
+                    accumulators.masked_sums.without(simd, plan, invalid)
+                }
+            };
+            let lanes: Vec<LaneStaticSums> = sources.iter().zip(&self.lanes).map(of_lane).collect();
+            accumulators.take_sums(simd, plan, &lanes, |lane, block| take(lane, plan_index, block));
         }
-        // A pixel that one plan uses can be masked in another.
-        let used_by = |plan: &IntegrationPlan| {
-            invalid.iter().copied().filter(|&pixel| plan.uses_pixel(pixel as usize)).collect()
-        };
-        let by_plan = self.accumulators.iter_mut().zip(plans);
-        by_plan
-            .map(|(accumulators, plan)| accumulators.finish_lane(simd, lane, plan, used_by(plan)))
-            .collect()
+        sources.into_iter().map(|source| source.map(|_| ())).collect()
     }
 
     /// Adds the tile in the lanes to the accumulators of all plans.
@@ -235,24 +230,55 @@ impl<const L: usize> Workspace<L> {
 }
 
 impl<const L: usize> PlanAccumulators<L> {
-    /// Returns the sums of the frame in a lane; `invalid` are its invalid pixels, in rising order.
-    fn finish_lane<S: Simd>(
+    /// Calls `take` with the blocks of sums of each lane.
+    fn take_sums<S: Simd>(
+        &self,
+        simd: S,
+        plan: &IntegrationPlan,
+        lanes: &[LaneStaticSums],
+        mut take: impl FnMut(usize, SumsBlock<'_>),
+    ) {
+        let quantities = self.rows.quantities();
+        let is_given = plan.variance_model().pixel == PixelVarianceModel::Given;
+        self.rows.for_each_block(simd, lanes.len(), |lane, first, [signal, second, third]| {
+            let (static_sums, weight_override) = match &lanes[lane] {
+                LaneStaticSums::NoFrame => return,
+                LaneStaticSums::OfPlan => (plan.static_sums(), None),
+                LaneStaticSums::Own(own) => (&**own, Some(&own.weights)),
+            };
+            quantities.complete(first, [&mut *signal, &mut *second, third], static_sums);
+            let bins = first..first + signal.len();
+            let variance = match (&*second, is_given) {
+                ([], true) => Some(&static_sums.base_variance[bins.clone()]),
+                ([], false) => None,
+                (variance, _) => Some(variance),
+            };
+            take(lane, SumsBlock { bins, signal, variance, weight_override });
+        });
+    }
+}
+
+impl MaskedSumsCache {
+    /// Returns the static sums of a plan without the invalid pixels of a frame, in rising order. What
+    /// the plan's quantities don't need is left out, as each frame of a batch may have its own.
+    fn without<S: Simd>(
         &mut self,
         simd: S,
-        lane: usize,
         plan: &IntegrationPlan,
         invalid: Vec<u32>,
-    ) -> Sums {
-        let photons = self.photons[lane].take().expect("each frame is finished once");
+    ) -> LaneStaticSums {
         if invalid.is_empty() {
-            return Sums::from_photon_sums(plan, photons, None);
+            return LaneStaticSums::OfPlan;
         }
         // Consecutive frames mostly have the same invalid pixels.
-        if self.masked_sums.plan != plan.id() || self.masked_sums.invalid != invalid {
-            let totals = simd.run(plan.static_sums_without(&invalid));
-            self.masked_sums = MaskedSumsCache { plan: plan.id(), invalid, totals };
+        if self.plan != plan.id() || self.invalid != invalid {
+            let mut totals = simd.run(plan.static_sums_without(&invalid));
+            if plan.quantities() != PhotonQuantities::SignalAndSpread {
+                totals.entries = Vec::new();
+            }
+            *self = Self { plan: plan.id(), invalid, totals: Arc::new(totals) };
         }
-        Sums::from_photon_sums(plan, photons, Some(&self.masked_sums.totals))
+        LaneStaticSums::Own(Arc::clone(&self.totals))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::compress::CakeEncoder;
 use crate::normalize::Pattern;
 use crate::rounding::NAN32;
 use crate::row_digest::row_digest;
-use crate::{FrameRow, Normalizer, SharedBins, Status};
+use crate::{BinWeights, FrameRow, Normalizer, SharedBins, Status};
 
 /// A row of a part: the sums of a frame, and its pattern as it is stored.
 pub struct PartRow {
@@ -58,6 +58,35 @@ pub(crate) struct EncodedPattern {
     pub errors: Option<Vec<Vec<u8>>>,
     /// Digest of status and pattern, which the final file has, too.
     pub digest: u64,
+}
+
+/// The pattern of a cake, which is made while the blocks of its sums are in the processor's cache.
+pub struct GrowingPattern {
+    normalizer: Normalizer,
+    shared: Arc<SharedBins>,
+    /// The factor of the weights; `None` if the frame has no pattern.
+    scale: Option<f64>,
+    pattern: Pattern,
+}
+
+impl GrowingPattern {
+    /// Adds the next bins: their signal, and their variance if the recipe has errors. `own` are the
+    /// weights of all bins, if the frame has its own.
+    pub fn extend(&mut self, signal: &[f64], variance: Option<&[f64]>, own: Option<&BinWeights>) {
+        let Self { normalizer, shared, scale, pattern } = self;
+        let bins = pattern.0.len()..pattern.0.len().saturating_add(signal.len());
+        match scale {
+            Some(scale) => {
+                let weights = own.unwrap_or(&shared.weights);
+                let norms = [&weights.norm[bins.clone()], &weights.norm_sq[bins]];
+                normalizer.extend_pattern(pattern, (signal, variance), norms, *scale);
+            }
+            None => {
+                let lists = std::iter::once(&mut pattern.0).chain(&mut pattern.1);
+                lists.for_each(|list| list.resize(bins.end, NAN32));
+            }
+        }
+    }
 }
 
 /// Settings by which the rows of a part are made.
@@ -120,8 +149,8 @@ impl RowFormat {
 pub struct RowEncoder {
     format: RowFormat,
     cakes: Option<CakeEncoder>,
-    /// The last cake.
-    pattern: Pattern,
+    /// Lists of cakes that are encoded, for later ones.
+    spare: Vec<Vec<f32>>,
 }
 
 impl Clone for RowEncoder {
@@ -132,7 +161,58 @@ impl Clone for RowEncoder {
 
 impl RowEncoder {
     pub(super) fn new(format: RowFormat) -> Self {
-        Self { format, cakes: None, pattern: Pattern::default() }
+        Self { format, cakes: None, spare: Vec::new() }
+    }
+
+    /// Returns whether rows can be made of [patterns](Self::begin_pattern) without their sums.
+    pub fn needs_no_sums(&self) -> bool {
+        let has_plain_variances = self.format.normalizer.variance_rule().keeps_variances();
+        self.format.encodes_cakes() && !self.format.keeps_sums() && has_plain_variances
+    }
+
+    /// Begins the pattern of a frame whose sums come block by block.
+    pub fn begin_pattern(&mut self, status: Status, monitor: f64) -> GrowingPattern {
+        let RowFormat { normalizer, shared, .. } = &self.format;
+        let reference = normalizer.reference(MonitorReadings::default());
+        let scale = normalizer.scale(monitor, reference).filter(|_| status == Status::Ok);
+        GrowingPattern {
+            normalizer: *normalizer,
+            shared: Arc::clone(shared),
+            scale,
+            pattern: self.take_spare(),
+        }
+    }
+
+    /// Returns an empty pattern, in memory that is used again.
+    fn take_spare(&mut self) -> Pattern {
+        let bins = self.format.shared.weights.norm.len();
+        let mut list = || {
+            let mut list = self.spare.pop().unwrap_or_default();
+            list.clear();
+            list.reserve_exact(bins);
+            list
+        };
+        (list(), self.format.normalizer.has_errors().then(list))
+    }
+
+    /// Compresses a cake that was made of blocks of sums. `row` has none.
+    ///
+    /// # Errors
+    /// Fails if there is no memory, or if not all bins came.
+    pub fn encode_pattern(&mut self, row: FrameRow, cake: GrowingPattern) -> io::Result<PartRow> {
+        let GrowingPattern { scale, pattern, .. } = cake;
+        let bins = self.format.shared.weights.norm.len();
+        let errors = pattern.1.as_ref().map(Vec::len);
+        let has_errors = self.format.normalizer.has_errors();
+        let (Some(shape), true) =
+            (self.format.cake(), pattern.0.len() == bins && errors == has_errors.then_some(bins))
+        else {
+            let found = pattern.0.len();
+            return Err(io::Error::other(format!("a pattern of {found} bins; expected {bins}")));
+        };
+        let pattern =
+            RowPattern::Encoded(self.encode_cake(&row, scale.is_some(), pattern, shape)?);
+        Ok(PartRow { row, has_sums: true, pattern, is_pattern_enough: true })
     }
 
     /// Computes the pattern of a frame, and compresses a cake.
@@ -150,26 +230,38 @@ impl RowEncoder {
                 self.format.normalize(&row, &mut pattern);
                 RowPattern::Values(pattern)
             }
-            (true, Some(cake)) => RowPattern::Encoded(self.encode_cake(&row, cake)?),
+            (true, Some(cake)) => {
+                let mut pattern = self.take_spare();
+                let has_pattern = self.format.normalize(&row, &mut pattern);
+                RowPattern::Encoded(self.encode_cake(&row, has_pattern, pattern, cake)?)
+            }
         };
         let is_pattern_enough =
             matches!(pattern, RowPattern::Encoded(_)) && !self.format.keeps_sums();
         Ok(PartRow { row, has_sums, pattern, is_pattern_enough })
     }
 
-    fn encode_cake(&mut self, row: &FrameRow, cake: [usize; 2]) -> io::Result<EncodedPattern> {
-        let Self { format, cakes, pattern } = self;
+    /// Compresses the pattern of a row, NaN if the frame has none.
+    fn encode_cake(
+        &mut self,
+        row: &FrameRow,
+        has_pattern: bool,
+        pattern: Pattern,
+        cake: [usize; 2],
+    ) -> io::Result<EncodedPattern> {
+        let Self { format, cakes, spare } = self;
         let encoder = match cakes {
             Some(encoder) => encoder,
             none => none.insert(CakeEncoder::new(format.storage.compression)?),
         };
-        let has_pattern = format.normalize(row, pattern);
         let status = if has_pattern { Status::Ok } else { row.status };
-        let (intensity, errors) = &*pattern;
-        Ok(EncodedPattern {
-            digest: row_digest(status, intensity, errors.as_deref()),
-            intensity: encoder.encode(intensity, cake)?,
+        let (intensity, errors) = pattern;
+        let encoded = EncodedPattern {
+            digest: row_digest(status, &intensity, errors.as_deref()),
+            intensity: encoder.encode(&intensity, cake)?,
             errors: errors.as_ref().map(|errors| encoder.encode(errors, cake)).transpose()?,
-        })
+        };
+        spare.extend(std::iter::once(intensity).chain(errors));
+        Ok(encoded)
     }
 }
