@@ -12,7 +12,7 @@ use patterns::part::{GrowingPattern, PartRow, RowEncoder};
 
 use crate::batches::RecipeIndex;
 use crate::bins::LastWeights;
-use crate::frame_sums::{CakeOfFrame, FrameSums};
+use crate::integrated_frame::{CakeOfFrame, IntegratedFrame};
 use crate::recipe_group::{GroupMember, RecipeGroup};
 use crate::sources::FrameLoss;
 use crate::sparse;
@@ -60,7 +60,7 @@ pub struct BatchOutput {
 
 /// A row before it is encoded.
 pub struct UnencodedRow {
-    /// The recipe.
+    /// The recipe by which the frame was integrated.
     pub recipe: RecipeIndex,
     /// The row, with its sums unless there is a cake.
     pub row: FrameRow,
@@ -75,18 +75,18 @@ impl BatchOutput {
         group: &RecipeGroup<'_>,
         frame: u64,
         stored_digest: u64,
-        sums: FrameSums,
+        sums: IntegratedFrame,
         weights: &mut [LastWeights],
     ) {
         match sums {
-            FrameSums::Sums(sums) => {
+            IntegratedFrame::Sums(sums) => {
                 for (member, sums) in group.members.iter().zip(sums) {
                     let weights = &mut weights[member.recipe.0];
                     let row = frame_row(frame, member, stored_digest, sums, weights);
                     self.unencoded.push(UnencodedRow { recipe: member.recipe, row, cake: None });
                 }
             }
-            FrameSums::Cakes(cakes) => {
+            IntegratedFrame::Cakes(cakes) => {
                 for (member, cake) in group.members.iter().zip(cakes) {
                     let CakeOfFrame { monitor, status, pattern, weights: weight_override } = cake;
                     let row = FrameRow::without_sums(frame, status, monitor);

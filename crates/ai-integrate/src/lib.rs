@@ -41,7 +41,7 @@ mod checksum;
 mod commit;
 mod device;
 mod error;
-mod frame_sums;
+mod integrated_frame;
 mod matrix_cache;
 mod memory;
 #[cfg(test)]

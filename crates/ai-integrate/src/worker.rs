@@ -19,7 +19,7 @@ use crate::batches::FrameLocation;
 use crate::bins::LastWeights;
 use crate::device::worker::{DeviceBatch, DeviceOutcome, DeviceWorker, SharedDevice};
 use crate::error::MAX_RANGES_IN_MESSAGE;
-use crate::frame_sums::{CakeCollector, FrameSums};
+use crate::integrated_frame::{CakeCollector, IntegratedFrame};
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
@@ -188,7 +188,7 @@ impl<'a> IntegrationWorker<'a> {
             true => self.make_cakes(group, decoder, batch, &stored),
             false => {
                 let sums = self.integrate_frames(group, decoder, batch, &stored, out);
-                sums.into_iter().map(|sums| sums.map(FrameSums::Sums)).collect()
+                sums.into_iter().map(|sums| sums.map(IntegratedFrame::Sums)).collect()
             }
         };
         for &index in &group.statistics {
@@ -229,7 +229,7 @@ impl<'a> IntegrationWorker<'a> {
         decoder: &Decoder,
         batch: &[FrameRead],
         stored: &[EncodedFrame<'_>],
-    ) -> Vec<Result<FrameSums, DecodeError>> {
+    ) -> Vec<Result<IntegratedFrame, DecodeError>> {
         let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
         let (encoders, weights) = (&mut self.encoders, &mut self.weights);
         let mut cakes = CakeCollector::new(&group.members, encoders, weights, &numbers);

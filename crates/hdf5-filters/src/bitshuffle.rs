@@ -119,7 +119,7 @@ impl Encoder {
         let (blocks, rest) = bytes.split_at(bytes.len() - bytes.len() % (8 * size));
         for block in blocks.chunks(block_bytes) {
             let planes = &mut self.planes[..block.len()];
-            self.transposer.to_planes(block, size, planes);
+            self.transposer.write_planes(block, size, planes);
             let length = match (self.codec, &mut self.zstd) {
                 (BlockCodec::Zstd, Some(zstd)) => {
                     zstd.compress_to_buffer(planes, &mut self.packed[..])?
@@ -181,7 +181,7 @@ pub fn decode(
         if decoded != Some(block.len()) {
             return Err(InvalidChunk);
         }
-        transposer.to_elements(planes, size, block);
+        transposer.write_elements(planes, size, block);
         stored = behind;
     }
     if stored.len() != left.len() {
@@ -207,7 +207,7 @@ struct Transposer {
 
 impl Transposer {
     /// Writes the bit planes of a block, whose number of elements is a multiple of 8.
-    fn to_planes(&mut self, block: &[u8], size: usize, planes: &mut [u8]) {
+    fn write_planes(&mut self, block: &[u8], size: usize, planes: &mut [u8]) {
         let elements = block.len() / size;
         self.columns.resize(block.len(), 0);
         self.groups.resize(elements / 8, 0);
@@ -219,7 +219,7 @@ impl Transposer {
     }
 
     /// Writes the elements of bit planes.
-    fn to_elements(&mut self, planes: &[u8], size: usize, block: &mut [u8]) {
+    fn write_elements(&mut self, planes: &[u8], size: usize, block: &mut [u8]) {
         let elements = block.len() / size;
         self.columns.resize(block.len(), 0);
         let columns = self.columns.chunks_exact_mut(elements.max(1));
@@ -292,7 +292,7 @@ mod tests {
         let mut expected = [0; 16];
         expected[9] = 1 << 3;
         let mut planes = [0; 16];
-        Transposer::default().to_planes(&block, 2, &mut planes);
+        Transposer::default().write_planes(&block, 2, &mut planes);
         assert_eq!(planes, expected);
     }
 
@@ -301,7 +301,7 @@ mod tests {
         for (size, elements) in [(1, 8), (3, 16), (4, 2048), (4, 24), (8, 1024), (8, 8)] {
             let block = bytes(size * elements);
             let mut planes = vec![0; block.len()];
-            Transposer::default().to_planes(&block, size, &mut planes);
+            Transposer::default().write_planes(&block, size, &mut planes);
             for (element, bytes) in block.chunks_exact(size).enumerate() {
                 for bit in 0..8 * size {
                     let found = planes[bit * elements / 8 + element / 8] >> (element % 8) & 1;

@@ -97,9 +97,9 @@ impl PhotonSums {
 }
 
 impl PhotonQuantities {
-    /// Completes the sums of the bins from `first_bin` on: the first list becomes the signal Σ w (raw
-    /// - d), the second one the variance that follows from the photons, if the quantities have one.
-    /// `static_sums` are those of the frame's valid pixels.
+    /// Completes the sums of the bins from `first_bin` on: the first list becomes the signal, Σ w (raw
+    /// minus d), the second one the variance that follows from the photons, if the quantities have
+    /// one. `static_sums` are those of the frame's valid pixels.
     #[inline(always)]
     pub(crate) fn complete(
         self,

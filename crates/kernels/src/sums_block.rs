@@ -21,9 +21,9 @@ pub struct SumsBlock<'a> {
     pub weight_override: Option<&'a Arc<WeightOverride>>,
 }
 
-/// What takes the sums of frames block by block, while they are in the processor's cache. The sums of
-/// a batch of cakes exceed the caches, so that whoever wants them divided or rounded gains by doing it
-/// at once.
+/// A consumer of sums, which takes them block by block while they are in the processor's cache. The
+/// sums of a batch of cakes exceed the caches, so that whoever wants them divided or rounded gains by
+/// doing it at once.
 pub trait SumsConsumer {
     /// Takes a block of sums of a frame by a plan, given by their indices among those of the call. All
     /// bins come, in ascending order; blocks of other frames come in between.

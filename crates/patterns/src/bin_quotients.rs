@@ -5,7 +5,7 @@ use multiversion::multiversion;
 
 use crate::rounding::{NAN64, Rounding};
 
-/// What divides sums by weights.
+/// Division of sums by weights, and how the quotients are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BinQuotients {
     /// The factor of all weights, not zero.

@@ -53,9 +53,9 @@ struct PlanAccumulators<const L: usize> {
 enum LaneStaticSums {
     /// None: the frame can't be decoded.
     NoFrame,
-    /// Those of the plan.
+    /// The plan's own.
     OfPlan,
-    /// Those without the frame's invalid pixels.
+    /// The sums without the frame's invalid pixels.
     Own(Arc<StaticSums>),
 }
 

@@ -10,9 +10,9 @@ use patterns::{BinWeights, Status};
 use crate::bins::LastWeights;
 use crate::recipe_group::{GroupMember, RecipeGroup};
 
-/// What the kernels give of a frame, for each recipe of its group.
-pub enum FrameSums {
-    /// Sums.
+/// A frame as the kernels integrated it, by each recipe of its group.
+pub enum IntegratedFrame {
+    /// Sums in lists.
     Sums(Vec<Sums>),
     /// Cakes, whose parts keep no sums.
     Cakes(Vec<CakeOfFrame>),
@@ -24,7 +24,7 @@ pub struct CakeOfFrame {
     pub monitor: f64,
     /// The status that follows from it.
     pub status: Status,
-    /// The pattern.
+    /// The pattern, whole once all blocks came.
     pub pattern: GrowingPattern,
     /// The frame's own weights.
     pub weights: Option<Arc<BinWeights>>,
@@ -77,9 +77,9 @@ impl<'a> CakeCollector<'a> {
     pub fn finish(
         self,
         results: Vec<Result<(), DecodeError>>,
-    ) -> Vec<Result<FrameSums, DecodeError>> {
+    ) -> Vec<Result<IntegratedFrame, DecodeError>> {
         let pairs = results.into_iter().zip(self.frames);
-        pairs.map(|(result, cakes)| result.map(|()| FrameSums::Cakes(cakes))).collect()
+        pairs.map(|(result, cakes)| result.map(|()| IntegratedFrame::Cakes(cakes))).collect()
     }
 }
 
