@@ -8,7 +8,7 @@ use std::time::Instant;
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch, Sums};
 use patterns::FrameRow;
-use patterns::part::{GrowingPattern, PartRow, RowEncoder};
+use patterns::part::{PartRow, PatternBuilder, RowEncoder};
 
 use crate::batches::RecipeIndex;
 use crate::bins::LastWeights;
@@ -33,6 +33,8 @@ pub struct BatchOutput {
     pub losses: Vec<(u64, usize, FrameLoss)>,
     /// Warnings about suspicious frames.
     pub warnings: Vec<String>,
+    /// The number of frames whose cakes were made of blocks of sums.
+    pub cakes: u64,
     /// How often the kernels took each decode path.
     pub decode_paths: DecodePathCounts,
     /// The frames whose pixels were added to statistics, with the index of these.
@@ -62,10 +64,10 @@ pub struct BatchOutput {
 pub struct UnencodedRow {
     /// The recipe by which the frame was integrated.
     pub recipe: RecipeIndex,
-    /// The row, with its sums unless there is a cake.
+    /// The row. It has no sums if there is a cake, or if the frame was lost.
     pub row: FrameRow,
     /// The cake that was made of the sums.
-    pub cake: Option<GrowingPattern>,
+    pub cake: Option<PatternBuilder>,
 }
 
 impl BatchOutput {
@@ -75,10 +77,11 @@ impl BatchOutput {
         group: &RecipeGroup<'_>,
         frame: u64,
         stored_digest: u64,
-        sums: IntegratedFrame,
+        integrated: IntegratedFrame,
         weights: &mut [LastWeights],
     ) {
-        match sums {
+        self.cakes += u64::from(matches!(integrated, IntegratedFrame::Cakes(_)));
+        match integrated {
             IntegratedFrame::Sums(sums) => {
                 for (member, sums) in group.members.iter().zip(sums) {
                     let weights = &mut weights[member.recipe.0];
@@ -88,7 +91,10 @@ impl BatchOutput {
             }
             IntegratedFrame::Cakes(cakes) => {
                 for (member, cake) in group.members.iter().zip(cakes) {
-                    let CakeOfFrame { monitor, status, pattern, weights: weight_override } = cake;
+                    let CakeOfFrame { monitor, status, pattern, weight_override } = cake;
+                    let last = &mut weights[member.recipe.0];
+                    let weight_override =
+                        weight_override.map(|own| last.convert(own, |weights| weights));
                     let row = FrameRow::without_sums(frame, status, monitor);
                     let row = FrameRow { stored_digest, weight_override, ..row };
                     let (recipe, cake) = (member.recipe, Some(pattern));
@@ -111,20 +117,28 @@ impl BatchOutput {
     /// Makes the rows of parts, in ascending order of frames. Sums that parts do not keep become
     /// memory of the kernels, but for those of the first frame of each recipe, which is checked for
     /// what does not suit it.
-    pub fn encode_rows(&mut self, encoders: &mut [Option<RowEncoder>], scratch: &mut Scratch) {
+    ///
+    /// Lists of cakes that are encoded go to `spare`.
+    pub fn encode_rows(
+        &mut self,
+        encoders: &mut [Option<RowEncoder>],
+        scratch: &mut Scratch,
+        spare: &mut Vec<Vec<f32>>,
+    ) {
         let began = Instant::now();
         self.unencoded.sort_by_key(|unencoded| unencoded.row.frame);
         let mut has_first = vec![false; encoders.len()];
         for UnencodedRow { recipe, row, cake } in std::mem::take(&mut self.unencoded) {
             let encoder =
                 encoders[recipe.0].as_mut().expect("a recipe with frames to do has a part");
+            let is_cake = cake.is_some();
             let encoded = match cake {
-                Some(cake) => encoder.encode_pattern(row, cake),
+                Some(cake) => encoder.encode_pattern(row, cake, spare),
                 None => encoder.encode(row),
             };
             match encoded {
                 Ok(mut row) => {
-                    if has_first[recipe.0] {
+                    if has_first[recipe.0] && !is_cake {
                         scratch.reuse(row.take_sums());
                     }
                     has_first[recipe.0] |= row.has_sums;

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use integrator::{DecodeError, Sums, SumsBlock, SumsConsumer};
-use patterns::part::{GrowingPattern, RowEncoder};
-use patterns::{BinWeights, Status};
+use integrator::{DecodeError, Sums, SumsBlock, SumsConsumer, WeightOverride};
+use patterns::Status;
+use patterns::part::{PatternBuilder, RowEncoder};
 
-use crate::bins::LastWeights;
 use crate::recipe_group::{GroupMember, RecipeGroup};
 
 /// A frame as the kernels integrated it, by each recipe of its group.
@@ -25,23 +24,21 @@ pub struct CakeOfFrame {
     /// The status that follows from it.
     pub status: Status,
     /// The pattern, whole once all blocks came.
-    pub pattern: GrowingPattern,
+    pub pattern: PatternBuilder,
     /// The frame's own weights.
-    pub weights: Option<Arc<BinWeights>>,
+    pub weight_override: Option<Arc<WeightOverride>>,
 }
 
 /// Makes the cakes of a batch of frames from blocks of sums.
-pub struct CakeCollector<'a> {
-    members: &'a [GroupMember<'a>],
-    /// The last weights of each recipe's frames.
-    weights: &'a mut [LastWeights],
-    /// For each frame, its cake by each member.
+pub struct CakeCollector {
+    /// For each frame, its cake by each member of the group.
     frames: Vec<Vec<CakeOfFrame>>,
 }
 
-impl<'a> CakeCollector<'a> {
+impl CakeCollector {
     /// Returns whether the rows of a group's frames can be made without their sums: no part keeps
-    /// them, no method needs more than blocks, and no recipe waits for a frame to be checked.
+    /// them, no method needs more than blocks, and no recipe waits for a frame to be checked. All
+    /// recipes of a group share the decoding of frames, so that one that needs lists decides.
     pub fn suits(group: &RecipeGroup<'_>, encoders: &[Option<RowEncoder>]) -> bool {
         let is_suitable = |member: &GroupMember<'_>| {
             let encoder = encoders[member.recipe.0].as_ref();
@@ -53,24 +50,24 @@ impl<'a> CakeCollector<'a> {
         has_members && group.integrators.gives_blocks() && group.members.iter().all(is_suitable)
     }
 
-    /// Creates a collector for the frames with these numbers.
+    /// Creates a collector for the frames with these numbers. `spare` is memory for their patterns.
     pub fn new(
-        members: &'a [GroupMember<'a>],
-        encoders: &mut [Option<RowEncoder>],
-        weights: &'a mut [LastWeights],
+        members: &[GroupMember<'_>],
+        encoders: &[Option<RowEncoder>],
         frames: &[u64],
+        spare: &mut Vec<Vec<f32>>,
     ) -> Self {
         let mut begin = |member: &GroupMember<'_>, frame: u64| {
             let monitor = member.monitor.value(frame);
             let status = member.monitor.status(monitor);
-            let encoder = encoders[member.recipe.0].as_mut();
+            let encoder = encoders[member.recipe.0].as_ref();
             let encoder = encoder.expect("a recipe with frames to do has a part");
-            let pattern = encoder.begin_pattern(status, monitor);
-            CakeOfFrame { monitor, status, pattern, weights: None }
+            let pattern = encoder.begin_pattern(status, monitor, spare);
+            CakeOfFrame { monitor, status, pattern, weight_override: None }
         };
         let of_frame = |&frame| members.iter().map(|member| begin(member, frame)).collect();
         let frames = frames.iter().map(of_frame).collect();
-        Self { members, weights, frames }
+        Self { frames }
     }
 
     /// Returns the cakes of each frame, or why it can't be decoded.
@@ -83,13 +80,13 @@ impl<'a> CakeCollector<'a> {
     }
 }
 
-impl SumsConsumer for CakeCollector<'_> {
+impl SumsConsumer for CakeCollector {
     fn take(&mut self, frame: usize, plan: usize, block: SumsBlock<'_>) {
         let cake = &mut self.frames[frame][plan];
-        if let (0, Some(own)) = (block.bins.start, block.weight_override) {
-            let last = &mut self.weights[self.members[plan].recipe.0];
-            cake.weights = Some(last.convert(Arc::clone(own), |weights| weights));
+        if block.bins.start == 0 {
+            cake.weight_override = block.weight_override.cloned();
         }
-        cake.pattern.extend(block.signal, block.variance, cake.weights.as_deref());
+        let own_norms = block.weight_override.map(|own| [&own.norm[..], &own.norm_sq]);
+        cake.pattern.extend(block.signal, block.variance, own_norms);
     }
 }

@@ -80,7 +80,7 @@ impl<'a> RecipeGroup<'a> {
                     SegmentRecipe::Ready(integrator, own_weights) => {
                         integrators.push(&**integrator);
                         let own_weights = own_weights.as_ref();
-                        let has_been_checked = recipe_tasks[recipe.0].has_been_checked();
+                        let has_been_checked = recipe_tasks[recipe.0].checked_flag();
                         members.push(GroupMember {
                             recipe,
                             monitor,

@@ -180,8 +180,9 @@ impl RecipeTask {
         self.loaded_recipe.integrator_at(geometry, cache, filter)
     }
 
-    /// Returns whether [`check_first_frame`](Self::check_first_frame) has seen sums of the recipe.
-    pub fn has_been_checked(&self) -> &AtomicBool {
+    /// Returns the flag that [`check_first_frame`](Self::check_first_frame) sets once it has seen sums
+    /// of the recipe.
+    pub fn checked_flag(&self) -> &AtomicBool {
         &self.loaded_recipe.has_been_checked
     }
 

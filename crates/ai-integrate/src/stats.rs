@@ -23,6 +23,8 @@ pub struct TaskStats {
     frames: usize,
     /// How often the kernels took each decode path.
     pub decode_paths: DecodePathCounts,
+    /// The number of frames whose cakes were made of blocks of sums.
+    pub cakes: u64,
     /// The number of frames assembled from several chunks.
     pub assembled_frames: u64,
     /// The number of stored bytes read.
@@ -71,6 +73,7 @@ impl TaskStats {
         self.seconds.integrate += batch.integrate_seconds;
         self.frames += batch.frames;
         self.decode_paths += batch.decode_paths;
+        self.cakes += batch.cakes;
         self.assembled_frames += batch.assembled_frames;
         for (recipe, frames, sent_bytes) in batch.by_device {
             let (all, bytes) = &mut self.by_device[recipe.0];

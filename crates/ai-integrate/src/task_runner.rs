@@ -431,7 +431,11 @@ impl<'a> TaskRunner<'a> {
             let times =
                 format!("read in {read:.3} s, integrated in {integrate:.3} s, written in {write:.3} s of all threads");
             let frames = format_count(stats.frames() as u64, "frame");
-            format!("{name}: {frames}: {times}; {}{ahead}{peak}", stats.decode_path())
+            let cakes = match stats.cakes {
+                0 => String::new(),
+                cakes => format!("; {cakes} cakes divided block by block"),
+            };
+            format!("{name}: {frames}: {times}; {}{cakes}{ahead}{peak}", stats.decode_path())
         });
         if let Some((why, shared_device)) = stats.device_error.take().zip(shared_device) {
             self.device_pool.warn_once(self.filter, &shared_device.label, &why);

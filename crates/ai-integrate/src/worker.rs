@@ -23,7 +23,7 @@ use crate::integrated_frame::{CakeCollector, IntegratedFrame};
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
-use crate::worker_memory::BorrowedMemory;
+use crate::worker_memory::{BorrowedMemory, WorkerMemory};
 
 /// A worker thread's state, whose buffers are reused from batch to batch.
 pub struct IntegrationWorker<'a> {
@@ -107,7 +107,8 @@ impl<'a> IntegrationWorker<'a> {
             self.sources.release(index, run.len() as u64);
         }
         out.decode_paths = self.memory.scratch.take_decode_paths();
-        out.encode_rows(&mut self.encoders, &mut self.memory.scratch);
+        let WorkerMemory { scratch, patterns, .. } = &mut *self.memory;
+        out.encode_rows(&mut self.encoders, scratch, patterns);
         out
     }
 
@@ -184,16 +185,17 @@ impl<'a> IntegrationWorker<'a> {
         if let Some(first) = stored.first() {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
-        let sums = match !self.has_device && CakeCollector::suits(group, &self.encoders) {
-            true => self.make_cakes(group, decoder, batch, &stored),
-            false => {
-                let sums = self.integrate_frames(group, decoder, batch, &stored, out);
-                sums.into_iter().map(|sums| sums.map(IntegratedFrame::Sums)).collect()
-            }
+        let makes_cakes = !self.has_device && CakeCollector::suits(group, &self.encoders);
+        let integrated = if makes_cakes {
+            self.make_cakes(group, decoder, batch, &stored)
+        } else {
+            let sums = self.integrate_frames(group, decoder, batch, &stored, out);
+            sums.into_iter().map(|sums| sums.map(IntegratedFrame::Sums)).collect()
         };
         for &index in &group.statistics {
             let Some(statistics) = self.statistics[index] else { continue };
-            let sound = sums.iter().zip(stored.iter().zip(batch)).filter(|(sums, _)| sums.is_ok());
+            let pairs = integrated.iter().zip(stored.iter().zip(batch));
+            let sound = pairs.filter(|(integrated, _)| integrated.is_ok());
             let (frames, numbers): (Vec<EncodedFrame<'_>>, Vec<u64>) =
                 sound.map(|(_, (stored, frame))| (*stored, frame.location.frame)).unzip();
             match statistics.add_frames(decoder, &frames, &mut self.memory.statistics) {
@@ -206,10 +208,11 @@ impl<'a> IntegrationWorker<'a> {
                 }
             }
         }
-        for (sums, frame) in sums.into_iter().zip(batch) {
-            match sums {
-                Ok(sums) => {
-                    out.push(group, frame.location.frame, frame.digest, sums, &mut self.weights)
+        for (integrated, frame) in integrated.into_iter().zip(batch) {
+            let number = frame.location.frame;
+            match integrated {
+                Ok(integrated) => {
+                    out.push(group, number, frame.digest, integrated, &mut self.weights)
                 }
                 Err(why @ DecodeError::Memory(_)) => self.record_loss(
                     frame.location,
@@ -231,9 +234,8 @@ impl<'a> IntegrationWorker<'a> {
         stored: &[EncodedFrame<'_>],
     ) -> Vec<Result<IntegratedFrame, DecodeError>> {
         let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
-        let (encoders, weights) = (&mut self.encoders, &mut self.weights);
-        let mut cakes = CakeCollector::new(&group.members, encoders, weights, &numbers);
-        let scratch = &mut self.memory.scratch;
+        let WorkerMemory { scratch, patterns, .. } = &mut *self.memory;
+        let mut cakes = CakeCollector::new(&group.members, &self.encoders, &numbers, patterns);
         let results = group.integrators.integrate_blocks(decoder, stored, scratch, &mut cakes);
         cakes.finish(results)
     }

@@ -15,6 +15,8 @@ pub struct WorkerMemory {
     pub buffers: Vec<Vec<u8>>,
     /// The memory of the kernels.
     pub scratch: Scratch,
+    /// Lists of cakes that are encoded, for later ones.
+    pub patterns: Vec<Vec<f32>>,
     /// The memory of the kernel for statistics of the pixels.
     pub statistics: StatisticsScratch,
 }
@@ -57,6 +59,7 @@ impl WorkerMemory {
         Self {
             buffers: vec![Vec::new(); batch_frames],
             scratch: Scratch::default(),
+            patterns: Vec::new(),
             statistics: StatisticsScratch::default(),
         }
     }

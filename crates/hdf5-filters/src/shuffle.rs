@@ -70,6 +70,7 @@ fn shuffle_elements<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) {
 
 /// Undoes the shuffle of elements whose size is known at compile time, so that the loop becomes
 /// vector instructions.
+#[inline(always)]
 fn unshuffle_elements<const SIZE: usize>(shuffled: &[u8], out: &mut [u8]) {
     let elements = out.len() / SIZE;
     let planes: [&[u8]; SIZE] =

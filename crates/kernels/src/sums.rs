@@ -27,8 +27,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Completes the sums over photons with the plan's sums. All kernels end with this function but
-    /// those of `robust`. `without_masked` are the plan's sums without the frame's invalid pixels,
+    /// Completes the sums over photons with the plan's sums. The scalar kernel and those of OpenCL end
+    /// with this function; those of `fused` do the same block by block. `without_masked` are the plan's sums without the frame's invalid pixels,
     /// if it has any.
     pub(crate) fn from_photon_sums(
         plan: &IntegrationPlan,

@@ -4,8 +4,8 @@
 mod support;
 
 use kernels::{
-    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Sums,
-    SumsBlock, SumsConsumer, VarianceModel, accumulate_frame, integrate_batch,
+    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, SpreadRole,
+    Sums, SumsBlock, SumsConsumer, VarianceModel, accumulate_frame, integrate_batch,
     integrate_batch_by_plans, integrate_blocks_by_plans,
 };
 use proptest::prelude::*;
@@ -322,6 +322,14 @@ fn blocks_of_sums_follow_one_another_to_the_last_bin() {
         case(64, VarianceModel::AZIMUTHAL, false).plan(random),
         case(1, VarianceModel::NONE, false).plan(random),
         case(129, VarianceModel::POISSON, false).plan(random),
+        IntegrationPlan::with_variance(
+            Csc::random(5000, 200, random).matrix(),
+            vec![1.; 5000],
+            &[0.5; 5000],
+            SpreadRole::Unused,
+            None,
+        )
+        .expect("five thousand norms"),
     ];
     let rule = case(1, VarianceModel::NONE, false).invalid();
     let with_rules: Vec<_> = plans.iter().map(|plan| (plan, &rule)).collect();
@@ -333,7 +341,7 @@ fn blocks_of_sums_follow_one_another_to_the_last_bin() {
             Frame::random(PixelType::U16, 5000, Photons::Below(9), invalid, &gaps, random)
         };
         let frames: Vec<Frame> = (0..count).map(&mut frame).collect();
-        let damaged = count - 1;
+        let damaged = if count == 1 { count } else { count - 1 };
         let stored: Vec<Vec<u8>> =
             frames.iter().map(|frame| support::bslz4(&frame.bytes, 2, 2048)).collect();
         let stored = stored.iter().enumerate().map(|(index, bytes)| EncodedFrame {

@@ -116,6 +116,7 @@ impl CakeEncoder {
                 };
                 match zlib_rs::compress_slice(&mut self.deflated, &self.shuffled, config) {
                     (stored, ReturnCode::Ok) => Ok(stored.to_vec()),
+                    (_, ReturnCode::MemError) => Err(io::ErrorKind::OutOfMemory.into()),
                     (_, why) => Err(io::Error::other(format!("deflate fails: {why:?}"))),
                 }
             }
@@ -123,7 +124,7 @@ impl CakeEncoder {
     }
 }
 
-/// Decodes cakes; its buffers are reused from chunk to chunk.
+/// Decodes cakes.
 pub(crate) struct CakeDecoder {
     compression: Compression,
     padded: Vec<u8>,
@@ -136,19 +137,33 @@ impl CakeDecoder {
         Self { compression, padded: Vec::new(), shuffled: Vec::new() }
     }
 
+    /// Decodes one frame's cake from a dataset, chunk by chunk, into `values`. Returns whether it is
+    /// stored as [`CakeEncoder`] writes it; otherwise the HDF5 library may know better.
+    pub fn read<T: CompressedElement>(
+        &mut self,
+        dataset: &Dataset,
+        frame: usize,
+        cake: [usize; 2],
+        values: &mut [T],
+    ) -> bool {
+        let offsets = chunk_offsets::<T>(frame, cake);
+        self.decode(offsets.map(|offset| dataset.chunk_unverified(&offset).ok()), cake, values)
+    }
+
     /// Decodes the stored bytes of a cake's chunks, one after the other, into `values`. Returns
     /// whether they decode to a cake of this shape.
-    pub fn decode<T: CompressedElement>(
+    fn decode<T: CompressedElement>(
         &mut self,
-        chunks: &[Vec<u8>],
+        mut chunks: impl Iterator<Item = Option<Vec<u8>>>,
         cake: [usize; 2],
         values: &mut [T],
     ) -> bool {
         let size = chunk_values::<T>(cake);
-        let expected = values.len().div_ceil(size);
-        let mut pairs = values.chunks_mut(size).zip(chunks);
-        chunks.len() == expected
-            && pairs.all(|(values, stored)| self.decode_chunk(stored, values, size).is_some())
+        let mut decode = |values: &mut [T]| {
+            let stored = chunks.next().flatten();
+            stored.is_some_and(|stored| self.decode_chunk(&stored, values, size).is_some())
+        };
+        values.chunks_mut(size).all(&mut decode) && chunks.next().is_none()
     }
 
     /// Decodes a chunk of `size` values, of which the first ones are those of the cake.
@@ -257,15 +272,6 @@ pub(crate) fn read_cake<T>(
     chunk_offsets::<T>(frame, cake).map(|offset| dataset.read_chunk(&offset)).collect()
 }
 
-/// Reads what [`read_cake`] does, damaged or not, for a caller that has a checksum of each cake.
-pub(crate) fn read_cake_unverified<T>(
-    dataset: &Dataset,
-    frame: usize,
-    cake: [usize; 2],
-) -> Result<Vec<Vec<u8>>> {
-    chunk_offsets::<T>(frame, cake).map(|offset| dataset.chunk_unverified(&offset)).collect()
-}
-
 /// Returns where the chunks of one frame's cake begin.
 fn chunk_offsets<T>(frame: usize, cake: [usize; 2]) -> impl Iterator<Item = [u64; 3]> {
     let lines = (0..cake[0] as u64).step_by(rows_per_chunk::<T>(cake));
@@ -330,7 +336,7 @@ mod tests {
                 assert_eq!(stored.len(), 3);
                 let mut decoder = CakeDecoder::new(compression);
                 let mut decoded = vec![0.0; lines * width];
-                assert!(decoder.decode(&stored, [lines, width], &mut decoded));
+                assert!(decoder.read(&dataset, frame, [lines, width], &mut decoded));
                 assert!(decoded == found, "frame {frame}");
             }
             let size = path.metadata().expect("a file").len();
@@ -346,24 +352,31 @@ mod tests {
         for compression in Compression::ALL {
             let mut encoder = CakeEncoder::new(compression).expect("memory");
             let chunks = encoder.encode(&values, cake).expect("memory");
-            let (mut decoder, mut found) = (CakeDecoder::new(compression), vec![0.0_f32; 800]);
-            assert!(decoder.decode(&chunks, cake, &mut found) && found == values);
-            for length in 0..chunks[0].len() {
-                let cut = [chunks[0][..length].to_vec()];
-                assert!(!decoder.decode(&cut, cake, &mut found), "{compression:?}, {length} bytes");
+            let mut decoder = CakeDecoder::new(compression);
+            let mut decode = |chunks: &[&[u8]]| {
+                let (mut found, chunks) = (vec![0.0_f32; 800], chunks.iter());
+                let chunks = chunks.map(|stored| Some(stored.to_vec()));
+                decoder.decode(chunks, cake, &mut found).then_some(found)
+            };
+            let is_equal = |found: &Vec<f32>| *found == values;
+            let [whole] = &chunks[..] else { panic!("one chunk") };
+            assert!(decode(&[whole]).is_some_and(|found| is_equal(&found)));
+            for length in 0..whole.len() {
+                assert_eq!(decode(&[&whole[..length]]), None, "{compression:?}, {length} bytes");
             }
-            let longer = [[&chunks[0][..], &[0; 4]].concat()];
-            let is_decoded = decoder.decode(&longer, cake, &mut found);
-            assert!(!is_decoded || (compression == Compression::Gzip && found == values));
-            for at in 0..chunks[0].len() {
-                let mut changed = chunks.clone();
-                changed[0][at] ^= 0x10;
-                // The checksum of the stream is the only one.
-                let is_decoded = decoder.decode(&changed, cake, &mut found);
-                assert!(compression != Compression::Gzip || !is_decoded || found == values);
+            let longer = decode(&[&[&whole[..], &[0; 4]].concat()]);
+            let expected = (compression == Compression::Gzip).then(|| values.clone());
+            assert!(longer == expected, "{compression:?}: bytes behind the stream");
+            for at in 0..whole.len() {
+                let mut changed = whole.clone();
+                changed[at] ^= 0x10;
+                // The checksum of a deflated stream is the only one.
+                let found = decode(&[&changed]);
+                let is_gzip = compression == Compression::Gzip;
+                assert!(!is_gzip || found.is_none_or(|found| is_equal(&found)), "byte {at}");
             }
-            assert!(!decoder.decode(&[], cake, &mut found));
-            assert!(!decoder.decode(&[chunks[0].clone(), chunks[0].clone()], cake, &mut found));
+            assert_eq!(decode(&[]), None);
+            assert_eq!(decode(&[whole, whole]), None);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::compress::{CakeDecoder, has_cake_storage, read_cake_unverified};
+use crate::compress::{CakeDecoder, has_cake_storage};
 use crate::h5::{self, Dataset, Hdf5Error, Result};
 use crate::row_blocks;
 
@@ -82,34 +82,34 @@ struct PatternDataset {
 
 impl PatternDataset {
     fn new(dataset: Dataset) -> Result<Self> {
-        let cake = match dataset.shape()?[..] {
-            [_, lines, width] => Some([lines, width]),
-            _ => None,
-        };
         let mut cakes = None;
-        if let (Some(cake), Some(compression)) = (cake, dataset.compression()?)
-            && has_cake_storage::<f32>(&dataset, cake, compression)?
+        if let [_, lines, width] = dataset.shape()?[..]
+            && dataset.is_native::<f32>()?
+            && let Some(compression) = dataset.compression()?
+            && has_cake_storage::<f32>(&dataset, [lines, width], compression)?
         {
-            cakes = Some((cake, CakeDecoder::new(compression)));
+            cakes = Some(([lines, width], CakeDecoder::new(compression)));
         }
         Ok(Self { dataset, cakes })
     }
 
-    /// Replaces `values` by those of a block of rows.
+    /// Replaces `values` by those of a block of rows. What the decoder of cakes can't read, the HDF5
+    /// library is asked for, which tells why.
     fn read(&mut self, block: Range<usize>, values: &mut Vec<f32>) -> Result<()> {
-        let Some((cake, decoder)) = &mut self.cakes else {
+        if !self.read_cakes(block.clone(), values)? {
             *values = self.dataset.rows_unverified(block)?;
-            return Ok(());
-        };
-        let width = row_blocks::width_of(&cake[..]);
-        h5::check_size(width.saturating_mul(block.len()), size_of::<f32>(), "a cake")?;
-        values.resize(width.saturating_mul(block.len()), 0.0);
-        for (row, values) in block.zip(values.chunks_exact_mut(width.max(1))) {
-            let chunks = read_cake_unverified::<f32>(&self.dataset, row, *cake)?;
-            if !decoder.decode(&chunks, *cake, values) {
-                return Err(Hdf5Error::Damaged(format!("the cake in row {row} can't be decoded")));
-            }
         }
         Ok(())
+    }
+
+    /// Replaces `values` by those of a block of cakes. Returns whether all could be decoded.
+    fn read_cakes(&mut self, block: Range<usize>, values: &mut Vec<f32>) -> Result<bool> {
+        let Some((cake, decoder)) = &mut self.cakes else { return Ok(false) };
+        let width = row_blocks::width_of(&cake[..]).max(1);
+        let all = width.saturating_mul(block.len());
+        h5::check_size(all, size_of::<f32>(), "a cake")?;
+        values.resize(all, 0.0);
+        let mut rows = block.zip(values.chunks_exact_mut(width));
+        Ok(rows.all(|(row, values)| decoder.read(&self.dataset, row, *cake, values)))
     }
 }

@@ -48,14 +48,13 @@ impl<const L: usize> Accumulators<L> {
         self.memory[self.start..].as_chunks_mut().0
     }
 
-    /// Calls `take` with each of the first `frames` lanes, the first bin of a block, and the lists of its
-    /// sums in the order of the quantities, the others empty. Goes through all lanes of a block at
-    /// once, because with many bins the accumulators exceed the caches, and should not be read once per
-    /// frame.
+    /// Calls `take` with each of these lanes, the first bin of a block, and the lists of its sums in the
+    /// order of the quantities, the others empty. Goes through all lanes of a block at once, because
+    /// with many bins the accumulators exceed the caches, and should not be read once per frame.
     pub(crate) fn for_each_block<S: Simd>(
         &self,
         simd: S,
-        frames: usize,
+        lanes: &[usize],
         mut take: impl FnMut(usize, usize, [&mut [f64]; PhotonQuantities::MAX]),
     ) {
         let (rows, rows_per_bin) =
@@ -65,9 +64,11 @@ impl<const L: usize> Accumulators<L> {
         let mut columns = [[[0.; BINS_PER_CACHE_BLOCK]; PhotonQuantities::MAX]; LANES_AT_ONCE];
         for (rows, first) in blocks.zip((0..).step_by(BINS_PER_CACHE_BLOCK)) {
             let bins = rows.len() / rows_per_bin;
-            for first_lane in (0..frames).step_by(LANES_AT_ONCE) {
+            for lanes in lanes.chunk_by(|one, two| one / LANES_AT_ONCE == two / LANES_AT_ONCE) {
+                let first_lane = lanes[0] / LANES_AT_ONCE * LANES_AT_ONCE;
                 simd.run(TransposeLanes { rows, rows_per_bin, first_lane, columns: &mut columns });
-                for (lane, columns) in (first_lane..frames).zip(&mut columns) {
+                for &lane in lanes {
+                    let columns = &mut columns[lane - first_lane];
                     let mut index = 0..PhotonQuantities::MAX;
                     let lists = columns.each_mut().map(|column| {
                         let is_there = index.next().is_some_and(|index| index < rows_per_bin);

@@ -2,7 +2,6 @@
 //! decodes the frames' pixels into lanes, then applies the tile of the matrix to all lanes at once.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 use super::accumulate::{PixelSelection, accumulate_tile};
 use super::accumulators::Accumulators;
@@ -13,7 +12,6 @@ use super::spread_factors::{ShortTileFactors, SpreadFactors};
 use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
-use crate::photon_sums::PhotonQuantities;
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
@@ -49,23 +47,13 @@ struct PlanAccumulators<const L: usize> {
     masked_sums: MaskedSumsCache,
 }
 
-/// The static sums of the frame in a lane.
-enum LaneStaticSums {
-    /// None: the frame can't be decoded.
-    NoFrame,
-    /// The plan's own.
-    OfPlan,
-    /// The sums without the frame's invalid pixels.
-    Own(Arc<StaticSums>),
-}
-
 /// The static sums of a plan without the invalid pixels of the last frame that had some.
 #[derive(Default)]
 struct MaskedSumsCache {
     /// The plan's [`IntegrationPlan::id`]; 0 is no plan's.
     plan: u64,
     invalid: Vec<u32>,
-    totals: Arc<StaticSums>,
+    totals: StaticSums,
 }
 
 impl<const L: usize> Default for Workspace<L> {
@@ -153,15 +141,28 @@ impl<const L: usize> Workspace<L> {
         {
             // A pixel that one plan uses can be masked in another.
             let is_used = |pixel: &u32| plans.len() == 1 || plan.uses_pixel(*pixel as usize);
-            let of_lane = |(source, lane): (&Result<_, _>, &Lane)| match source {
-                Err(_) => LaneStaticSums::NoFrame,
-                Ok(_) => {
-                    let invalid = lane.invalid.iter().copied().filter(is_used).collect();
-                    accumulators.masked_sums.without(simd, plan, invalid)
-                }
+            let invalid = |lane: &usize| -> Vec<u32> {
+                self.lanes[*lane].invalid.iter().copied().filter(is_used).collect()
             };
-            let lanes: Vec<LaneStaticSums> = sources.iter().zip(&self.lanes).map(of_lane).collect();
-            accumulators.take_sums(simd, plan, &lanes, |lane, block| take(lane, plan_index, block));
+            let sound = (0..sources.len()).filter(|lane| sources[*lane].is_ok());
+            let mut left: Vec<(usize, Vec<u32>)> =
+                sound.map(|lane| (lane, invalid(&lane))).collect();
+            // Frames with the same invalid pixels at a time, as their static sums are large.
+            while let Some((_, first)) = left.first_mut() {
+                let invalid = std::mem::take(first);
+                let is_same = |(index, (_, other)): (usize, &(usize, Vec<u32>))| {
+                    index == 0 || *other == invalid
+                };
+                let same: Vec<bool> = left.iter().enumerate().map(is_same).collect();
+                let mut is_done = same.iter();
+                let lanes: Vec<usize> = left
+                    .extract_if(.., |_| is_done.next() == Some(&true))
+                    .map(|(lane, _)| lane)
+                    .collect();
+                accumulators.take_sums(simd, plan, &lanes, invalid, |lane, block| {
+                    take(lane, plan_index, block);
+                });
+            }
         }
         sources.into_iter().map(|source| source.map(|_| ())).collect()
     }
@@ -230,22 +231,22 @@ impl<const L: usize> Workspace<L> {
 }
 
 impl<const L: usize> PlanAccumulators<L> {
-    /// Calls `take` with the blocks of sums of each lane.
+    /// Calls `take` with the blocks of sums of these lanes, whose frames have these invalid pixels, in
+    /// rising order.
     fn take_sums<S: Simd>(
-        &self,
+        &mut self,
         simd: S,
         plan: &IntegrationPlan,
-        lanes: &[LaneStaticSums],
+        lanes: &[usize],
+        invalid: Vec<u32>,
         mut take: impl FnMut(usize, SumsBlock<'_>),
     ) {
         let quantities = self.rows.quantities();
         let is_given = plan.variance_model().pixel == PixelVarianceModel::Given;
-        self.rows.for_each_block(simd, lanes.len(), |lane, first, [signal, second, third]| {
-            let (static_sums, weight_override) = match &lanes[lane] {
-                LaneStaticSums::NoFrame => return,
-                LaneStaticSums::OfPlan => (plan.static_sums(), None),
-                LaneStaticSums::Own(own) => (&**own, Some(&own.weights)),
-            };
+        let own = (!invalid.is_empty()).then(|| self.masked_sums.without(simd, plan, invalid));
+        let static_sums = own.unwrap_or(plan.static_sums());
+        let weight_override = own.map(|own| &own.weights);
+        self.rows.for_each_block(simd, lanes, |lane, first, [signal, second, third]| {
             quantities.complete(first, [&mut *signal, &mut *second, third], static_sums);
             let bins = first..first + signal.len();
             let variance = match (&*second, is_given) {
@@ -259,26 +260,19 @@ impl<const L: usize> PlanAccumulators<L> {
 }
 
 impl MaskedSumsCache {
-    /// Returns the static sums of a plan without the invalid pixels of a frame, in rising order. What
-    /// the plan's quantities don't need is left out, as each frame of a batch may have its own.
+    /// Returns the static sums of a plan without these pixels, in rising order.
     fn without<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
         invalid: Vec<u32>,
-    ) -> LaneStaticSums {
-        if invalid.is_empty() {
-            return LaneStaticSums::OfPlan;
-        }
+    ) -> &StaticSums {
         // Consecutive frames mostly have the same invalid pixels.
         if self.plan != plan.id() || self.invalid != invalid {
-            let mut totals = simd.run(plan.static_sums_without(&invalid));
-            if plan.quantities() != PhotonQuantities::SignalAndSpread {
-                totals.entries = Vec::new();
-            }
-            *self = Self { plan: plan.id(), invalid, totals: Arc::new(totals) };
+            let totals = simd.run(plan.static_sums_without(&invalid));
+            *self = Self { plan: plan.id(), invalid, totals };
         }
-        LaneStaticSums::Own(Arc::clone(&self.totals))
+        &self.totals
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use hdf5::datatype::ByteOrder;
 use hdf5::filters::Filter;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{TypeDescriptor, VarLenUnicode};
@@ -121,6 +122,16 @@ impl Dataset {
                 self.name
             ))),
         }
+    }
+
+    /// Returns whether the dataset holds numbers of type `T` in the byte order of this machine.
+    pub fn is_native<T: H5Type>(&self) -> Result<bool> {
+        let order = self.health.call(|| self.dataset.dtype().map(|dtype| dtype.byte_order()))?;
+        let native = match cfg!(target_endian = "little") {
+            true => ByteOrder::LittleEndian,
+            false => ByteOrder::BigEndian,
+        };
+        Ok(order == native && self.health.call(|| self.descriptor())? == T::type_descriptor())
     }
 
     /// Returns the class of the numbers; `None` if the dataset holds something else.

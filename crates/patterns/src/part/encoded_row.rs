@@ -11,7 +11,7 @@ use crate::compress::CakeEncoder;
 use crate::normalize::Pattern;
 use crate::rounding::NAN32;
 use crate::row_digest::row_digest;
-use crate::{BinWeights, FrameRow, Normalizer, SharedBins, Status};
+use crate::{FrameRow, Normalizer, SharedBins, Status};
 
 /// A row of a part: the sums of a frame, and its pattern as it is stored.
 pub struct PartRow {
@@ -61,7 +61,7 @@ pub(crate) struct EncodedPattern {
 }
 
 /// The pattern of a cake, which is made while the blocks of its sums are in the processor's cache.
-pub struct GrowingPattern {
+pub struct PatternBuilder {
     normalizer: Normalizer,
     shared: Arc<SharedBins>,
     /// The factor of the weights; `None` if the frame has no pattern.
@@ -69,16 +69,22 @@ pub struct GrowingPattern {
     pattern: Pattern,
 }
 
-impl GrowingPattern {
-    /// Adds the next bins: their signal, and their variance if the recipe has errors. `own` are the
-    /// weights of all bins, if the frame has its own.
-    pub fn extend(&mut self, signal: &[f64], variance: Option<&[f64]>, own: Option<&BinWeights>) {
+impl PatternBuilder {
+    /// Adds the next bins: their signal, and their variance if the recipe has errors. `own_norms` are
+    /// W and W₂ of all bins, if the frame has its own.
+    pub fn extend(
+        &mut self,
+        signal: &[f64],
+        variance: Option<&[f64]>,
+        own_norms: Option<[&[f64]; 2]>,
+    ) {
         let Self { normalizer, shared, scale, pattern } = self;
         let bins = pattern.0.len()..pattern.0.len().saturating_add(signal.len());
         match scale {
             Some(scale) => {
-                let weights = own.unwrap_or(&shared.weights);
-                let norms = [&weights.norm[bins.clone()], &weights.norm_sq[bins]];
+                let weights = &shared.weights;
+                let norms = own_norms.unwrap_or([&weights.norm, &weights.norm_sq]);
+                let norms = norms.map(|norms| &norms[bins.clone()]);
                 normalizer.extend_pattern(pattern, (signal, variance), norms, *scale);
             }
             None => {
@@ -149,8 +155,8 @@ impl RowFormat {
 pub struct RowEncoder {
     format: RowFormat,
     cakes: Option<CakeEncoder>,
-    /// Lists of cakes that are encoded, for later ones.
-    spare: Vec<Vec<f32>>,
+    /// The last cake that was made of sums in lists.
+    pattern: Pattern,
 }
 
 impl Clone for RowEncoder {
@@ -161,7 +167,7 @@ impl Clone for RowEncoder {
 
 impl RowEncoder {
     pub(super) fn new(format: RowFormat) -> Self {
-        Self { format, cakes: None, spare: Vec::new() }
+        Self { format, cakes: None, pattern: Pattern::default() }
     }
 
     /// Returns whether rows can be made of [patterns](Self::begin_pattern) without their sums.
@@ -170,48 +176,53 @@ impl RowEncoder {
         self.format.encodes_cakes() && !self.format.keeps_sums() && has_plain_variances
     }
 
-    /// Begins the pattern of a frame whose sums come block by block.
-    pub fn begin_pattern(&mut self, status: Status, monitor: f64) -> GrowingPattern {
+    /// Begins the pattern of a frame whose sums come block by block. Its lists are taken from `spare`.
+    pub fn begin_pattern(
+        &self,
+        status: Status,
+        monitor: f64,
+        spare: &mut Vec<Vec<f32>>,
+    ) -> PatternBuilder {
         let RowFormat { normalizer, shared, .. } = &self.format;
         let reference = normalizer.reference(MonitorReadings::default());
         let scale = normalizer.scale(monitor, reference).filter(|_| status == Status::Ok);
-        GrowingPattern {
-            normalizer: *normalizer,
-            shared: Arc::clone(shared),
-            scale,
-            pattern: self.take_spare(),
-        }
-    }
-
-    /// Returns an empty pattern, in memory that is used again.
-    fn take_spare(&mut self) -> Pattern {
-        let bins = self.format.shared.weights.norm.len();
+        let bins = shared.weights.norm.len();
         let mut list = || {
-            let mut list = self.spare.pop().unwrap_or_default();
+            let mut list = spare.pop().unwrap_or_default();
             list.clear();
             list.reserve_exact(bins);
             list
         };
-        (list(), self.format.normalizer.has_errors().then(list))
+        PatternBuilder {
+            normalizer: *normalizer,
+            shared: Arc::clone(shared),
+            scale,
+            pattern: (list(), normalizer.has_errors().then(list)),
+        }
     }
 
-    /// Compresses a cake that was made of blocks of sums. `row` has none.
+    /// Compresses a cake that was made of blocks of sums, and gives its lists to `spare`. `row` has no
+    /// sums.
     ///
     /// # Errors
     /// Fails if there is no memory, or if not all bins came.
-    pub fn encode_pattern(&mut self, row: FrameRow, cake: GrowingPattern) -> io::Result<PartRow> {
-        let GrowingPattern { scale, pattern, .. } = cake;
+    pub fn encode_pattern(
+        &mut self,
+        row: FrameRow,
+        cake: PatternBuilder,
+        spare: &mut Vec<Vec<f32>>,
+    ) -> io::Result<PartRow> {
+        let PatternBuilder { scale, pattern, .. } = cake;
         let bins = self.format.shared.weights.norm.len();
-        let errors = pattern.1.as_ref().map(Vec::len);
-        let has_errors = self.format.normalizer.has_errors();
-        let (Some(shape), true) =
-            (self.format.cake(), pattern.0.len() == bins && errors == has_errors.then_some(bins))
-        else {
-            let found = pattern.0.len();
-            return Err(io::Error::other(format!("a pattern of {found} bins; expected {bins}")));
+        let expected = (bins, self.format.normalizer.has_errors().then_some(bins));
+        let found = (pattern.0.len(), pattern.1.as_ref().map(Vec::len));
+        let Some(shape) = self.format.cake().filter(|_| found == expected) else {
+            let why = format!("a pattern of {found:?} values and errors; expected {expected:?}");
+            return Err(io::Error::other(why));
         };
-        let pattern =
-            RowPattern::Encoded(self.encode_cake(&row, scale.is_some(), pattern, shape)?);
+        let encoded = self.encode_cake(&row, scale.is_some(), &pattern, shape)?;
+        spare.extend(std::iter::once(pattern.0).chain(pattern.1));
+        let pattern = RowPattern::Encoded(encoded);
         Ok(PartRow { row, has_sums: true, pattern, is_pattern_enough: true })
     }
 
@@ -231,9 +242,11 @@ impl RowEncoder {
                 RowPattern::Values(pattern)
             }
             (true, Some(cake)) => {
-                let mut pattern = self.take_spare();
+                let mut pattern = std::mem::take(&mut self.pattern);
                 let has_pattern = self.format.normalize(&row, &mut pattern);
-                RowPattern::Encoded(self.encode_cake(&row, has_pattern, pattern, cake)?)
+                let encoded = self.encode_cake(&row, has_pattern, &pattern, cake);
+                self.pattern = pattern;
+                RowPattern::Encoded(encoded?)
             }
         };
         let is_pattern_enough =
@@ -246,22 +259,19 @@ impl RowEncoder {
         &mut self,
         row: &FrameRow,
         has_pattern: bool,
-        pattern: Pattern,
+        (intensity, errors): &Pattern,
         cake: [usize; 2],
     ) -> io::Result<EncodedPattern> {
-        let Self { format, cakes, spare } = self;
+        let Self { format, cakes, .. } = self;
         let encoder = match cakes {
             Some(encoder) => encoder,
             none => none.insert(CakeEncoder::new(format.storage.compression)?),
         };
         let status = if has_pattern { Status::Ok } else { row.status };
-        let (intensity, errors) = pattern;
-        let encoded = EncodedPattern {
-            digest: row_digest(status, &intensity, errors.as_deref()),
-            intensity: encoder.encode(&intensity, cake)?,
+        Ok(EncodedPattern {
+            digest: row_digest(status, intensity, errors.as_deref()),
+            intensity: encoder.encode(intensity, cake)?,
             errors: errors.as_ref().map(|errors| encoder.encode(errors, cake)).transpose()?,
-        };
-        spare.extend(std::iter::once(intensity).chain(errors));
-        Ok(encoded)
+        })
     }
 }

@@ -39,7 +39,7 @@ use records::{Absent, AbsentKind, Span, Spans, Task};
 use crate::Compression;
 
 pub(crate) use encoded_row::EncodedPattern;
-pub use encoded_row::{GrowingPattern, PartRow, RowEncoder};
+pub use encoded_row::{PartRow, PatternBuilder, RowEncoder};
 pub use error::PartError;
 pub use read::{Part, read_part, read_user_block};
 pub(crate) use read::{has_sparse_pixels, open_part, read_task};
