@@ -131,14 +131,13 @@ impl BatchOutput {
         for UnencodedRow { recipe, row, cake } in std::mem::take(&mut self.unencoded) {
             let encoder =
                 encoders[recipe.0].as_mut().expect("a recipe with frames to do has a part");
-            let is_cake = cake.is_some();
             let encoded = match cake {
                 Some(cake) => encoder.encode_pattern(row, cake, spare),
                 None => encoder.encode(row),
             };
             match encoded {
                 Ok(mut row) => {
-                    if has_first[recipe.0] && !is_cake {
+                    if has_first[recipe.0] {
                         scratch.reuse(row.take_sums());
                     }
                     has_first[recipe.0] |= row.has_sums;

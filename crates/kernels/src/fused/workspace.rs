@@ -148,17 +148,11 @@ impl<const L: usize> Workspace<L> {
             let mut left: Vec<(usize, Vec<u32>)> =
                 sound.map(|lane| (lane, invalid(&lane))).collect();
             // Frames with the same invalid pixels at a time, as their static sums are large.
-            while let Some((_, first)) = left.first_mut() {
-                let invalid = std::mem::take(first);
-                let is_same = |(index, (_, other)): (usize, &(usize, Vec<u32>))| {
-                    index == 0 || *other == invalid
-                };
-                let same: Vec<bool> = left.iter().enumerate().map(is_same).collect();
-                let mut is_done = same.iter();
-                let lanes: Vec<usize> = left
-                    .extract_if(.., |_| is_done.next() == Some(&true))
-                    .map(|(lane, _)| lane)
-                    .collect();
+            while let Some((_, invalid)) = left.first().cloned() {
+                let (same, others): (Vec<_>, Vec<_>) =
+                    left.into_iter().partition(|(_, other)| *other == invalid);
+                left = others;
+                let lanes: Vec<usize> = same.into_iter().map(|(lane, _)| lane).collect();
                 accumulators.take_sums(simd, plan, &lanes, invalid, |lane, block| {
                     take(lane, plan_index, block);
                 });

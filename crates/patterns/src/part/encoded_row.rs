@@ -26,12 +26,14 @@ pub struct PartRow {
 
 impl PartRow {
     /// Takes the lists of the signal and the variance, if the part does not keep them: rows that
-    /// wait to be written need less memory without.
+    /// wait to be written need less memory without. A cake that was made of blocks has none.
     pub fn take_sums(&mut self) -> impl Iterator<Item = Vec<f64>> {
         let taken = self
             .is_pattern_enough
             .then(|| (Some(std::mem::take(&mut self.row.signal)), self.row.variance.take()));
-        taken.into_iter().flat_map(|(signal, variance)| signal.into_iter().chain(variance))
+        let lists =
+            taken.into_iter().flat_map(|(signal, variance)| signal.into_iter().chain(variance));
+        lists.filter(|list| !list.is_empty())
     }
 
     /// Returns whether the sums are [taken](Self::take_sums).
