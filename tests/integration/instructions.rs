@@ -59,11 +59,15 @@ fn cases() -> Vec<Case> {
         ("u32, mean 0.1", flat(0.1)),
         ("u32, mean 2", flat(2.0)),
         ("u32, mean 50", flat(50.0)),
-        ("u32, rings over gaps", rings_u32),
+        ("u32, rings over gaps", rings_u32.clone()),
         ("i32, rings over gaps", rings.clone()),
         ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }),
     ];
     let plain = plain.map(|(name, options)| Case { name, options, recipe: &[] });
+    let of_counts: [(_, &[_]); 2] =
+        [("a limit of counts", &["--valid-max=60000"]), ("dead time", &["--dead-time=120ns"])];
+    let of_counts =
+        of_counts.map(|(name, recipe)| Case { name, options: rings_u32.clone(), recipe });
     let median: &[_] = &["--split=bbox", "--median=50", "--error-model=poisson"];
     let robust: [(_, &[_]); 4] = [
         ("clipped by tiles", &["--split=no", "--sigma-clip=5", "--error-model=poisson"]),
@@ -77,7 +81,7 @@ fn cases() -> Vec<Case> {
         recipe: median,
     };
     let robust = robust.map(|(name, recipe)| Case { name, options: few.clone(), recipe });
-    plain.into_iter().chain(robust).chain([median_of_few_counts]).collect()
+    plain.into_iter().chain(of_counts).chain(robust).chain([median_of_few_counts]).collect()
 }
 
 /// Returns the instructions of a case per pixel.

@@ -4,6 +4,7 @@
 //! frames at once ([`crate::fused`]). Frames of other codecs are decoded whole before.
 
 use crate::codec::{DecodeError, Pipeline};
+use crate::dead_time::DeadTime;
 use crate::decode_paths::DecodePathCounts;
 use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource, Workspace};
@@ -109,7 +110,7 @@ pub fn integrate_batch(
 /// pixels. Returns for each frame the sums by each plan, in order; otherwise like
 /// [`integrate_batch`].
 ///
-/// Plans that share a rule share the decoding of each tile.
+/// Plans that share a rule and a dead time share the decoding of each tile.
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
@@ -196,25 +197,27 @@ impl CsrMatrix {
 /// The sums of one frame by each plan, or why it can't be decoded.
 pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
 
-/// The plans that share a rule for invalid pixels, and their indices among all plans of the call.
-struct SameMaskGroup<'a, T> {
+/// The plans that share a rule for invalid pixels and a dead time, and their indices among all plans of
+/// the call.
+struct SamePixelsGroup<'a, T> {
     rules: InvalidRules<T>,
+    dead_time: DeadTime,
     plans: Vec<&'a IntegrationPlan>,
     plan_indices: Vec<usize>,
 }
 
-impl<'a, T: Pixel> SameMaskGroup<'a, T> {
+impl<'a, T: Pixel> SamePixelsGroup<'a, T> {
     fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (plan_index, (plan, invalid)) in plans.iter().enumerate() {
-            let rules = InvalidRules::new(invalid);
-            let index = groups
-                .iter()
-                .position(|group| group.rules.native == rules.native)
-                .unwrap_or_else(|| {
-                    groups.push(Self { rules, plans: Vec::new(), plan_indices: Vec::new() });
-                    groups.len() - 1
-                });
+            let (rules, dead_time) = (InvalidRules::new(invalid), plan.dead_time());
+            let is_same =
+                |group: &Self| group.rules.native == rules.native && group.dead_time == dead_time;
+            let index = groups.iter().position(is_same).unwrap_or_else(|| {
+                let (plans, plan_indices) = (Vec::new(), Vec::new());
+                groups.push(Self { rules, dead_time, plans, plan_indices });
+                groups.len() - 1
+            });
             groups[index].plans.push(plan);
             groups[index].plan_indices.push(plan_index);
         }
@@ -229,7 +232,7 @@ fn integrate<T: Pixel>(
     scratch: &mut Scratch,
     consumer: &mut dyn SumsConsumer,
 ) -> Vec<Result<(), DecodeError>> {
-    let groups = SameMaskGroup::<T>::group_plans(plans);
+    let groups = SamePixelsGroup::<T>::group_plans(plans);
     let Some((plan, _)) = plans.first() else {
         return frames.iter().map(|_| Ok(())).collect();
     };
@@ -281,7 +284,7 @@ impl Scratch {
         &mut self,
         frame_results: &mut [Result<(), DecodeError>],
         batch: &[usize],
-        group: &SameMaskGroup<'_, T>,
+        group: &SamePixelsGroup<'_, T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
         consumer: &mut dyn SumsConsumer,
     ) {
@@ -298,7 +301,8 @@ impl Scratch {
     }
 }
 
-/// Integrates at most one frame per lane by plans that share the rules for invalid pixels.
+/// Integrates at most one frame per lane by plans that share the rules for invalid pixels and the dead
+/// time.
 struct SumTiles<'a, T> {
     scratch: &'a mut Scratch,
     plans: &'a [&'a IntegrationPlan],

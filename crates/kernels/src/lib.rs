@@ -7,7 +7,8 @@
 //! 2. A [`TiledCsc`] is the sparse matrix from pixels to bins. An [`IntegrationPlan`] adds the
 //!    normalization, dark and variance of each pixel, and all sums over the matrix that do not
 //!    depend on the frame.
-//! 3. [`InvalidValues`] are the pixel values that mean "no measurement".
+//! 3. [`InvalidValues`] are the pixel values that mean "no measurement"; the others can be corrected for
+//!    a [`DeadTime`].
 //! 4. [`integrate_batch`] decodes a batch of [`EncodedFrame`]s and returns [`Sums`] per frame, on
 //!    one thread, with memory from a [`Scratch`]. [`integrate_frames`] applies several plans at
 //!    once and includes the methods of [`CsrMatrix`]: sigma clipping and means between quantiles.
@@ -48,6 +49,7 @@
 mod batch;
 mod bitmap;
 mod codec;
+mod dead_time;
 mod decode_paths;
 mod double_double;
 mod encoded_frame;
@@ -77,6 +79,7 @@ mod weight_override;
 
 pub use batch::{Scratch, integrate_batch, integrate_batch_by_plans, integrate_blocks_by_plans};
 pub use codec::{DecodeError, Pipeline, StreamFault};
+pub use dead_time::DeadTime;
 pub use decode_paths::DecodePathCounts;
 pub use encoded_frame::EncodedFrame;
 pub use integrate::{FrameResults, IntegrationSpec, integrate_frames};

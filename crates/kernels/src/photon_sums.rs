@@ -1,6 +1,7 @@
 //! [`PhotonSums`], the sums of a frame by bin that depend on its photons, and [`PhotonQuantities`],
 //! which of them a plan needs.
 
+use crate::dead_time::DeadTime;
 use crate::static_sums::StaticSums;
 use crate::variance_model::{PixelVarianceModel, VarianceModel};
 
@@ -42,11 +43,13 @@ impl PhotonQuantities {
 
 /// The sums over the valid pixels of a frame, before the plan's static sums are applied: a list by
 /// bin for each quantity. With weight w, normalization n and dark d of a pixel, the signal is Σ w
-/// raw, the Poisson excess Σ w² (max(raw, 1) - 1), the squares are Σ w² raw (raw - 2 d), the
-/// products Σ w² n raw.
+/// raw, the Poisson excess Σ w² (v - 1) with v = max(raw, 1), the squares are Σ w² raw (raw - 2 d), the
+/// products Σ w² n raw. Where there is dead time, raw is the corrected count, and v its
+/// [variance](DeadTime::poisson_variance).
 #[derive(Clone, Debug)]
 pub(crate) struct PhotonSums {
     quantities: PhotonQuantities,
+    dead_time: DeadTime,
     /// As many lists as there are quantities; the others are empty.
     lists: [Vec<f64>; PhotonQuantities::MAX],
 }
@@ -61,13 +64,17 @@ impl PhotonSums {
         quantities: PhotonQuantities,
         lists: [Vec<f64>; PhotonQuantities::MAX],
     ) -> PhotonSums {
-        PhotonSums { quantities, lists }
+        PhotonSums { quantities, dead_time: DeadTime::ZERO, lists }
     }
 
-    /// Makes sums of zero.
-    pub(crate) fn zeros(quantities: PhotonQuantities, nbins: usize) -> PhotonSums {
+    /// Makes sums of zero, to which counts are added that are corrected for a dead time.
+    pub(crate) fn zeros(
+        quantities: PhotonQuantities,
+        dead_time: DeadTime,
+        nbins: usize,
+    ) -> PhotonSums {
         let list = |index| vec![0.; if index < quantities.count() { nbins } else { 0 }];
-        PhotonSums { quantities, lists: std::array::from_fn(list) }
+        PhotonSums { quantities, dead_time, lists: std::array::from_fn(list) }
     }
 
     /// Adds a pixel of value `x` to a bin in which it has this weight, in the terms that
@@ -79,7 +86,9 @@ impl PhotonSums {
         signal[bin] += w * x;
         match self.quantities {
             PhotonQuantities::Signal => {}
-            PhotonQuantities::SignalAndExcess => second[bin] += w * w * (x.max(1.) - 1.),
+            PhotonQuantities::SignalAndExcess => {
+                second[bin] += w * w * (self.dead_time.poisson_variance(x) - 1.);
+            }
             PhotonQuantities::SignalAndSpread => {
                 second[bin] += w * w * (x * (x - 2. * dark)).min(f64::MAX);
                 third[bin] += w * w * norm * x;

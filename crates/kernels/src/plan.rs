@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bitmap::Bitmap;
+use crate::dead_time::DeadTime;
 use crate::photon_sums::PhotonQuantities;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::simd::Isa;
@@ -34,6 +35,7 @@ pub struct IntegrationPlanError {
 pub struct IntegrationPlan {
     pub(crate) matrix: TiledCsc,
     variance_model: VarianceModel,
+    dead_time: DeadTime,
     id: u64,
     /// For each tile, the pixels without entries.
     pub(crate) unused: SharedArray<Bitmap>,
@@ -164,6 +166,7 @@ impl IntegrationPlan {
         IntegrationPlan {
             matrix,
             variance_model,
+            dead_time: DeadTime::ZERO,
             id,
             unused,
             normalization,
@@ -174,8 +177,15 @@ impl IntegrationPlan {
         }
     }
 
+    /// Returns the plan for counts that are corrected for a dead time, before the dark is subtracted.
+    /// Values that are invalid by it are for the caller to add to the others. The plan shares the large
+    /// arrays with this one.
+    pub fn with_dead_time(&self, dead_time: DeadTime) -> IntegrationPlan {
+        IntegrationPlan { dead_time, ..self.clone() }
+    }
+
     /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] reads. The variance
-    /// model is not written.
+    /// model and the dead time are not written.
     ///
     /// # Errors
     /// An error of `out`.
@@ -249,6 +259,16 @@ impl IntegrationPlan {
     /// Returns the variance model. The variance of pixels is given if the plan has variances.
     pub fn variance_model(&self) -> VarianceModel {
         self.variance_model
+    }
+
+    /// Returns whether counts are corrected for dead time.
+    pub fn corrects_dead_time(&self) -> bool {
+        !self.dead_time.is_zero()
+    }
+
+    /// Returns the dead time that counts are corrected for.
+    pub(crate) fn dead_time(&self) -> DeadTime {
+        self.dead_time
     }
 
     /// Returns whether the variances of plain sums are the spread of the pixels in a bin.

@@ -7,7 +7,7 @@ pub enum RejectedPixels {
     Few {
         /// Index of each pixel in the frame, ascending.
         pixels: Vec<u32>,
-        /// The value of each pixel as it was decoded, without any correction.
+        /// The value of each pixel as it was decoded, corrected for dead time alone.
         values: Vec<f64>,
         /// The number of shares (a pixel in a bin) that clipping rejected and that are of no pixel
         /// of `pixels`: below the mean, or of pixels that another of their bins kept or rejected

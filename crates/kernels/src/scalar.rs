@@ -1,6 +1,7 @@
 //! [`accumulate_frame`], the scalar kernel: one frame and one pixel at a time. It is the reference
 //! of all others.
 
+use crate::dead_time::DeadTime;
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::photon_sums::PhotonSums;
 use crate::pixel::{Pixel, PixelType, with_pixel};
@@ -32,13 +33,13 @@ pub fn accumulate_frame(
 
 fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidValues) -> Sums {
     let matrix = &plan.matrix;
-    let mut photons = PhotonSums::zeros(plan.quantities(), matrix.nbins());
+    let mut photons = PhotonSums::zeros(plan.quantities(), plan.dead_time(), matrix.nbins());
     let rule = invalid.for_type::<T>();
     let mut invalid_pixels = Vec::new();
     for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
         accumulate_tile(
             tile,
-            &TilePixels { bytes, rule: &rule },
+            &TilePixels { bytes, dead_time: plan.dead_time(), rule: &rule },
             plan,
             &mut photons,
             &mut invalid_pixels,
@@ -53,15 +54,16 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
 /// The native-endian pixels of one tile, and the rule for invalid ones.
 struct TilePixels<'a, T> {
     bytes: &'a [u8],
+    dead_time: DeadTime,
     rule: &'a InvalidRanges<T>,
 }
 
 impl<T: Pixel> TilePixels<'_, T> {
-    /// Returns the pixel's value; `None` if it is invalid.
+    /// Returns the pixel's counts, corrected for dead time; `None` if it is invalid.
     #[inline(always)]
     fn get(&self, pixel: usize) -> Option<f64> {
         let pixel = T::read(&self.bytes[pixel * T::SIZE..]);
-        (!self.rule.contains(pixel)).then(|| pixel.to_f64())
+        (!self.rule.contains(pixel)).then(|| self.dead_time.correct(pixel.to_f64()))
     }
 
     fn len(&self) -> usize {

@@ -18,7 +18,8 @@
 //!    pixels `i`, `i + 512`, `i + 1024`, `i + 1536` of the tile, if they exist.
 //! 5. A term is `weight · x`, both in f64. The product is rounded and then added, not fused into
 //!    one rounding. For the signal `x` is the pixel. For the Poisson variance the weight is squared
-//!    (exact: 48 bits) and `x` is `max(pixel, 1) - 1`, the *Poisson excess*. The remaining variance
+//!    (exact: 48 bits) and `x` is `max(pixel, 1) - 1`, the *Poisson excess*; pixels that are corrected
+//!    for [`DeadTime`](crate::DeadTime) have its variance in place of `max(pixel, 1)`. The remaining variance
 //!    of 1 per pixel does not depend on the frame: the plan has its sum Σ w² per bin, which
 //!    [`Sums`](crate::Sums) adds at the end. For the spread of the pixels in a bin, the weight is
 //!    squared and `x` is `pixel · (pixel - 2 dark)`, at most the greatest double; and the squared

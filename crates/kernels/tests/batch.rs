@@ -4,8 +4,8 @@
 mod support;
 
 use kernels::{
-    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, SpreadRole,
-    Sums, SumsBlock, SumsConsumer, VarianceModel, accumulate_frame, integrate_batch,
+    DeadTime, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch,
+    SpreadRole, Sums, SumsBlock, SumsConsumer, VarianceModel, accumulate_frame, integrate_batch,
     integrate_batch_by_plans, integrate_blocks_by_plans,
 };
 use proptest::prelude::*;
@@ -40,6 +40,8 @@ struct Case {
     frames: Vec<(Photons, u64)>,
     errors: VarianceModel,
     dark: bool,
+    /// The dead time of a pixel, in parts of the exposure.
+    dead_time: f64,
     rule: Rule,
     seed: u64,
 }
@@ -98,7 +100,11 @@ fn cases() -> impl Strategy<Value = Case> {
             1 => prop::sample::select(vec![2048, 4096, 65536])
         ],
         frames,
-        (prop::sample::select(MODELS.to_vec()), any::<bool>()),
+        (
+            prop::sample::select(MODELS.to_vec()),
+            any::<bool>(),
+            prop_oneof![4 => Just(0.), 1 => Just(1e-9), 1 => Just(1e-6), 1 => Just(0.03)],
+        ),
         prop_oneof![
             6 => Just(Rule::Gaps),
             1 => Just(Rule::Nothing),
@@ -108,7 +114,7 @@ fn cases() -> impl Strategy<Value = Case> {
         ],
         any::<u64>(),
     )
-        .prop_map(|(dtype, pixels, nbins, block, frames, (errors, dark), rule, seed)| Case {
+        .prop_map(|(dtype, pixels, nbins, block, frames, (errors, dark, dead_time), rule, seed)| Case {
             dtype,
             pixels,
             nbins,
@@ -116,6 +122,7 @@ fn cases() -> impl Strategy<Value = Case> {
             frames,
             errors,
             dark,
+            dead_time,
             rule,
             seed,
         })
@@ -129,6 +136,7 @@ impl Case {
         let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
         IntegrationPlan::new(matrix, &n, self.errors, dark.as_deref())
             .expect("arrays of the matrix's size")
+            .with_dead_time(DeadTime::new(self.dead_time, 1.))
     }
 
     fn pipeline(&self) -> Pipeline {
@@ -136,7 +144,11 @@ impl Case {
     }
 
     fn invalid(&self) -> InvalidValues {
-        InvalidValues::from_integers(self.rule.ranges(self.dtype))
+        InvalidValues::from_integers(self.rule.ranges(self.dtype)).or(DeadTime::new(
+            self.dead_time,
+            1.,
+        )
+        .invalid_values())
     }
 
     /// Returns more plans for the same frames, with other bins and pixels; the third one has its
@@ -237,6 +249,7 @@ fn a_damaged_frame_fails_alone() {
         frames: vec![],
         errors: VarianceModel::POISSON,
         dark: false,
+        dead_time: 0.,
         rule: Rule::Gaps,
         seed: 0,
     };
@@ -314,6 +327,7 @@ fn blocks_of_sums_follow_one_another_to_the_last_bin() {
         frames: vec![],
         errors,
         dark,
+        dead_time: 0.,
         rule: Rule::Gaps,
         seed: 0,
     };

@@ -3,7 +3,7 @@
 mod support;
 
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType,
+    CsrMatrix, DeadTime, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType,
     PixelVarianceModel, Scratch, SpreadRole, Statistic, Sums, VarianceModel,
 };
 use proptest::prelude::*;
@@ -100,6 +100,8 @@ struct Case {
     photons: Photons,
     invalid: u64,
     dark: bool,
+    /// The dead time of a pixel, in parts of the exposure.
+    dead_time: f64,
     /// How many different norms pixels have.
     norms: u64,
     statistic: Statistic,
@@ -125,10 +127,11 @@ fn check(case: &Case) {
         }
         _ => IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref()),
     };
-    let plan = plan.expect("arrays of the matrix's size");
+    let dead_time = DeadTime::new(case.dead_time, 1.);
+    let plan = plan.expect("arrays of the matrix's size").with_dead_time(dead_time);
     let matrix = CsrMatrix::new(&plan, statistic);
     let (invalid, raw) = (
-        InvalidValues::from_integers(rule),
+        InvalidValues::from_integers(rule).or(dead_time.invalid_values()),
         Pipeline::from_hdf5(&[], dtype, false).expect("no filters"),
     );
     let found: Vec<Sums> = Isa::available()
@@ -164,11 +167,17 @@ fn check(case: &Case) {
     assert!(found.iter().all(|sums| *sums == found[0]), "instruction sets differ");
 
     let mut bins = vec![Vec::new(); nbins];
-    for pixel in (0..pixels).filter(|&p| n[p] != 0. && frame.valid[p]) {
-        let (n, s) = (n[pixel], frame.values[pixel] - dark.as_ref().map_or(0., |dark| dark[pixel]));
+    // Pixels that were dead for more than nine tenths of the exposure are invalid.
+    let is_alive = |raw: f64| case.dead_time * raw <= 0.9;
+    let is_valid = |p: usize| frame.valid[p] && is_alive(frame.values[p]);
+    for pixel in (0..pixels).filter(|&p| n[p] != 0. && is_valid(p)) {
+        let raw = frame.values[pixel];
+        let factor = 1. / (1. - case.dead_time * raw.max(0.));
+        let s = raw * factor - dark.as_ref().map_or(0., |dark| dark[pixel]);
+        let n = n[pixel];
         let v = match errors.pixel {
             PixelVarianceModel::None => 0.,
-            PixelVarianceModel::Counts => frame.values[pixel].max(1.),
+            PixelVarianceModel::Counts => (raw * factor * factor).max(1.),
             PixelVarianceModel::Given => given[pixel],
         };
         csc.entries(pixel).for_each(|(bin, w)| bins[bin].push(Share { w, n, s, v }));
@@ -239,11 +248,14 @@ proptest! {
         ],
         invalid in prop_oneof![Just(0u64), Just(1), Just(2), Just(300)],
         dark in any::<bool>(),
+        dead_time in prop_oneof![4 => Just(0.), 1 => Just(1e-6), 1 => Just(2e-5)],
         norms in prop_oneof![Just(20u64), Just(1 << 20)],
         (statistic, errors) in statistics().prop_flat_map(error_models),
         seed in any::<u64>(),
     ) {
-        check(&Case { dtype, pixels, nbins, photons, invalid, dark, norms, statistic, errors, seed });
+        check(&Case {
+            dtype, pixels, nbins, photons, invalid, dark, dead_time, norms, statistic, errors, seed,
+        });
     }
 }
 

@@ -6,9 +6,10 @@
 //! cycles, limited by loading and storing its eight rows of 64 bytes.
 
 use super::accumulators::Accumulators;
-use super::interleaved_tile::InterleavedTile;
+use super::interleaved_tile::{CorrectedCounts, InterleavedTile};
 use super::spread_factors::SpreadFactors;
 use crate::bitmap::Bitmap;
+use crate::dead_time::DeadTime;
 use crate::photon_sums::PhotonQuantities;
 use crate::simd::{Kernel, Simd};
 use crate::summation_order::{STREAM_PIXELS, STREAMS};
@@ -25,16 +26,40 @@ pub(super) enum PixelSelection<'a> {
     AboveOne(&'a Bitmap),
 }
 
-/// Adds a tile's pixels to the sums of the plan's quantities. `factors` are those of the pixels.
-///
-/// Each loop is a kernel of its own: a function with few live values, which all stay in registers.
+/// How the pixels of a tile become terms of sums.
+#[derive(Clone, Copy)]
+pub(super) struct TileTerms<'a> {
+    pub(super) selection: PixelSelection<'a>,
+    pub(super) factors: SpreadFactors<'a>,
+    /// The dead time that counts are corrected for before they are added.
+    pub(super) dead_time: DeadTime,
+}
+
+/// Adds a tile's pixels to the sums of the plan's quantities.
 pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
     simd: S,
     accumulators: &mut Accumulators<L>,
     tile: CscTile<'_>,
+    counts: C,
+    terms: TileTerms<'_>,
+) {
+    let dead_time = terms.dead_time;
+    if dead_time.is_zero() {
+        add_tile(simd, accumulators, tile, counts, terms);
+    } else {
+        add_tile(simd, accumulators, tile, CorrectedCounts { counts, dead_time }, terms);
+    }
+}
+
+/// Adds a tile's pixels, whose counts are corrected.
+///
+/// Each loop is a kernel of its own: a function with few live values, which all stay in registers.
+fn add_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
+    simd: S,
+    accumulators: &mut Accumulators<L>,
+    tile: CscTile<'_>,
     pixels: C,
-    selection: PixelSelection<'_>,
-    factors: SpreadFactors<'_>,
+    TileTerms { selection, factors, .. }: TileTerms<'_>,
 ) {
     use PhotonQuantities::{Signal, SignalAndExcess, SignalAndSpread};
     use PixelSelection::{AboveOne, All, NonZero};
@@ -205,7 +230,7 @@ fn add_pair<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
         add_weighted(&mut pair[Q::ROWS], next, &x, S::HAS_FMA && C::EXACT);
     }
     if Q::EXCESS {
-        let excess = poisson_excess(&x);
+        let excess = pixels.poisson_excess(&x);
         add_weighted(&mut pair[1], here * here, &excess, false);
         add_weighted(&mut pair[Q::ROWS + 1], next * next, &excess, false);
     }
@@ -255,7 +280,7 @@ fn add_extra_entry<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
         add_weighted(&mut rows[first], weight, &x, false);
     }
     if Q::EXCESS {
-        add_weighted(&mut rows[first + 1], weight * weight, &poisson_excess(&x), false);
+        add_weighted(&mut rows[first + 1], weight * weight, &pixels.poisson_excess(&x), false);
     }
     if Q::SPREAD {
         let (norm, dark) = quantities.factors(entry.pixel as usize);
@@ -263,12 +288,6 @@ fn add_extra_entry<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
         add_weighted(&mut rows[first + 1], weight_sq, &squares::<L, C>(&x, dark), false);
         add_weighted(&mut rows[first + 2], weight_sq * norm, &x, false);
     }
-}
-
-/// Returns `max(x, 1) - 1`: how much the Poisson variance of a pixel exceeds 1.
-#[inline(always)]
-fn poisson_excess<const L: usize>(x: &[f64; L]) -> [f64; L] {
-    x.map(|x| x.max(1.) - 1.)
 }
 
 /// Returns `x (x - 2 d)`, at most the greatest double: an infinity would be NaN in bins in which the

@@ -1,5 +1,6 @@
 //! The pixels of one tile of many frames, interleaved: all frames' values of a pixel are adjacent.
 
+use crate::dead_time::DeadTime;
 use crate::summation_order::TILE;
 
 /// The pixels of one tile of `L` frames, interleaved.
@@ -10,6 +11,12 @@ pub(crate) trait InterleavedTile<const L: usize>: Copy {
 
     /// Returns the values of one pixel in all frames.
     fn lanes(self, pixel: usize) -> [f64; L];
+
+    /// Returns how much the Poisson variance of these values exceeds 1.
+    #[inline(always)]
+    fn poisson_excess(self, x: &[f64; L]) -> [f64; L] {
+        x.map(|x| x.max(1.) - 1.)
+    }
 }
 
 /// Pixels that all fit in 8 bits.
@@ -52,5 +59,26 @@ impl<const L: usize> InterleavedTile<L> for InterleavedF64<'_, L> {
     #[inline(always)]
     fn lanes(self, pixel: usize) -> [f64; L] {
         self.0[pixel]
+    }
+}
+
+/// Pixels whose counts are corrected for dead time as they are added. Zeros stay zeros.
+#[derive(Clone, Copy)]
+pub(crate) struct CorrectedCounts<C> {
+    pub(crate) counts: C,
+    pub(crate) dead_time: DeadTime,
+}
+
+impl<const L: usize, C: InterleavedTile<L>> InterleavedTile<L> for CorrectedCounts<C> {
+    const EXACT: bool = false;
+
+    #[inline(always)]
+    fn lanes(self, pixel: usize) -> [f64; L] {
+        self.counts.lanes(pixel).map(|counts| self.dead_time.correct(counts))
+    }
+
+    #[inline(always)]
+    fn poisson_excess(self, x: &[f64; L]) -> [f64; L] {
+        x.map(|x| self.dead_time.poisson_variance(x) - 1.)
     }
 }

@@ -11,9 +11,9 @@ pub(crate) struct Lane {
     pub(crate) low_bytes: [u8; TILE],
     pub(crate) high_bytes: [u8; TILE],
     pub(crate) f64_pixels: [f64; TILE],
-    /// A set that includes all pixels with entries that are not zero, for widths up to 16 bits.
+    /// A set that includes all pixels with entries that are not zero, for widths up to 8 bits.
     pub(crate) nonzero: Bitmap,
-    /// A set that includes all pixels with entries that are 2 or more, for widths up to 16 bits.
+    /// A set that includes all pixels with entries that are 2 or more, for widths up to 8 bits.
     pub(crate) above_one: Bitmap,
     /// The frame's invalid pixels with entries so far, tile by tile.
     pub(crate) invalid: Vec<u32>,

@@ -5,9 +5,8 @@ use std::ops::Range;
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 
-/// The rule for invalid integers, if the values of each invalid range have set bits in common, as
-/// those of gaps and dead pixels do. An AND over the planes of these bits leaves few pixels to
-/// compare, mostly none.
+/// The rule for invalid integers, as ranges whose values have set bits in common, as those of gaps and
+/// dead pixels do. An AND over the planes of these bits leaves few pixels to compare, mostly none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,
@@ -28,26 +27,32 @@ pub(crate) struct InvalidPlaneRange {
 }
 
 impl PlaneInvalidRule {
-    /// Makes the rule for an integer type; `None` if the values of a range have no set bit in
-    /// common, as around zero.
+    /// Makes the rule for an integer type; `None` if a range has the value zero, which has no set bit.
+    /// Other ranges, such as that of all counts above a limit, are divided at powers of two.
     pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> Option<PlaneInvalidRule> {
-        let range = |&(low, high): &(T, T)| {
-            InvalidPlaneRange::new(low.bits().into(), high.bits().into(), 8 * T::SIZE)
-        };
-        rule.ranges()
-            .iter()
-            .map(range)
-            .collect::<Option<_>>()
-            .map(|ranges| PlaneInvalidRule { ranges, signed: T::SIGNED })
+        let mut ranges = Vec::new();
+        for &(low, high) in rule.ranges() {
+            let (low, mut high): (u64, u64) = (low.bits().into(), high.bits().into());
+            // The patterns of a signed range across zero do not rise.
+            if low > high || low == 0 {
+                return None;
+            }
+            loop {
+                let with_top_bit = low.max(1 << high.ilog2());
+                ranges.extend(InvalidPlaneRange::new(with_top_bit, high, 8 * T::SIZE));
+                if with_top_bit == low {
+                    break;
+                }
+                high = with_top_bit - 1;
+            }
+        }
+        Some(PlaneInvalidRule { ranges, signed: T::SIGNED })
     }
 }
 
 impl InvalidPlaneRange {
+    /// Makes a range of bit patterns; `None` if they have no bit in common.
     fn new(low: u64, high: u64, bits: usize) -> Option<InvalidPlaneRange> {
-        // The patterns of a signed range across zero do not rise.
-        if low > high {
-            return None;
-        }
         // The values differ only in their `free` lowest bits, and share those above.
         let free = 64 - (low ^ high).leading_zeros() as usize;
         let shared = low.checked_shr(free as u32).filter(|&shared| shared != 0)?;
@@ -96,7 +101,30 @@ mod tests {
     }
 
     #[test]
-    fn ranges_without_a_common_bit_have_no_planes() {
+    fn ranges_without_a_common_bit_are_divided_at_powers_of_two() {
+        let pieces = |range: std::ops::RangeInclusive<i128>| -> Vec<(u64, u64)> {
+            let rule = InvalidValues::from_integers([range]).for_type::<u16>();
+            let rule = PlaneInvalidRule::new(&rule).expect("zero is not in the range");
+            rule.ranges.iter().map(|piece| (piece.low, piece.high)).collect()
+        };
+        assert_eq!(pieces(20_000..=i128::MAX), [(32768, 65535), (20_000, 32767)]);
+        assert_eq!(pieces(1..=5), [(4, 5), (2, 3), (1, 1)]);
+        assert_eq!(pieces(65533..=65534), [(65533, 65534)]);
+        for low in 1..=255u8 {
+            for high in low..=255 {
+                let invalid = InvalidValues::from_integers([low.into()..=high.into()]);
+                let rule = PlaneInvalidRule::new(&invalid.for_type::<u8>()).expect("no zero");
+                for value in 0..=255 {
+                    let holding = rule.ranges.iter().filter(|range| range.contains(value));
+                    let expected = usize::from((low.into()..=high.into()).contains(&value));
+                    assert_eq!(holding.count(), expected, "{value} in {low}..={high}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_with_zero_have_no_planes() {
         assert_eq!(planes_of::<u16>(0..=0), None);
         assert_eq!(planes_of::<i32>(-1..=0), None);
         assert_eq!(planes_of::<u64>(0..=u64::MAX as i128), None);

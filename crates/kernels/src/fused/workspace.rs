@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use super::accumulate::{PixelSelection, accumulate_tile};
+use super::accumulate::{PixelSelection, TileTerms, accumulate_tile};
 use super::accumulators::Accumulators;
 use super::interleaved_tile::{InterleavedF64, InterleavedU8, InterleavedU16};
 use super::lane::Lane;
@@ -79,7 +79,7 @@ fn boxed_tile<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
 }
 
 impl<const L: usize> Workspace<L> {
-    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Calls `take`
+    /// Integrates up to `L` frames by plans that share the rules for invalid pixels and the dead time. Calls `take`
     /// with the blocks of sums of each frame by each plan, both given by their indices.
     ///
     /// Each tile is read once, and summed by all plans while it is in the cache. The result of a
@@ -163,6 +163,7 @@ impl<const L: usize> Workspace<L> {
 
     /// Adds the tile in the lanes to the accumulators of all plans.
     fn accumulate<S: Simd>(&mut self, simd: S, plans: &[&IntegrationPlan], tile_index: usize) {
+        let dead_time = plans[0].dead_time();
         let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
         if width == PixelWidth::Zero {
             return;
@@ -173,7 +174,11 @@ impl<const L: usize> Workspace<L> {
         let [nonzero, above_one] = match width {
             PixelWidth::U8 => [
                 lane_refs(&self.lanes, |lane| &lane.nonzero),
-                lane_refs(&self.lanes, |lane| &lane.above_one),
+                // A photon that is corrected for dead time is more than one.
+                lane_refs(&self.lanes, |lane| match dead_time.is_zero() {
+                    true => &lane.above_one,
+                    false => &lane.nonzero,
+                }),
             ],
             _ => [[&Bitmap::FULL; L]; 2],
         };
@@ -205,19 +210,20 @@ impl<const L: usize> Workspace<L> {
                 _ => PixelSelection::All,
             };
             let factors = SpreadFactors::from_tile(plan, tile_index, &mut self.short_tile);
+            let terms = TileTerms { selection, factors, dead_time };
             match width {
                 PixelWidth::Zero => {}
                 PixelWidth::U8 => {
-                    let pixels = InterleavedU8(&self.low);
-                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
+                    let counts = InterleavedU8(&self.low);
+                    accumulate_tile(simd, accumulators, tile, counts, terms);
                 }
                 PixelWidth::U16 => {
-                    let pixels = InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high };
-                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
+                    let counts = InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high };
+                    accumulate_tile(simd, accumulators, tile, counts, terms);
                 }
                 PixelWidth::F64 => {
-                    let pixels = InterleavedF64(&self.f64_pixels);
-                    accumulate_tile(simd, accumulators, tile, pixels, selection, factors);
+                    let counts = InterleavedF64(&self.f64_pixels);
+                    accumulate_tile(simd, accumulators, tile, counts, terms);
                 }
             }
         }

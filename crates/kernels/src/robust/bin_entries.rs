@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::BinSums;
 use super::quantile::PixelTerm;
+use crate::dead_time::DeadTime;
 
 /// Norms that are positive and far from the limits of f32.
 pub(super) const F32_NORMS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
@@ -54,8 +55,8 @@ pub(crate) struct EntryOrder(OnceLock<Vec<u32>>);
 pub(crate) enum PixelVariance<'a> {
     /// Pixels have no variance of their own: the model has none, or takes the spread within a bin.
     No,
-    /// v = max(raw, 1), for photon counts.
-    Counts,
+    /// v = max(raw, 1), for photon counts; that of counts that are corrected for a dead time.
+    Counts(DeadTime),
     /// Given variances, as w² v of each entry.
     Given(&'a [f64]),
 }
@@ -129,7 +130,7 @@ impl BinEntries<'_> {
             order.0.get_or_init(|| {
                 let given = |entry: usize| match self.variance {
                     PixelVariance::Given(given) => given[entry],
-                    PixelVariance::No | PixelVariance::Counts => 0.,
+                    PixelVariance::No | PixelVariance::Counts(_) => 0.,
                 };
                 // Norms are positive here, so that their bits have their order: the greatest comes first.
                 let norms = self.norms.iter().map(|norm| !norm.to_bits());
@@ -181,9 +182,9 @@ impl BinEntries<'_> {
     pub(super) fn variance(&self, entry: usize, raw: f64) -> f64 {
         match self.variance {
             PixelVariance::No => 0.,
-            PixelVariance::Counts => {
+            PixelVariance::Counts(dead_time) => {
                 let w = self.weight(entry);
-                w * w * raw.max(1.)
+                w * w * dead_time.poisson_variance(raw)
             }
             PixelVariance::Given(given) => given[entry],
         }

@@ -194,7 +194,7 @@ impl CsrMatrix {
             dark: (!self.dark.is_empty()).then(|| &self.dark[range.clone()]),
             variance: match self.reduction.variance_model.pixel {
                 PixelVarianceModel::None => PixelVariance::No,
-                PixelVarianceModel::Counts => PixelVariance::Counts,
+                PixelVarianceModel::Counts => PixelVariance::Counts(plan.dead_time()),
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             zero_order: self.zero_orders.get(bin),

@@ -154,7 +154,7 @@ fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]])
         (PixelVariance::Given(given), _) => {
             [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES]
         }
-        (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
-        (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
+        (PixelVariance::Counts(_), None) => sum_rows(rows, &CountVariance { weights: None }),
+        (PixelVariance::Counts(_), weights) => sum_rows(rows, &CountVariance { weights }),
     }
 }

@@ -47,7 +47,7 @@ impl TermLists {
         self.variance.clear();
         match variance {
             PixelVariance::No => {}
-            PixelVariance::Counts => {
+            PixelVariance::Counts(_) => {
                 let counts = raw.iter().map(|raw| raw.to_f64()).enumerate();
                 self.variance.extend(counts.map(|(entry, raw)| bin.variance(entry, raw)));
             }
