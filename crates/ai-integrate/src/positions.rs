@@ -5,21 +5,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use integrator::{Integrator, PixelType};
 use memory_model::MAX_POSITION_BYTES;
-use recipe::Recipe;
+use recipe::{Recipe, Time};
 use records::FrameLayout;
 
 /// Everything on which the integrator of a position depends. Recipes of several scans with the same
 /// settings have the same keys where their detectors have the same position.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PositionKey {
     matrix: String,
     dtype: String,
+    /// Dead time and exposure time, which the matrix does not depend on.
+    times: [Option<Time>; 2],
 }
 
 impl PositionKey {
     /// Returns the key of a recipe of one position, for frames of this layout and type.
     pub fn new(recipe: &Recipe, framing: &FrameLayout, dtype: PixelType) -> Self {
-        Self { matrix: Integrator::cache_key(recipe, framing), dtype: dtype.to_string() }
+        let times = [recipe.dead_time, recipe.exposure_time];
+        Self { matrix: Integrator::cache_key(recipe, framing), dtype: dtype.to_string(), times }
     }
 }
 
@@ -112,6 +115,11 @@ mod tests {
         let masked = Recipe { detector_mask: false, ..at(&scans[1], 0) };
         assert_ne!(key(&masked), keys[1]);
         assert_ne!(PositionKey::new(&recipe, &framing, PixelType::U32), keys[0]);
+        let dead_time = "120ns".parse().ok();
+        let corrected = Recipe { dead_time, ..at(&scans[1], 0) };
+        assert_ne!(key(&corrected), keys[1]);
+        let longer = corrected.with_exposure_time("2s".parse().unwrap());
+        assert_ne!(key(&longer), key(&corrected));
 
         let integrator = Arc::new(Integrator::new(&recipe, &framing, PixelType::U16).unwrap());
         let cache = PositionCache::new(2 * integrator.memory_bytes() as u64);

@@ -78,7 +78,7 @@ impl RecipeTask {
         let loaded_recipe = recipes.get_or_load(&task)?;
         let clips = sparse::is_written_by(&loaded_recipe.recipe);
         match (args.sparse, clips) {
-            (true, true) => sparse::check_frames(&task)?,
+            (true, true) => sparse::check_frames(&task, &loaded_recipe.recipe)?,
             (true, false) if !loaded_recipe.has_no_pixels_been_said.swap(true, Relaxed) => {
                 filter.warn(&sparse::describe_no_clipping(&task));
             }
@@ -117,7 +117,7 @@ impl RecipeTask {
         let todo = there.difference(&covered).union(&lacking_pixels.difference(&away));
         let replaces_sparse = clips
             && !args.sparse
-            && sparse::check_frames(&task).is_ok()
+            && sparse::check_frames(&task, &loaded_recipe.recipe).is_ok()
             && index.may_have_sparse_parts(&task.out, &task, &todo);
         let directory = args.matrix_cache_dir(&task.out);
         let cache = MatrixCache::new(directory.as_deref());

@@ -16,8 +16,8 @@ pub fn is_written_by(recipe: &Recipe) -> bool {
 ///
 /// # Errors
 /// The frames are too large, or of a type that can't be written.
-pub fn check_frames(task: &Task) -> Result<(), TaskError> {
-    sparse_pixels::check_frames(&task.acquisition)
+pub fn check_frames(task: &Task, recipe: &Recipe) -> Result<(), TaskError> {
+    sparse_pixels::check_frames(&task.acquisition, recipe)
         .map_err(|why| TaskError { why: format!("--sparse: {why}"), retryable: false })
 }
 

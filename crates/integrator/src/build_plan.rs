@@ -6,7 +6,7 @@ use kernels::{
 };
 use recipe::{Recipe, SpreadUse, VarianceSource};
 
-use crate::IntegratorError;
+use crate::{IntegratorError, dead_time};
 
 /// Builds the plan of a matrix and, for methods that need all pixels of a bin, the matrix by bin.
 /// `normalization`, `dark` and `variance` have a value per pixel of the frames.
@@ -26,6 +26,7 @@ pub fn build_plan(
         None => IntegrationPlan::new(matrix, normalization, model, dark),
     };
     let plan = plan.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+    let plan = plan.with_dead_time(dead_time::dead_time(recipe)?);
     let csr = statistic.map(|statistic| CsrMatrix::new(&plan, statistic));
     Ok((plan, csr))
 }

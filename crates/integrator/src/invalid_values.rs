@@ -9,20 +9,21 @@ use kernels::{InvalidValues, PixelType};
 use recipe::{DummySetting, Recipe};
 use records::FrameLayout;
 
-use crate::{IntegratorError, setup};
+use crate::{IntegratorError, dead_time, setup};
 
-/// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, and the
-/// recipe's dummy value. If the recipe has none, the values that the detector writes and, in
+/// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, those of pixels
+/// that were dead for most of the exposure time, and the recipe's dummy value. If the recipe has none, the values that the detector writes and, in
 /// unsigned pixels of 32 or 64 bits, all ones, a value that no detector counts to.
 ///
 /// # Errors
-/// The rule leaves no value that a pixel of this type can have.
+/// The rule leaves no value that a pixel of this type can have. The recipe's dead time can't be applied.
 pub fn build_invalid_values(
     recipe: &Recipe,
     detector: &DummyRule,
     dtype: PixelType,
 ) -> Result<InvalidValues, IntegratorError> {
-    let rule = build_rule(recipe, detector, dtype);
+    let dead_time = dead_time::dead_time(recipe)?;
+    let rule = build_rule(recipe, detector, dtype).or(dead_time.invalid_values());
     let excludes_all = match integer_bits(dtype) {
         Some((bits, false)) => rule.covers_integers(&(0..=(1 << bits) - 1)),
         Some((bits, true)) => rule.covers_integers(&(-(1 << (bits - 1))..=(1 << (bits - 1)) - 1)),
@@ -103,7 +104,9 @@ fn describe_exclusions(recipe: &Recipe) -> String {
     let limit = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {value}"));
     let dummy = matches!(recipe.dummy, DummySetting::Value { .. })
         .then(|| format!("dummy {}", recipe.dummy));
-    let all = [limit("valid-min", recipe.valid_min), limit("valid-max", recipe.valid_max), dummy];
+    let dead_time = recipe.dead_time.map(|time| format!("dead-time {time}"));
+    let [low, high] = [limit("valid-min", recipe.valid_min), limit("valid-max", recipe.valid_max)];
+    let all = [low, high, dead_time, dummy];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

@@ -42,6 +42,7 @@
 
 mod build_plan;
 mod correction_images;
+mod dead_time;
 mod detector_file;
 mod detector_view;
 mod dummy_check;

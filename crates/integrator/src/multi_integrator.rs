@@ -150,6 +150,9 @@ impl<'a> MultiIntegrator<'a> {
         device: &opencl::Device,
     ) -> impl Iterator<Item = (usize, &'static str)> {
         let why = move |integrator: &&Integrator| match integrator.csr() {
+            _ if integrator.plan().corrects_dead_time() => {
+                Some("counts that are corrected for dead time")
+            }
             Some(_) if self.collects_rejected(integrator) => {
                 Some("the pixels that --sparse writes")
             }

@@ -75,7 +75,10 @@ impl MeanFrame {
         let dtype: PixelType =
             scan.dtype.parse().map_err(|why| IntegratorError::Coding(format!("frames: {why}")))?;
         let (_, view) = setup::read_detector_view(recipe, &layout)?;
-        let rule = invalid_values::build_invalid_values(recipe, &view.detector().dummy, dtype)?;
+        // The picture shows counts as they are, of scans with any exposure time.
+        let uncorrected = Recipe { dead_time: None, ..recipe.clone() };
+        let dummy = &view.detector().dummy;
+        let rule = invalid_values::build_invalid_values(&uncorrected, dummy, dtype)?;
         let mut is_invalid = InvalidValueCache::new(&rule, dtype);
         let mut mean = FrameMean::default();
         let mut open: Option<(usize, FrameReader)> = None;

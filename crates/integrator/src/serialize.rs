@@ -11,7 +11,7 @@ use records::{FrameLayout, IdHasher};
 
 use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
-use crate::{build_plan, invalid_values};
+use crate::{build_plan, dead_time, invalid_values};
 
 /// The version of the format and of the rules by which the matrix is made; part of the cache key.
 /// In version 2, pixels whose dark, flat or variance can't be used take no part. In version 3,
@@ -26,7 +26,8 @@ impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by
     /// [`Integrator::write_to`]. These are the recipe, the layout of the frames, the versions of
     /// this crate and of the format, and the machine's word size. Monitor, error kind, error floor,
-    /// median error, empty value and kept bits are applied to the sums later and excluded.
+    /// median error, empty value and kept bits are applied to the sums later and excluded, as is the
+    /// dead time: it is applied to the counts of frames.
     pub fn cache_key(recipe: &Recipe, layout: &FrameLayout) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
@@ -35,6 +36,8 @@ impl Integrator {
             median_error: recipe.median_error.map(|_| Default::default()),
             empty: Default::default(),
             keep_bits: None,
+            dead_time: None,
+            exposure_time: None,
             ..recipe.clone()
         };
         IdHasher::new("matrix")
@@ -97,6 +100,9 @@ impl Integrator {
             reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
         let statistic = build_plan::select_statistic(recipe);
         let plan = IntegrationPlan::from_sections(reader, build_plan::variance_model(recipe))?;
+        let dead_time =
+            dead_time::dead_time(recipe).map_err(|_| error("the dead time can't be applied"))?;
+        let plan = plan.with_dead_time(dead_time);
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {

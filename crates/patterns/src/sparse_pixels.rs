@@ -21,6 +21,7 @@ mod writer;
 pub(crate) use reader::{SparseIndex, SparseReader};
 pub(crate) use writer::SparseWriter;
 
+use recipe::Recipe;
 use records::Acquisition;
 
 use crate::h5::{Hdf5Error, Result};
@@ -109,11 +110,12 @@ pub(crate) struct SparseFormat {
 }
 
 impl SparseFormat {
-    /// Returns the format for the frames of a scan.
+    /// Returns the format for the frames of a scan. Counts that the recipe corrects for dead time are no
+    /// integers.
     ///
     /// # Errors
     /// Frames of too many rows or columns, or pixels of 64-bit integers.
-    pub(crate) fn new(scan: &Acquisition) -> std::result::Result<Self, String> {
+    pub(crate) fn new(scan: &Acquisition, recipe: &Recipe) -> std::result::Result<Self, String> {
         let [rows, columns] = scan.shape;
         if rows > MAX_EXTENT || columns > MAX_EXTENT {
             return Err(format!(
@@ -121,6 +123,7 @@ impl SparseFormat {
             ));
         }
         let values = match scan.dtype.as_str() {
+            _ if recipe.dead_time.is_some() => ValueType::F64,
             "u8" | "u16" | "u32" => ValueType::U32,
             "i8" | "i16" | "i32" => ValueType::I32,
             "f32" | "f64" => ValueType::F64,
@@ -154,10 +157,10 @@ impl SparseFormat {
 ///
 /// # Errors
 /// Returns what the frames are and what was expected.
-pub fn check_frames(scan: &Acquisition) -> std::result::Result<(), String> {
-    SparseFormat::new(scan).map(drop)
+pub fn check_frames(scan: &Acquisition, recipe: &Recipe) -> std::result::Result<(), String> {
+    SparseFormat::new(scan, recipe).map(drop)
 }
 
-fn format_of(scan: &Acquisition) -> Result<SparseFormat> {
-    SparseFormat::new(scan).map_err(Hdf5Error::Damaged)
+fn format_of(scan: &Acquisition, recipe: &Recipe) -> Result<SparseFormat> {
+    SparseFormat::new(scan, recipe).map_err(Hdf5Error::Damaged)
 }

@@ -65,7 +65,7 @@ impl PhotonVariance {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct VarianceRule {
     /// True if variances come from counted photons, and S is their sum. A dark that was subtracted
-    /// is not in S, and its counts vary, too.
+    /// is not in S, and its counts vary, too; nor is S their sum if it was corrected for dead time.
     counts_photons: bool,
     /// True if the pixels' weights hold their normalizations, as in an unweighted mean.
     is_unweighted: bool,
@@ -85,7 +85,9 @@ impl VarianceRule {
         let scatter =
             recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
-            counts_photons: recipe.error_model.is_counting_statistics() && recipe.dark.is_empty(),
+            counts_photons: recipe.error_model.is_counting_statistics()
+                && recipe.dark.is_empty()
+                && recipe.dead_time.is_none(),
             is_unweighted: recipe.mean == Mean::Unweighted,
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),

@@ -1,13 +1,14 @@
 //! A recipe of the plan: the checks of scans, and the recipe of a scan whose geometry follows from
-//! motors.
+//! motors, or whose counts are corrected by its exposure time.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use integrator::PixelType;
-use recipe::{Goniometer, Recipe};
-use records::{Acquisition, FrameLayout, RawPath};
+use recipe::{Goniometer, Recipe, Time};
+use records::{Acquisition, FrameLayout, RawPath, ScanState};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
 
@@ -18,6 +19,10 @@ use crate::unsuitable_scan::UnsuitableScan;
 
 /// The most positions of motors that are checked before a scan is integrated.
 const MAX_CHECKED_POSITIONS: usize = 16;
+
+/// Why counts of a scan are not to be corrected for dead time.
+const ALREADY_CORRECTED: &str = "dead-time: the file says that the detector has corrected its counts already \
+    (countrate_correction_applied); leave out dead-time";
 
 /// A recipe of the plan.
 pub struct PlannedRecipe {
@@ -37,6 +42,8 @@ pub struct PlannedRecipe {
     /// The results of checks by frame layout and pixel type. A check reads the images of the
     /// recipe, so it is made once for all scans of such frames.
     checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
+    /// The recipes of scans that differ in their exposure time alone, by digest.
+    at_exposure_times: RefCell<HashMap<String, Rc<PlannedRecipe>>>,
 }
 
 impl PlannedRecipe {
@@ -60,12 +67,13 @@ impl PlannedRecipe {
             goniometer: recipe.goniometer.as_ref().map(Goniometer::load).transpose()?,
             recipe,
             checked_layouts: RefCell::default(),
+            at_exposure_times: RefCell::default(),
         };
         let text = planned.recipe.to_toml();
         // ai-integrate parses this text: an error must show now, and not when the first job starts.
         Recipe::parse(&text, &planned.file, &planned.digest)?;
-        // Recipes that follow motors are written scan by scan, with the geometries.
-        if out.is_some() && !planned.follows_motors() {
+        // Recipes that follow scans are written scan by scan.
+        if out.is_some() && !planned.follows_scans() {
             planned.write()?;
         }
         Ok(planned)
@@ -79,6 +87,11 @@ impl PlannedRecipe {
     /// Returns whether the geometry follows from motors of a scan.
     fn follows_motors(&self) -> bool {
         self.recipe.goniometer.is_some() || self.recipe.incident_angle_motor().is_some()
+    }
+
+    /// Returns whether a part of the recipe follows from a scan.
+    fn follows_scans(&self) -> bool {
+        self.follows_motors() || self.recipe.needs_exposure_time()
     }
 
     /// Checks that the recipe can be applied to a scan, by the same rules as ai-integrate, so that
@@ -105,6 +118,9 @@ impl PlannedRecipe {
             checked_layouts.insert(key, checked.clone());
         }
         checked?;
+        if self.recipe.dead_time.is_some() && scan.countrate_correction_applied == Some(true) {
+            return Err(ALREADY_CORRECTED.to_owned().into());
+        }
         Ok(self.monitors.check(scan)?)
     }
 
@@ -159,34 +175,47 @@ impl PlannedRecipe {
         refusal.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Returns the recipe of a scan, if the geometry follows from its motors: with the geometry of
-    /// each range of frames. `warn` is called if frames have none.
+    /// Returns the recipe of a scan, if a part of it follows from the scan: with the geometry of each
+    /// range of frames, and the exposure time. `warn` is called if frames have no geometry.
     ///
     /// # Errors
-    /// The scan lacks a motor or is being recorded, or a motor can't be read.
+    /// The scan lacks a motor or is being recorded, or a motor can't be read; it lacks the exposure time.
     pub fn at_scan(
         &self,
         scan: &Acquisition,
         warn: impl Fn(&str),
-    ) -> Result<Option<Self>, UnsuitableScan> {
-        if !self.follows_motors() {
+    ) -> Result<Option<Rc<Self>>, UnsuitableScan> {
+        if !self.follows_scans() {
             return Ok(None);
         }
-        let ranges =
-            positions::find_geometries(scan, &self.recipe, self.goniometer.as_ref(), warn)?;
-        let recipe = self.recipe.with_geometries(ranges);
-        let digest = recipe.digest();
+        let recipe = match self.recipe.needs_exposure_time() {
+            true => self.recipe.with_exposure_time(exposure_time(scan)?),
+            false => self.recipe.clone(),
+        };
+        if self.follows_motors() {
+            let ranges = positions::find_geometries(scan, &recipe, self.goniometer.as_ref(), warn)?;
+            return Ok(Some(Rc::new(self.with_recipe(recipe.with_geometries(ranges)))));
+        }
+        let mut known = self.at_exposure_times.borrow_mut();
+        let at_scan =
+            known.entry(recipe.digest()).or_insert_with(|| Rc::new(self.with_recipe(recipe)));
+        Ok(Some(Rc::clone(at_scan)))
+    }
+
+    /// Returns this recipe with the parts that follow from a scan.
+    fn with_recipe(&self, recipe: Recipe) -> Self {
         let directory = self.file.ancestors().nth(2).unwrap_or(Path::new(""));
-        Ok(Some(Self {
+        Self {
             file: directory.join(recipe.file_name()).into(),
-            digest,
+            digest: recipe.digest(),
             name: self.name.clone(),
             recipe,
             table: None,
             monitors: self.monitors.clone(),
             goniometer: None,
             checked_layouts: RefCell::default(),
-        }))
+            at_exposure_times: RefCell::default(),
+        }
     }
 
     /// Writes the recipe of a scan.
@@ -207,6 +236,24 @@ impl PlannedRecipe {
             layout.operation.as_ref().filter(|_| self.recipe.framing(layout) == *layout)?;
         Some(operation.describe())
     }
+}
+
+/// Returns the exposure time of a scan's frames.
+///
+/// # Errors
+/// The scan records none, or one that no frame can have.
+fn exposure_time(scan: &Acquisition) -> Result<Time, UnsuitableScan> {
+    let refuse = |what: String, retryable| UnsuitableScan {
+        why: format!(
+            "dead-time: the scan records {what}; give the exposure time of a frame in seconds, as in \
+             --exposure-time 0.1"
+        ),
+        retryable,
+    };
+    let is_running = scan.scan_state() == ScanState::Running;
+    let seconds =
+        scan.exposure_time.ok_or_else(|| refuse("no exposure time".to_owned(), is_running))?;
+    Time::new(seconds).ok_or_else(|| refuse(format!("an exposure time of {seconds} s"), false))
 }
 
 /// Writes a resolved recipe, unless the same text is there. The same recipe may be there with other

@@ -135,7 +135,7 @@ impl Planner {
             };
             let at_scan =
                 recipe.at_scan(&acquisition, |why| warn(&with_name(why))).map_err(unsuitable)?;
-            let recipe = at_scan.as_ref().unwrap_or(recipe);
+            let recipe = at_scan.as_deref().unwrap_or(recipe);
             let checked = recipe.check_scan(&acquisition, |why| warn(&with_name(why)));
             checked.map_err(unsuitable)?;
             if let Some(at_scan) = &at_scan {
@@ -146,7 +146,7 @@ impl Planner {
         let planned: Vec<&PlannedRecipe> = planned
             .into_iter()
             .zip(&of_scan)
-            .map(|(recipe, at_scan)| at_scan.as_ref().unwrap_or(recipe))
+            .map(|(recipe, at_scan)| at_scan.as_deref().unwrap_or(recipe))
             .collect();
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();

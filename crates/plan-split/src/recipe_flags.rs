@@ -8,7 +8,7 @@ use geometry::Unit;
 use recipe::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, IncidentAngle,
     MaskRegion, Mean, MedianError, MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor,
-    Settings, SigmaClip, Split,
+    Settings, SigmaClip, Split, Time,
 };
 use records::RawPath;
 
@@ -232,6 +232,24 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "on|off", help_heading = CORRECTIONS, hide_short_help = true, value_parser = parse_switch)]
     solid_angle: Option<bool>,
 
+    /// Correct counts for the dead time of a pixel after each count, such as 120ns
+    ///
+    /// A pixel that has counted N photons in the exposure time T was dead for N x TIME, so it stands for
+    /// N / (1 - N x TIME / T) photons (non-paralyzable model). TIME is in seconds, or has a unit: s, ms,
+    /// us or ns. Variances are those of the corrected counts: errors relative to intensities stay 1 / sqrt(N).
+    /// Pixels that were dead for more than nine tenths of T are masked in that frame. Take it from the
+    /// detector's data sheet, and only if the detector does not correct counts itself. Counts of darks
+    /// stay as they are. Default: no correction.
+    #[arg(long, value_name = "TIME", help_heading = CORRECTIONS, hide_short_help = true)]
+    dead_time: Option<Time>,
+
+    /// Exposure time of a frame, for --dead-time [default: that of each scan]
+    ///
+    /// In seconds, or with a unit: s, ms, us or ns. `scan-find` reads the exposure time of each scan from
+    /// its file.
+    #[arg(long, value_name = "TIME", help_heading = CORRECTIONS, hide_short_help = true)]
+    exposure_time: Option<Time>,
+
     /// Correct for absorption in the sensor: MATERIAL,THICKNESS
     ///
     /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe, CZT, Se, Gd2O2S and BaFBr0.85I0.15.
@@ -369,6 +387,8 @@ impl From<RecipeFlags> for Settings {
             dark: paths(flags.dark),
             flat: paths(flags.flat),
             flat_mode: flags.flat_mode,
+            dead_time: flags.dead_time,
+            exposure_time: flags.exposure_time,
             sensor: flags.sensor,
             polarization: flags.polarization,
             polarization_offset: flags.polarization_offset,

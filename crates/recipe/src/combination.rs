@@ -159,6 +159,8 @@ fn compared_settings(recipe: &Recipe, combination: Combination) -> Vec<ComparedS
         mask_region: _,
         // Of each scan its own, from which errors of the same meaning follow.
         variance: _,
+        // Of each scan its own, by which its counts are corrected.
+        exposure_time: _,
         incident_angle,
         tilt_angle,
         sample_orientation,
@@ -183,6 +185,7 @@ fn compared_settings(recipe: &Recipe, combination: Combination) -> Vec<ComparedS
         valid_min,
         valid_max,
         detector_mask,
+        dead_time,
         flat_mode,
         dark,
         flat,
@@ -209,6 +212,7 @@ fn compared_settings(recipe: &Recipe, combination: Combination) -> Vec<ComparedS
         setting("polarization", show(polarization), [Refusal; 2]),
         setting("polarization-offset", show(polarization_offset), [Refusal, RefusalOfDetector]),
         setting("sensor", show(sensor), [Refusal, RefusalOfDetector]),
+        setting("dead-time", show(dead_time), [Refusal, RefusalOfDetector]),
         setting("flat-mode", show(flat_mode), [Refusal, RefusalOfDetector]),
         show_files("flat", flat),
         // Counts of the dark belong to an exposure: each scan may have its own, but not one alone.

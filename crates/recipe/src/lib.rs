@@ -48,6 +48,7 @@ mod resolved_recipe;
 mod sensor;
 mod settings;
 mod template;
+mod time;
 mod validate;
 
 pub use calibrant::{Calibrant, ring_angles};
@@ -72,3 +73,4 @@ pub use recipe_file::RecipeFile;
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;
 pub use settings::{Settings, closest_name};
+pub use time::Time;

@@ -29,7 +29,8 @@ const EXCLUSIVE_KEYS: [(&str, &str); 9] = [
 ];
 
 /// Pairs of keys of which the first has no effect without the second.
-const DEPENDENT_KEYS: [(&str, &str); 4] = [
+const DEPENDENT_KEYS: [(&str, &str); 5] = [
+    ("exposure-time", "dead-time"),
     ("flat-mode", "flat"),
     ("polarization-offset", "polarization"),
     ("median-error", "median"),
@@ -113,6 +114,8 @@ impl Recipe {
             dummy: settings.dummy.unwrap_or_default(),
             valid_min: settings.valid_min,
             valid_max: settings.valid_max,
+            dead_time: settings.dead_time,
+            exposure_time: settings.exposure_time,
             detector_mask: settings.detector_mask.unwrap_or(true),
             mask_region: OneOrMany::items(settings.mask_region.as_ref()).to_vec(),
             flat_mode: settings.flat.as_ref().map(|_| settings.flat_mode.unwrap_or_default()),
@@ -137,10 +140,24 @@ impl Recipe {
         };
         recipe.validate()?;
         // Recipes of earlier versions, in files of results, may have both.
-        if recipe.error_floor != ErrorFloor::Pixel && !recipe.dark.is_empty() {
+        let reasons = [
+            (
+                !recipe.dark.is_empty(),
+                "dark",
+                "how many of a bin's counts are of the dark is not known",
+            ),
+            (
+                recipe.dead_time.is_some(),
+                "dead-time",
+                "by how much the counts of a bin were corrected is not known",
+            ),
+        ];
+        let reason = reasons.into_iter().find(|(is_set, ..)| *is_set);
+        if let Some((_, other, reason)) = reason.filter(|_| recipe.error_floor != ErrorFloor::Pixel)
+        {
             let why = format!(
-                "{} set together with dark; expected pixel, or no dark: how many of a bin's counts are of the dark is not known, \
-                 so their variance can't follow from the bin's sum",
+                "{} set together with {other}; expected pixel, or no {other}: {reason}, so their variance can't follow from \
+                 the bin's sum",
                 recipe.error_floor
             );
             return Err(RecipeError::Setting { key: "error-floor", why });

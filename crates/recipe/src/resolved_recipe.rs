@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode,
     GoniometerFile, IncidentAngle, MaskRegion, Mean, MedianError, Monitor, MonitorReference,
-    PoniRange, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
+    PoniRange, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, Time,
     describe_toml_error,
 };
 
@@ -101,6 +101,13 @@ pub struct Recipe {
     /// Upper limit of valid pixel values: higher ones (saturated pixels) are masked in each frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_max: Option<f64>,
+    /// Dead time of a pixel after each count, for which counts are corrected; `None` for no correction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_time: Option<Time>,
+    /// Exposure time of each frame, if there is a dead time. `None` stands for that of the scan, and
+    /// only until plan-split knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposure_time: Option<Time>,
     /// Masking of the gaps between the detector's modules.
     pub detector_mask: bool,
     /// Shapes whose inside or outside is masked.
@@ -190,6 +197,16 @@ impl Recipe {
     /// Returns the recipe of a scan whose motors give these geometries.
     pub fn with_geometries(&self, poni_table: Vec<PoniRange>) -> Self {
         Self { poni_table, ..self.clone() }
+    }
+
+    /// Returns whether the recipe needs the exposure time of a scan.
+    pub fn needs_exposure_time(&self) -> bool {
+        self.dead_time.is_some() && self.exposure_time.is_none()
+    }
+
+    /// Returns the recipe of a scan of this exposure time.
+    pub fn with_exposure_time(&self, exposure_time: Time) -> Self {
+        Self { exposure_time: Some(exposure_time), ..self.clone() }
     }
 
     /// Returns the PONI text of all frames; `None` if they have several.

@@ -14,7 +14,7 @@ use crate::one_or_many::OneOrMany;
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, IncidentAngle,
     MaskRegion, Mean, MedianError, Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip,
-    Split, describe_toml_error,
+    Split, Time, describe_toml_error,
 };
 
 /// Name of the TOML table that holds the sections.
@@ -102,6 +102,11 @@ settings! {
     valid_min: f64,
     /// Upper limit of valid pixel values: higher ones (saturated pixels) are masked in each frame.
     valid_max: f64,
+    /// Dead time of a pixel after each count, to correct counts for those that are lost in it; no
+    /// correction if absent.
+    dead_time: Time,
+    /// Exposure time of a frame, for the correction of the dead time, instead of that of each scan.
+    exposure_time: Time,
     /// Dark frames; their mean is subtracted.
     dark: OneOrMany<RawPath>,
     /// Flat fields; their mean is applied.
@@ -295,7 +300,7 @@ mod tests {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nmean='weighted'\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nponi-table='t'\ngoniometer='j'\nmotor='m'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
-            valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\nkeep-bits=12\ndummy='none'\ndetector-mask=false";
+            valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\ndead-time='120ns'\nexposure-time=0.1\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\nkeep-bits=12\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), SETTING_KEYS.len());
         let file = parse(text).unwrap();
         assert_eq!(file.mask.as_ref().unwrap().as_slice().len(), 2);

@@ -74,6 +74,10 @@ pub struct Acquisition {
     /// The exposure time of a frame in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure_time: Option<f64>,
+    /// True if the file says that the detector has corrected its counts for dead time; absent if it
+    /// does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub countrate_correction_applied: Option<bool>,
     /// The scan's counters: for each name, the path of its dataset in the master.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, String>,

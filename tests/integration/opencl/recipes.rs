@@ -6,8 +6,8 @@ use super::driver;
 use crate::support::{NO_ARGUMENTS, Outcome, Workspace, npy, run, small_options};
 
 /// In different units, by different splitting and masks, with and without errors, a dark and a
-/// flat; and one that is not for devices.
-const RECIPES: [(&str, &str); 7] = [
+/// flat; and two that are not for devices.
+const RECIPES: [(&str, &str); 8] = [
     ("pattern", "npt = 250\n"),
     ("cake", "npt = 40\nnpt-azim = 12\nunit = \"2th_deg\"\nsplit = \"full\"\n"),
     ("masked", "npt = 100\nsplit = \"no\"\nerror-model = \"no\"\nmask = \"DIRECTORY/mask.npy\"\n"),
@@ -21,6 +21,7 @@ const RECIPES: [(&str, &str); 7] = [
         "npt = 60\nerror-model = \"azimuthal\"\ndark = \"DIRECTORY/dark.npy\"\nflat = \"DIRECTORY/flat.npy\"\n",
     ),
     ("median", "npt = 80\nmedian = [45, 55]\nsplit = \"no\"\n"),
+    ("live", "npt = 85\ndead-time = \"100us\"\n"),
 ];
 
 /// Writes an array of the frames' shape.
@@ -84,7 +85,9 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each_and_frames_are_se
     for (number, (by, more)) in ways.into_iter().enumerate() {
         let ran = integrate(&plan(&workspace, &format!("out{number}"), &RECIPES, by), more);
         assert_eq!(gather_digests(&ran.stdout), alone, "--by {by} {more:?}");
-        assert_eq!(ran.stderr.matches("no kernels for medians").count(), 1, "{}", ran.stderr);
+        for why in ["no kernels for medians", "no kernels for counts that are corrected"] {
+            assert_eq!(ran.stderr.matches(why).count(), 1, "{why}: {}", ran.stderr);
+        }
         let results = ran.records("result");
         let sum = |name: &str| {
             results.iter().filter_map(|result| result[name].as_u64()).sum::<u64>() as f64
@@ -93,9 +96,9 @@ fn a_pass_of_several_recipes_gives_the_bytes_of_a_run_for_each_and_frames_are_se
         assert!((1.0..1.1).contains(&ratio), "{ratio}: {}", ran.stdout);
         for result in &results {
             let file = result["final"].as_str().expect("a path");
-            let is_median = file.ends_with("_median.h5");
-            assert_eq!(result["engine"], if is_median { "cpu" } else { "opencl" }, "{result}");
-            assert_eq!(result["sent_bytes"].as_u64().unwrap_or(0) == 0, is_median, "{result}");
+            let is_of_cpu = file.ends_with("_median.h5") || file.ends_with("_live.h5");
+            assert_eq!(result["engine"], if is_of_cpu { "cpu" } else { "opencl" }, "{result}");
+            assert_eq!(result["sent_bytes"].as_u64().unwrap_or(0) == 0, is_of_cpu, "{result}");
         }
     }
 }

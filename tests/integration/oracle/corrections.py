@@ -3,7 +3,9 @@ import math
 import pathlib
 import random
 
+import dead_time
 import numpy
+from pixels import image
 from pyFAI.containers import PolarizationDescription
 
 TABLE = pathlib.Path(__file__).parents[3] / "crates/geometry/src/sensor/attenuation.tsv"
@@ -72,6 +74,8 @@ def keywords(ai, case, own):
         flat = numpy.load(some["flat"]).mean(axis=0)
         with numpy.errstate(divide="ignore"):
             found["flat"] = 1 / flat if some["flat-mode"] == "multiply" else flat
+    if "dead-time" in some:
+        found |= {"error_model": "variance", "variance": dead_time.variances(case, image(case).astype(float))}
     mask = own["mask"].astype(bool)
     if "mask-inverted" in some:
         mask |= numpy.load(some["mask-inverted"]) == 0
@@ -85,7 +89,8 @@ def keywords(ai, case, own):
 def pixels(case, image):
     """The frame, NaN where its values are no measurement."""
     invalid = numpy.isin(image, case["marks"]) | (image > case["more"].get("valid-max", numpy.inf))
-    return numpy.where(invalid, numpy.nan, image.astype(float))
+    valid = numpy.where(invalid, numpy.nan, image.astype(float))
+    return dead_time.corrected(case, valid) if "dead-time" in case["more"] else valid
 
 
 def attenuation(material, wavelength):

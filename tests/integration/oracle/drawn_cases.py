@@ -190,6 +190,17 @@ def an_unweighted_case(number):
     return case | {"number": number, "flat": True, "split": SPLITS[number // 4 % 2], "more": {"mean": "unweighted"}}
 
 
+def a_dead_time_case(number):
+    """A case whose counts are corrected for dead time: of every third, some pixels were dead for too long. Half are
+    averaged in another way; errors of hybrid clipping are not pyFAI's own."""
+    rng = random.Random(f"dead time {number}")
+    others = [way for way in ROBUST if way["error_model"] != "hybrid"]
+    case = a_case(number + number // 4 + 1) | {"number": number} | others[number // 2 % len(others)]
+    case = case if number % 2 else a_case(number)
+    exposure, part = 10 ** rng.uniform(-3, 1), [1e-3, 0.3, 1.23][number % 3]
+    return case | {"more": {"dead-time": part * exposure / case["top"], "exposure-time": exposure}}
+
+
 def a_parallax_case(number):
     """A case with a sensor by which parallax is corrected, at energies at which it matters. The detector has its usual
     orientation: in others, pyFAI reverses the indices of corners twice where it corrects parallax."""

@@ -33,6 +33,8 @@ const IN_EACH_UNIT: usize = 4;
 const FIBER: usize = 40;
 /// How many with a correction of parallax.
 const PARALLAX: usize = 30;
+/// How many whose counts are corrected for dead time.
+const DEAD_TIME: usize = 60;
 /// How many with an unweighted mean.
 const UNWEIGHTED: usize = 40;
 /// How many large detectors.
@@ -193,6 +195,12 @@ fn patterns_with_parallax_equal_those_of_pyfai() {
         _ => azpipe::integrate(case),
     };
     print_coverage("parallax", &check_with(integrate, cases));
+}
+
+#[test]
+fn patterns_of_counts_corrected_for_dead_time_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("dead_time", DEAD_TIME) else { return };
+    print_coverage("dead time", &check(cases));
 }
 
 #[test]

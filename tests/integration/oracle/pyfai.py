@@ -1,6 +1,6 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|robust|units|fiber|parallax|unweighted|corrections|large|nexus|golden FIRST STOP DIR [UNIT...]
+Usage: pyfai.py random|robust|units|fiber|parallax|dead_time|unweighted|corrections|large|nexus|golden FIRST STOP DIR [UNIT...]
 Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR. Cases of `units` have each
 of the units in turn.
 
@@ -21,6 +21,7 @@ from double_precision import in_double  # noqa: E402
 from drawn_cases import (  # noqa: E402
     a_case,
     a_corrected_case,
+    a_dead_time_case,
     a_detector_file,
     a_fiber_case,
     a_parallax_case,
@@ -48,6 +49,9 @@ def cases(kind, first, stop, folder):
             yield a_case(3 * number, file=file)  # the beam misses it
     elif kind == "corrections":
         yield from (a_corrected_case(number, folder) for number in range(first, stop))
+    elif kind == "dead_time":
+        in_double()
+        yield from map(a_dead_time_case, range(first, stop))
     elif kind == "robust":
         in_double()
         yield from map(a_robust_case, range(first, stop))

@@ -1,6 +1,7 @@
 """Averages other than the weighted mean of all pixels, by pyFAI's python engine."""
 import types
 
+import dead_time
 import numpy
 from double_precision import the_engine
 from pixels import measured, variance
@@ -20,6 +21,10 @@ def robust(ai, case, settings, own):
         settings["variance"] = variance(case)
     ai._cached_array["solid_angle#3.0"] = ai.solid_angle_in_double
     pixels = measured(ai, case)
+    if "dead-time" in case.get("more", {}):
+        if case["error_model"] == "poisson":
+            settings |= {"error_model": "variance", "variance": dead_time.variances(case, pixels)}
+        pixels = dead_time.corrected(case, pixels)
     if "median" in case:
         # pyFAI sums weights in single precision: where that puts a quantile on the next pixel, either will do.
         error = QUANTILE_ERROR[case["split"]]

@@ -1,5 +1,6 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
+mod dead_time;
 mod goniometer;
 mod incident_angle;
 mod incident_angle_refusals;

@@ -35,6 +35,9 @@ pub(super) fn build_acquisition(
         end_reason: entry.end_reason.clone(),
         complete: entry.is_successful() && frame_map.absent.is_empty(),
         exposure_time: read_exposure_time(entry, files, &detector.group)?,
+        countrate_correction_applied: entry
+            .read_number(files, &format!("{}/countrate_correction_applied", detector.group))?
+            .map(|applied| applied != 0.0),
         counters: read_counters(entry, files)?,
         ..frame_map.to_acquisition()
     };

@@ -23,6 +23,8 @@ fn dectris(dir: &TestDir) -> PathBuf {
     }
     let detector = group(&group(&entry, "instrument", "NXinstrument"), "detector", "NXdetector");
     detector.new_dataset::<f64>().create("count_time").unwrap().write_scalar(&0.5).unwrap();
+    let applied = detector.new_dataset::<i8>().create("countrate_correction_applied");
+    applied.unwrap().write_scalar(&1).unwrap();
     let specific = group(&detector, "detectorSpecific", "NXcollection");
     text(&specific, "data_collection_date", "2026-03-04T10:20:30.123+01:00");
     specific.new_dataset::<u32>().create("nimages").unwrap().write_scalar(&5).unwrap();
@@ -44,6 +46,7 @@ fn a_dectris_master_and_its_data_files() {
         (scan.frames, scan.sources.len(), scan.exposure_time, scan.complete),
         (5, 3, Some(0.5), true)
     );
+    assert_eq!(scan.countrate_correction_applied, Some(true));
     assert_whole(&scan);
     let alone = acquisition(&dir.path("lab6_data_000002.h5"));
     assert_eq!(

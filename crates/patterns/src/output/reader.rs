@@ -340,7 +340,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
             "its checksums are missing: it was truncated, or changed by another program".into()
         );
     }
-    let sparse = read_sparse(&process, &task, frames)?;
+    let sparse = read_sparse(&process, &task, &recipe, frames)?;
     let has_errors = Normalizer::new(&recipe).has_errors();
     check_datasets(&integrated, frames, &shared, has_errors, has_sums)?;
     let this = OutputFile {
@@ -393,9 +393,10 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
 fn read_sparse(
     process: &Group,
     task: &Task,
+    recipe: &Recipe,
     frames: usize,
 ) -> h5::Result<Option<Option<SparseIndex>>> {
-    match SparseIndex::read(process, &task.acquisition, frames) {
+    match SparseIndex::read(process, &task.acquisition, recipe, frames) {
         Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
             Err(h5::Hdf5Error::Io(why))
         }

@@ -118,7 +118,10 @@ impl<'a> RowDatasets<'a> {
             sparse: content
                 .row_sources
                 .has_sparse_pixels()
-                .then(|| SparseWriter::create(&tree.process, &content.target.task().acquisition))
+                .then(|| {
+                    let scan = &content.target.task().acquisition;
+                    SparseWriter::create(&tree.process, scan, content.recipe)
+                })
                 .transpose()?,
             averager: content
                 .average

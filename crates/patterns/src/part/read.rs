@@ -139,8 +139,13 @@ pub fn read_part(path: &Path) -> Result<Part, PartError> {
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
-        sparse: SparseIndex::read(&file, &metadata.task.acquisition, frames.len())
-            .map_err(PartError::hdf5(path))?,
+        sparse: SparseIndex::read(
+            &file,
+            &metadata.task.acquisition,
+            &metadata.recipe,
+            frames.len(),
+        )
+        .map_err(PartError::hdf5(path))?,
         metadata,
         shared: Arc::new(read_shared(&file).map_err(PartError::hdf5(path))?),
         has_sums: contains(row_dataset::SIGNAL)?,

@@ -110,7 +110,7 @@ impl PartWriter {
         let weight_overrides = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
         let sparse = storage
             .sparse
-            .then(|| SparseWriter::create(&file, &metadata.task.acquisition))
+            .then(|| SparseWriter::create(&file, &metadata.task.acquisition, &metadata.recipe))
             .transpose()
             .map_err(&hdf5)?;
         let row_digest = format.encodes_cakes().then(Vec::new);

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
+use recipe::Recipe;
 use records::Acquisition;
 
 use super::{
@@ -25,16 +26,21 @@ pub(crate) struct SparseIndex {
 }
 
 impl SparseIndex {
-    /// Reads the index of the group below `parent`, for `frames` rows of the file; `None` if there
-    /// is no group.
+    /// Reads the index of the group below `parent`, for `frames` rows of the file, which are of a
+    /// scan and a recipe; `None` if there is no group.
     ///
     /// # Errors
     /// Fails if the file can't be read, or if datasets are missing or contradict each other.
-    pub(crate) fn read(parent: &Group, scan: &Acquisition, frames: usize) -> Result<Option<Self>> {
+    pub(crate) fn read(
+        parent: &Group,
+        scan: &Acquisition,
+        recipe: &Recipe,
+        frames: usize,
+    ) -> Result<Option<Self>> {
         if !parent.contains(GROUP_NAME)? {
             return Ok(None);
         }
-        let (group, format) = (parent.group(GROUP_NAME)?, format_of(scan)?);
+        let (group, format) = (parent.group(GROUP_NAME)?, format_of(scan, recipe)?);
         let counts: Vec<u32> = group.read_array(name::NNZ, &[frames])?;
         let numbers: Vec<u8> = group.read_array(name::STATUS, &[frames])?;
         let other_shares = group.read_array(name::OTHER_SHARES, &[frames])?;

@@ -1,5 +1,6 @@
 //! Writes the group of sparse pixels, frame by frame.
 
+use recipe::Recipe;
 use records::Acquisition;
 
 use super::{GROUP_NAME, SparseFormat, SparseFrame, SparseStatus, ValueType, format_of, name};
@@ -29,9 +30,9 @@ enum ValueWriter {
 }
 
 impl SparseWriter {
-    /// Creates the group below `parent`, for frames of a scan.
-    pub(crate) fn create(parent: &Group, scan: &Acquisition) -> Result<Self> {
-        let format = format_of(scan)?;
+    /// Creates the group below `parent`, for frames of a scan by a recipe.
+    pub(crate) fn create(parent: &Group, scan: &Acquisition, recipe: &Recipe) -> Result<Self> {
+        let format = format_of(scan, recipe)?;
         let group = parent.create_group(GROUP_NAME)?;
         group.set_text("NX_class", "NXcollection")?;
         group.set_text(name::INDEX_TYPE, "uint16")?;
@@ -92,7 +93,7 @@ impl ValueWriter {
         })
     }
 
-    /// Adds values, which are of the frames' type, and so of this type.
+    /// Adds values, which this type can hold.
     fn push(&mut self, values: &[f64]) -> Result<()> {
         match self {
             Self::U32(writer) => writer.push(values.iter().map(|value| *value as u32)),

@@ -115,6 +115,14 @@ fn every_number_is_refused_or_can_be_read_back() {
                 format!("sigma-clip {text}"),
                 Settings { sigma_clip: text.parse().ok(), ..good() },
             ));
+            all.push((
+                format!("dead-time {text}"),
+                Settings {
+                    dead_time: text.parse().ok(),
+                    exposure_time: text.parse().ok(),
+                    ..good()
+                },
+            ));
             all.push((format!("median {text}"), Settings { median: text.parse().ok(), ..good() }));
             for word in [text.clone(), format!("{text},{text}")] {
                 all.push((
