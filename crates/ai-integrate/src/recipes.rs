@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use filter::Filter;
 use integrator::{Integrator, IntegratorError, PixelType};
+use memory_model::MAX_EXPOSURE_TIMES;
 use patterns::{FrameGeometry, SharedBins};
 use recipe::Recipe;
 use records::{FrameLayout, Task};
@@ -81,7 +82,11 @@ impl RecipeCache {
         let slot = {
             let mut recipes = self.recipes.lock().unwrap_or_else(PoisonError::into_inner);
             if !recipes.contains_key(&key) {
-                recipes.retain(|_, slot| !is_unused_and_moving(slot));
+                recipes.retain(|_, slot| !is_unused(slot, LoadedRecipe::is_moving));
+                let is_left = |slot: &RecipeSlot| is_unused(slot, LoadedRecipe::has_exposure_time);
+                if recipes.values().filter(|slot| is_left(slot)).count() >= MAX_EXPOSURE_TIMES {
+                    recipes.retain(|_, slot| !is_left(slot));
+                }
             }
             recipes.entry(key).or_default().clone()
         };
@@ -106,16 +111,25 @@ impl RecipeCache {
     }
 }
 
-/// Returns whether a recipe is of a detector that moves, and no task in hand uses it. Each scan may
-/// have such a recipe of its own, with a geometry for each frame.
-fn is_unused_and_moving(slot: &RecipeSlot) -> bool {
+/// Returns whether a recipe is of a kind of which each scan may have its own, and no task in hand uses
+/// it.
+fn is_unused(slot: &RecipeSlot, is_of_scan: fn(&LoadedRecipe) -> bool) -> bool {
     let Some(Ok(loaded)) = slot.get() else { return false };
-    loaded.without_geometries.is_some()
-        && Arc::strong_count(slot) == 1
-        && Arc::strong_count(loaded) == 1
+    is_of_scan(loaded) && Arc::strong_count(slot) == 1 && Arc::strong_count(loaded) == 1
 }
 
 impl LoadedRecipe {
+    /// Returns whether the detector or the sample moves: the recipe has a geometry for each frame of a
+    /// scan.
+    fn is_moving(&self) -> bool {
+        self.without_geometries.is_some()
+    }
+
+    /// Returns whether the recipe is for one exposure time, which scans share.
+    fn has_exposure_time(&self) -> bool {
+        self.recipe.exposure_time.is_some()
+    }
+
     /// Returns the integrator, built or mapped on first use: a run that finds all frames done needs
     /// none.
     ///

@@ -26,6 +26,10 @@ const MAX_WAITING_BYTES: usize = 512 << 20;
 /// use.
 pub const MAX_POSITION_BYTES: u64 = 256 << 20;
 
+/// How many recipes for one exposure time each, which no task in hand uses, a process keeps at the most
+/// when it gets another one.
+pub const MAX_EXPOSURE_TIMES: usize = 4;
+
 /// The most positions of a recipe whose matrices are kept in the cache directory. If an encoder's noise
 /// makes each frame a position of its own, no matrix is used again, and each would be synced and
 /// evict others.

@@ -114,7 +114,7 @@ impl SparseFormat {
     /// integers.
     ///
     /// # Errors
-    /// Frames of too many rows or columns, or pixels of 64-bit integers.
+    /// Frames of too many rows or columns, or uncorrected pixels of 64-bit integers.
     pub(crate) fn new(scan: &Acquisition, recipe: &Recipe) -> std::result::Result<Self, String> {
         let [rows, columns] = scan.shape;
         if rows > MAX_EXTENT || columns > MAX_EXTENT {

@@ -65,8 +65,10 @@ impl PhotonVariance {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct VarianceRule {
     /// True if variances come from counted photons, and S is their sum. A dark that was subtracted
-    /// is not in S, and its counts vary, too; nor is S their sum if it was corrected for dead time.
+    /// is not in S, and its counts vary, too.
     counts_photons: bool,
+    /// Part of the exposure in which a pixel is dead after a photon, for which counts were corrected.
+    dead_part: f64,
     /// True if the pixels' weights hold their normalizations, as in an unweighted mean.
     is_unweighted: bool,
     floor: ErrorFloor,
@@ -85,9 +87,11 @@ impl VarianceRule {
         let scatter =
             recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
-            counts_photons: recipe.error_model.is_counting_statistics()
-                && recipe.dark.is_empty()
-                && recipe.dead_time.is_none(),
+            counts_photons: recipe.error_model.is_counting_statistics() && recipe.dark.is_empty(),
+            dead_part: recipe
+                .dead_time
+                .zip(recipe.exposure_time)
+                .map_or(0.0, |(dead, exposure)| dead.get() / exposure.get()),
             is_unweighted: recipe.mean == Mean::Unweighted,
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
@@ -228,7 +232,9 @@ impl VarianceRule {
         let photon = self.photon_variance(own, bin);
         let weights_sq = if self.is_unweighted { UNEVEN_WEIGHTS_SQ } else { 1.0 };
         let least = variance * (1.0 - self.tolerance) - weights_sq * photon * count;
-        (signal * photon).max(least).max(0.0).min(variance)
+        // A corrected count x has the variance x (1 + r x), here that of the mean count.
+        let corrected = 1.0 + self.dead_part * (signal / count).max(0.0);
+        (signal * photon * corrected).max(least).max(0.0).min(variance)
     }
 
     /// Returns r, the variance of a bin that holds a single photon.

@@ -20,10 +20,6 @@ use crate::unsuitable_scan::UnsuitableScan;
 /// The most positions of motors that are checked before a scan is integrated.
 const MAX_CHECKED_POSITIONS: usize = 16;
 
-/// Why counts of a scan are not to be corrected for dead time.
-const ALREADY_CORRECTED: &str = "dead-time: the file says that the detector has corrected its counts already \
-    (countrate_correction_applied); leave out dead-time";
-
 /// A recipe of the plan.
 pub struct PlannedRecipe {
     /// The path of the resolved recipe, absolute.
@@ -118,9 +114,6 @@ impl PlannedRecipe {
             checked_layouts.insert(key, checked.clone());
         }
         checked?;
-        if self.recipe.dead_time.is_some() && scan.countrate_correction_applied == Some(true) {
-            return Err(ALREADY_CORRECTED.to_owned().into());
-        }
         Ok(self.monitors.check(scan)?)
     }
 
@@ -185,6 +178,9 @@ impl PlannedRecipe {
         scan: &Acquisition,
         warn: impl Fn(&str),
     ) -> Result<Option<Rc<Self>>, UnsuitableScan> {
+        if self.recipe.dead_time.is_some() {
+            check_counts(scan)?;
+        }
         if !self.follows_scans() {
             return Ok(None);
         }
@@ -238,19 +234,41 @@ impl PlannedRecipe {
     }
 }
 
+/// Checks that pixels of a scan's frames have the counts of one pixel of the detector, as it counted
+/// them.
+///
+/// # Errors
+/// The detector has corrected its counts, or each pixel has the sum of several.
+fn check_counts(scan: &Acquisition) -> Result<(), UnsuitableScan> {
+    if scan.countrate_correction_applied == Some(true) {
+        let why = "dead-time: the file says that the detector has corrected its counts already \
+                   (countrate_correction_applied); leave out dead-time";
+        return Err(why.to_owned().into());
+    }
+    match scan.image_operation.as_ref().map(|operation| operation.binning) {
+        Some([rows, columns]) if rows * columns > 1 => Err(format!(
+            "dead-time: frames are binned {rows} x {columns}: each pixel has the sum of several, and how much each has counted is \
+             not known; leave out dead-time"
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the exposure time of a scan's frames.
 ///
 /// # Errors
 /// The scan records none, or one that no frame can have.
 fn exposure_time(scan: &Acquisition) -> Result<Time, UnsuitableScan> {
+    let is_running = scan.scan_state() == ScanState::Running;
+    let or_later = if is_running { ", or run again when the scan has ended" } else { "" };
     let refuse = |what: String, retryable| UnsuitableScan {
         why: format!(
             "dead-time: the scan records {what}; give the exposure time of a frame in seconds, as in \
-             --exposure-time 0.1"
+             --exposure-time 0.1{or_later}"
         ),
         retryable,
     };
-    let is_running = scan.scan_state() == ScanState::Running;
     let seconds =
         scan.exposure_time.ok_or_else(|| refuse("no exposure time".to_owned(), is_running))?;
     Time::new(seconds).ok_or_else(|| refuse(format!("an exposure time of {seconds} s"), false))

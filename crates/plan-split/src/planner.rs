@@ -148,6 +148,15 @@ impl Planner {
             .zip(&of_scan)
             .map(|(recipe, at_scan)| at_scan.as_deref().unwrap_or(recipe))
             .collect();
+        for (index, recipe) in planned.iter().enumerate() {
+            // Recipes may become equal by what follows from the scan.
+            if let Some(equal) = planned[..index].iter().find(|other| other.digest == recipe.digest)
+            {
+                let [one, other] =
+                    [*equal, *recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
+                return Err(PlanError::EqualRecipes { one, other });
+            }
+        }
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

@@ -238,15 +238,15 @@ pub struct RecipeFlags {
     /// N / (1 - N x TIME / T) photons (non-paralyzable model). TIME is in seconds, or has a unit: s, ms,
     /// us or ns. Variances are those of the corrected counts: errors relative to intensities stay 1 / sqrt(N).
     /// Pixels that were dead for more than nine tenths of T are masked in that frame. Take it from the
-    /// detector's data sheet, and only if the detector does not correct counts itself. Counts of darks
-    /// stay as they are. Default: no correction.
+    /// detector's data sheet, and only if the detector does not correct counts itself. Darks and images
+    /// of --variance are taken as they are: they are of corrected counts. Default: no correction.
     #[arg(long, value_name = "TIME", help_heading = CORRECTIONS, hide_short_help = true)]
     dead_time: Option<Time>,
 
     /// Exposure time of a frame, for --dead-time [default: that of each scan]
     ///
     /// In seconds, or with a unit: s, ms, us or ns. `scan-find` reads the exposure time of each scan from
-    /// its file.
+    /// its file. Scans with other exposure times get recipes of their own.
     #[arg(long, value_name = "TIME", help_heading = CORRECTIONS, hide_short_help = true)]
     exposure_time: Option<Time>,
 

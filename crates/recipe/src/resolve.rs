@@ -140,24 +140,10 @@ impl Recipe {
         };
         recipe.validate()?;
         // Recipes of earlier versions, in files of results, may have both.
-        let reasons = [
-            (
-                !recipe.dark.is_empty(),
-                "dark",
-                "how many of a bin's counts are of the dark is not known",
-            ),
-            (
-                recipe.dead_time.is_some(),
-                "dead-time",
-                "by how much the counts of a bin were corrected is not known",
-            ),
-        ];
-        let reason = reasons.into_iter().find(|(is_set, ..)| *is_set);
-        if let Some((_, other, reason)) = reason.filter(|_| recipe.error_floor != ErrorFloor::Pixel)
-        {
+        if recipe.error_floor != ErrorFloor::Pixel && !recipe.dark.is_empty() {
             let why = format!(
-                "{} set together with {other}; expected pixel, or no {other}: {reason}, so their variance can't follow from \
-                 the bin's sum",
+                "{} set together with dark; expected pixel, or no dark: how many of a bin's counts are of the dark is not known, \
+                 so their variance can't follow from the bin's sum",
                 recipe.error_floor
             );
             return Err(RecipeError::Setting { key: "error-floor", why });

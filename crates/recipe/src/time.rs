@@ -12,10 +12,9 @@ use crate::options::SettingValue;
 #[serde(try_from = "SettingValue", into = "f64")]
 pub struct Time(f64);
 
-/// Units of time, each with how many of it make a second. A unit that another one ends in comes after
-/// it.
-const TIME_UNITS: [(&str, f64); 6] =
-    [("ns", 1e9), ("us", 1e6), ("µs", 1e6), ("μs", 1e6), ("ms", 1e3), ("s", 1.0)];
+/// Units of time, each with its power of ten of a second. A unit that another one ends in comes after it.
+const TIME_UNITS: [(&str, i32); 6] =
+    [("ns", -9), ("us", -6), ("µs", -6), ("μs", -6), ("ms", -3), ("s", 0)];
 
 /// Valid times in seconds.
 const TIME_RANGE: std::ops::RangeInclusive<f64> = 1e-15..=1e6;
@@ -39,14 +38,21 @@ impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, per_second) = TIME_UNITS
+        let (number, power) = TIME_UNITS
             .iter()
-            .find_map(|(unit, per_second)| Some((text.trim().strip_suffix(unit)?, per_second)))
-            .unwrap_or((text, &1.0));
-        let seconds = number.trim().parse::<f64>().ok();
-        let seconds = seconds.and_then(|number| Self::new(number / per_second));
+            .find_map(|(unit, power)| Some((text.trim().strip_suffix(unit)?, *power)))
+            .unwrap_or((text, 0));
+        let seconds = parse_seconds(number.trim(), power).and_then(Self::new);
         seconds.ok_or_else(|| format!("`{text}`: expected {EXPECTED}"))
     }
+}
+
+/// Parses a number times a power of ten. It is rounded once, so that a time is the same number, and
+/// gives recipes the same digest, in any unit.
+fn parse_seconds(number: &str, power: i32) -> Option<f64> {
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i32 = exponent.parse().ok()?;
+    format!("{digits}e{}", exponent.checked_add(power)?).parse().ok()
 }
 
 impl fmt::Display for Time {
@@ -76,8 +82,18 @@ mod tests {
     #[test]
     fn a_time_is_one_number_of_seconds_in_any_unit() {
         for text in ["120ns", " 120 ns ", "0.12us", "0.12 µs", "0.00012ms", "1.2e-7 s", "1.2e-7"] {
-            let seconds = text.parse::<Time>().unwrap().get();
-            assert!((seconds / 1.2e-7 - 1.0).abs() < 1e-15, "{text}: {seconds}");
+            assert_eq!(text.parse::<Time>().unwrap().get(), 1.2e-7, "{text}");
+        }
+        for nanoseconds in 1..3000 {
+            let in_units = [
+                format!("{nanoseconds}ns"),
+                format!("{}us", f64::from(nanoseconds) / 1e3),
+                format!("{}ms", f64::from(nanoseconds) / 1e6),
+                format!("{nanoseconds}e-9"),
+                format!("{nanoseconds}E-3 us"),
+            ];
+            let times = in_units.map(|text| text.parse::<Time>().unwrap().get());
+            assert_eq!(times, [times[0]; 5]);
         }
         assert_eq!("2s".parse::<Time>().unwrap().to_string(), "2 s");
     }

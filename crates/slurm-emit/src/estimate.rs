@@ -73,7 +73,16 @@ pub fn estimate_memory(
     let clips = |set: &[RawPath]| sizes.sizes_of(set).filter(|size| size.clips).count() as u64;
     let clips = of_sets(&clips).unwrap_or(0);
     let is_moving = |size: &&RecipeSize| size.positions > 0;
-    let fixed = sizes.all().filter(|size| !is_moving(size)).count() as u64;
+    // The most recipes of a kind in memory at a time.
+    let count_kept = |is_of_kind: &dyn Fn(&RecipeSize) -> bool| {
+        let is_at_exposure_time = |size: &&RecipeSize| is_of_kind(size) && size.has_exposure_time;
+        let in_use = of_sets(&|set| sizes.sizes_of(set).filter(is_at_exposure_time).count() as u64);
+        let all = sizes.all().filter(is_at_exposure_time).count() as u64;
+        let most = memory_model::MAX_EXPOSURE_TIMES as u64 + size.engines * in_use.unwrap_or(0);
+        let others = sizes.all().filter(|size| is_of_kind(size) && !size.has_exposure_time);
+        others.count() as u64 + all.min(most)
+    };
+    let fixed = count_kept(&|size| !is_moving(&size));
     // The recipes of a detector that moves are those of one scan, and are dropped with its tasks.
     let moving = of_sets(&|set| sizes.sizes_of(set).filter(is_moving).count() as u64).unwrap_or(0);
     let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
@@ -97,7 +106,7 @@ pub fn estimate_memory(
     };
     let gather = if has_pixel_statistics { GATHER_BYTES_PER_PIXEL * pixels } else { 0 };
     // Recipes of a detector that moves have none: their patterns are sums over all pixels.
-    let by_bin = sizes.all().filter(|size| size.needs_all_pixels).count() as u64;
+    let by_bin = count_kept(&|size| size.needs_all_pixels);
     let recipes = pixels
         * (BYTES_PER_PIXEL_WHILE_BUILDING
             + fixed.saturating_sub(1) * BYTES_PER_PIXEL
@@ -189,6 +198,18 @@ mod tests {
         assert_eq!(one, three_hundred);
         // 8 engines, 340 bytes for each of 4.5 M pixels and 256 MiB, and half as much again.
         assert!((17..=19).contains(&(one - fixed)), "{fixed} {one}");
+    }
+
+    #[test]
+    fn memory_is_that_of_a_few_exposure_times() {
+        let size = JobSize { workers: 4, engines: 2, threads: 4, gpus: 0 };
+        let estimate = |recipes| {
+            let settings = Settings { dead_time: "120ns".parse().ok(), ..Settings::default() };
+            let (plan, sizes) = plan_of(settings, &eiger(), recipes, 100, 0);
+            estimate_memory(&plan, &sizes, &size, false, false).bytes() >> 30
+        };
+        assert_eq!(estimate(6), estimate(300));
+        assert!(estimate(6) > estimate(1));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct RecipeSize {
     pub dummy: String,
     /// Positions of a detector or a sample that moves; 0 if all frames have one geometry.
     pub positions: u64,
+    /// True if it is for one exposure time, which only some scans may have.
+    pub has_exposure_time: bool,
     /// True if it rejects pixels, which `ai-integrate --sparse` keeps.
     pub clips: bool,
     /// True if it rejects pixels or takes means between quantiles, for which it has its matrix by bin,
@@ -39,6 +41,7 @@ impl RecipeSize {
             bins: recipe.npt.saturating_mul(recipe.npt_azim),
             dummy: recipe.dummy.to_string(),
             positions: positions.len() as u64,
+            has_exposure_time: recipe.exposure_time.is_some(),
             clips: recipe.sigma_clip.is_some(),
             needs_all_pixels: recipe.needs_all_pixels(),
             has_plain_azimuthal_errors: recipe.sigma_clip.is_none()
@@ -96,7 +99,7 @@ impl RecipeSizes {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use recipe::{IncidentAngle, PoniRange, Settings};
+    use recipe::{IncidentAngle, PoniRange, Settings, Time};
     use records::{Span, Task};
 
     use super::*;
@@ -112,7 +115,8 @@ pub(crate) mod tests {
         plan_of(Settings::default(), task, scans, frames, positions)
     }
 
-    /// Creates such a plan with these settings of the recipe.
+    /// Creates such a plan with these settings of the recipe. With a dead time, each scan has another
+    /// exposure time.
     pub(crate) fn plan_of(
         settings: Settings,
         task: &Task,
@@ -139,7 +143,10 @@ pub(crate) mod tests {
             };
             // The same positions, of other frames.
             let table = (0..2 * positions + scan).filter(|_| positions > 0).map(range).collect();
-            let recipe = fixed.with_geometries(table);
+            let recipe = match fixed.needs_exposure_time() {
+                true => fixed.with_exposure_time(Time::new(1.0 + scan as f64).unwrap()),
+                false => fixed.with_geometries(table),
+            };
             let path = directory.path().join(recipe.digest());
             std::fs::write(&path, recipe.to_toml()).unwrap();
             for first in [0, frames] {

@@ -5,13 +5,35 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sample::Options;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::sparse::{digest, process};
 use crate::support::{Outcome, Workspace, python, run, run_python, small_options};
 
 const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
     Distance: 0.1\nPoni1: 0.007\nPoni2: 0.005\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+
+/// Writes 200 frames of 0.01 counts per pixel.
+const WRITE_SPARSE: &str = r#"
+import h5py, numpy, pathlib, sys
+frames = numpy.random.default_rng(6).poisson(0.01, (200, 150, 101)).astype("u4")
+with h5py.File(pathlib.Path(sys.argv[1]) / "sparse.h5", "w") as file:
+    file.create_dataset("data", data=frames, chunks=(1, 150, 101))
+"#;
+
+/// Prints how far the errors of two averages are apart.
+const COMPARE_AVERAGES: &str = r#"
+import sys
+import h5py, numpy
+
+def errors(path):
+    with h5py.File(path) as file:
+        entry = file[file.attrs["default"]]
+        return entry[entry.attrs["default"]].parent["averaged/intensity_errors"][()]
+
+one, other = map(errors, sys.argv[1:])
+print(numpy.nanmax(abs(one / other - 1)))
+"#;
 
 /// Writes 20 frames of counts, a dark, and the frames corrected for a dead time of 1e-4 of the exposure:
 /// NaN where a pixel was dead for more than nine tenths of it.
@@ -117,12 +139,25 @@ fn patterns_are_those_of_frames_that_were_corrected_before() {
             true => &["intensity", "intensity_errors"],
             false => &["intensity"],
         };
-        assert_eq!(printed["same"], serde_json::json!(same), "{about}");
+        assert_eq!(printed["same"], json!(same), "{about}");
         assert!(printed["ratio"][1].as_f64() > Some(1.02), "{about}");
         if integrate.contains(&"--sparse") {
             assert_eq!(digest(&found), digest(&expected), "spots have the corrected counts");
         }
     }
+}
+
+#[test]
+fn averages_of_sparse_frames_have_the_errors_of_their_photons() {
+    let Some(frames) = Frames::new() else { return };
+    run_python(WRITE_SPARSE, [frames.path("")]).expect("Python");
+    let averages = [&["--dead-time", "100ns", "--exposure-time", "0.1"][..], &[]].map(|flags| {
+        let tasks = frames.plan("sparse.h5", &format!("sparse{}", flags.len()), flags);
+        process(&tasks, &[], &["--average", "mean"])
+    });
+    let difference = run_python(COMPARE_AVERAGES, &averages).expect("Python");
+    let difference: f64 = String::from_utf8_lossy(&difference).trim().parse().unwrap();
+    assert!(difference < 1e-5, "{difference}");
 }
 
 /// Returns the records with the exposure times of their scans, in order; without where it is `None`.
@@ -180,6 +215,24 @@ fn each_scan_has_its_exposure_time_and_all_share_the_matrix() {
 }
 
 #[test]
+fn recipes_that_become_equal_by_the_exposure_time_are_refused_and_a_picture_needs_none() {
+    let workspace = Workspace::new(&small_options());
+    let recipe = |name: &str, text: &str| {
+        let path = workspace.path(name);
+        std::fs::write(&path, format!("dead-time = '120ns'\n{text}")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let [a, b] = [recipe("a.toml", ""), recipe("b.toml", "exposure-time = 0.1\n")];
+    let refused = plan(&workspace, &workspace.scans, &["--recipe", &a, "--recipe", &b]);
+    assert_ne!(refused.status, 0);
+    assert!(refused.stderr.contains("a and b have the same settings"), "{}", refused.stderr);
+    let picture = workspace.path("p.png");
+    let flags = ["--recipe", &a, "--preview", picture.to_str().unwrap()];
+    let planned = plan(&workspace, &workspace.scans, &flags).assert_success();
+    assert!(picture.exists(), "{}", planned.stderr);
+}
+
+#[test]
 fn scans_whose_exposure_time_is_not_known_and_counts_that_are_corrected_are_refused() {
     let workspace = Workspace::new(&small_options());
     let dead_time = ["--dead-time", "120ns"];
@@ -201,12 +254,22 @@ fn scans_whose_exposure_time_is_not_known_and_counts_that_are_corrected_are_refu
     assert_eq!(refused.status, 1);
     assert!(refused.stderr.contains("countrate_correction_applied"), "{}", refused.stderr);
     plan(&workspace, &corrected, &["--replace"]).assert_success();
+    let binning = json!({"binning": [2, 1], "flip": [false, false], "rotation": 0, "region": [0, 0, 195, 487]});
+    let mut binned: Value = serde_json::from_str(&workspace.scans).unwrap();
+    binned["image_operation"] = binning;
+    for flags in [&dead_time[..], &["--dead-time", "120ns", "--exposure-time", "0.1"]] {
+        for mode in ["on", "off"] {
+            let flags = [flags, &["--image-operation", mode]].concat();
+            let refused = plan(&workspace, &binned.to_string(), &flags);
+            assert!(refused.stderr.contains("frames are binned 2 x 1"), "{}", refused.stderr);
+        }
+    }
     for (flags, status, words) in [
         (&["--exposure-time", "1"][..], 2, "exposure-time: set without dead-time"),
         (&["--dead-time", "0"], 2, "such as 120ns"),
-        (&["--dead-time", "120ns", "--error-floor", "bin"], 2, "expected pixel, or no dead-time"),
-        (&["--dead-time", "95ms"], 1, "can't count two photons in the exposure time, 0.1 s"),
+        (&["--dead-time", "95ms"], 1, "dead for more than nine tenths of the exposure time, 0.1 s"),
         (&["--dead-time", "40ms", "--valid-min", "3"], 1, "no value of"),
+        (&["--dead-time", "120 min"], 2, "such as 120ns"),
     ] {
         let refused = plan(&workspace, &workspace.scans, flags);
         assert_eq!(refused.status, status, "{flags:?}: {}", refused.stderr);

@@ -126,6 +126,22 @@ fn errors_with_a_floor_per_bin_match_the_scatter_of_sums_of_photons() {
 }
 
 #[test]
+fn counts_that_are_corrected_for_dead_time_have_its_variance() {
+    let signal = 300.0;
+    let row =
+        FrameRow { signal: vec![signal], variance: Some(vec![1000.0]), ..FrameRow::default() };
+    let weights = vec![1000.0];
+    let own = BinWeights { norm: weights.clone(), norm_sq: weights.clone(), count: weights };
+    let variance = |dead_part| {
+        let rule = VarianceRule { dead_part, ..rule(ErrorFloor::No) };
+        rule.frame_variance(&row, &own, &own).unwrap()[0]
+    };
+    assert_eq!(variance(0.0), signal);
+    // 0.3 counts per pixel.
+    assert_eq!(variance(0.1), signal * 1.03);
+}
+
+#[test]
 fn averages_floor_the_sum_of_their_frames() {
     let rule = rule(ErrorFloor::Pixel);
     let (mut state, mut ratio) = (3, Vec::new());
