@@ -124,6 +124,10 @@ impl PlannedRecipe {
     ) -> Result<Vec<String>, UnsuitableScan> {
         let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
         let check = |recipe: &Recipe| {
+            // A picture needs no exposure time, and tasks are of recipes that have it.
+            let uncorrected =
+                recipe.needs_exposure_time().then(|| Recipe { dead_time: None, ..recipe.clone() });
+            let recipe = uncorrected.as_ref().unwrap_or(recipe);
             integrator::check(recipe, &recipe.framing(layout), dtype).map_err(|why| {
                 UnsuitableScan { why: why.to_string(), retryable: why.is_retryable() }
             })

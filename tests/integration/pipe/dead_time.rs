@@ -228,8 +228,8 @@ fn recipes_that_become_equal_by_the_exposure_time_are_refused_and_a_picture_need
     assert!(refused.stderr.contains("a and b have the same settings"), "{}", refused.stderr);
     let picture = workspace.path("p.png");
     let flags = ["--recipe", &a, "--preview", picture.to_str().unwrap()];
-    let planned = plan(&workspace, &workspace.scans, &flags).assert_success();
-    assert!(picture.exists(), "{}", planned.stderr);
+    plan(&workspace, &workspace.scans, &flags).assert_success();
+    assert!(picture.exists());
 }
 
 #[test]
