@@ -12,8 +12,9 @@ use records::FrameLayout;
 use crate::{IntegratorError, dead_time, setup};
 
 /// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, those of pixels
-/// that were dead for most of the exposure time, and the recipe's dummy value. If the recipe has none, the values that the detector writes and, in
-/// unsigned pixels of 32 or 64 bits, all ones, a value that no detector counts to.
+/// that were dead for most of the exposure time, and the recipe's dummy value. If the recipe has none,
+/// the values that the detector writes and, in unsigned pixels of 32 or 64 bits, all ones, a value that
+/// no detector counts to.
 ///
 /// # Errors
 /// The rule leaves no value that a pixel of this type can have. The recipe's dead time can't be applied.

@@ -250,12 +250,12 @@ fn check_counts(scan: &Acquisition) -> Result<(), UnsuitableScan> {
         return Err(why.to_owned().into());
     }
     match scan.image_operation.as_ref().map(|operation| operation.binning) {
-        Some([rows, columns]) if rows * columns > 1 => Err(format!(
+        None | Some([1, 1]) => Ok(()),
+        Some([rows, columns]) => Err(format!(
             "dead-time: frames are binned {rows} x {columns}: each pixel has the sum of several, and how much each has counted is \
              not known; leave out dead-time"
         )
         .into()),
-        _ => Ok(()),
     }
 }
 
