@@ -58,6 +58,27 @@ def spots(data):
     return run
 
 
+def limited(data):
+    """Pixels above a limit of counts are left out."""
+    found = geometry()
+    settings = {"unit": UNIT, "error_model": "poisson", "method": METHOD}
+    return lambda index: found.integrate1d_ng(numpy.where((frame := data[index]) > 60000, numpy.nan, frame), NPT, **settings)
+
+
+def live(data):
+    """Counts per live time, and their variances, of a dead time of 120 ns in the 0.1 s of a frame."""
+    found = geometry()
+    settings = {"unit": UNIT, "error_model": "variance", "method": METHOD}
+
+    def run(index):
+        frame = data[index]
+        live_time = 1 - 1.2e-6 * frame
+        counts = frame / live_time
+        return found.integrate1d_ng(counts, NPT, variance=numpy.fmax(counts / live_time, 1), **settings)
+
+    return run
+
+
 def opencl(data):
     """pyFAI's engine on the first device; it would take the one in cython without pyopencl."""
     if importlib.util.find_spec("pyopencl") is None:
@@ -144,6 +165,8 @@ KINDS = {
     "clip": integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5),
     "clip-azimuthal": integrator("sigma_clip_ng", UNSPLIT, "azimuthal", thres=5, max_iter=5),
     "spots": spots,
+    "limit": limited,
+    "dead-time": live,
     "median": integrator("medfilt1d_ng", percentile=50),
     "sparse": sparse,
     "decode": decode,
