@@ -52,9 +52,9 @@ pub struct Args {
     /// These are the pixels of single crystals' spots, for ImageD11: `gather` puts them into the
     /// final file, in the group `sparse` beside the patterns (man 5 azpipe-files). A split pixel is
     /// written if each bin that it is in rejects it. The values are the stored ones, corrected for
-    /// --dead-time alone: no dark, flat or other correction is applied. Pixels that are rejected below the mean are counted
-    /// (`other_shares`), not written; where that is 0, pattern and pixels together have all counts.
-    /// A frame of which more than 1/16 is rejected has the status 2 and no pixels; `other_shares`
+    /// --dead-time alone: no dark, flat or other correction is applied. Pixels that are rejected
+    /// below the mean are counted (`other_shares`), not written; where that is 0, pattern and pixels
+    /// together have all counts. A frame of which more than 1/16 is rejected has the status 2 and no pixels; `other_shares`
     /// then counts all that was rejected. Frames that lack only their pixels are integrated again,
     /// if tasks name them: `gather --missing` and the scripts of slurm-emit look for patterns alone,
     /// so to add pixels to scans that have patterns, run plan-split and ai-integrate --sparse

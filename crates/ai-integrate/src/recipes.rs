@@ -215,42 +215,76 @@ impl LoadedRecipe {
 
 #[cfg(test)]
 mod tests {
-    use recipe::{PoniRange, Settings};
+    use recipe::{PoniRange, Settings, Time};
     use records::RawPath;
 
     use super::*;
 
-    #[test]
-    fn moving_recipes_are_dropped_once_no_task_uses_them() {
-        let directory = tempfile::tempdir().unwrap();
-        let geometry = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
-        let settings = Settings {
-            geometry: Some(geometry.to_owned()),
-            radial_range: Some([1.0, 20.0]),
-            ..Settings::default()
-        };
-        let fixed = Recipe::resolve(&settings).unwrap();
-        let (poni, poni_file) = (geometry.to_owned(), RawPath::default());
-        let range = PoniRange { first: 0, last: 0, poni, poni_file, incident_angle: None };
-        let moving = |last| fixed.with_geometries(vec![PoniRange { last, ..range.clone() }]);
-        let recipes = RecipeCache::default();
-        let load = |recipe: &Recipe| {
-            let path = directory.path().join(recipe.digest());
+    const GEOMETRY: &str = "Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n";
+
+    /// A cache, and the directory of the recipes that it loads.
+    struct Recipes {
+        directory: tempfile::TempDir,
+        cache: RecipeCache,
+    }
+
+    impl Recipes {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap(), cache: RecipeCache::default() }
+        }
+
+        fn load(&self, recipe: &Recipe) -> Arc<LoadedRecipe> {
+            let path = self.directory.path().join(recipe.digest());
             std::fs::write(&path, recipe.to_toml()).unwrap();
             let recipe_digest = recipe.digest();
             let task = Task { recipe: path.into(), recipe_digest, ..Task::default() };
-            recipes.get_or_load(&task).unwrap()
-        };
-        let known = || recipes.recipes.lock().unwrap().len();
-        load(&fixed);
-        let first = load(&moving(1));
-        drop(load(&moving(2)));
-        assert_eq!(known(), 3);
-        load(&moving(3));
-        assert_eq!(known(), 3, "the second was dropped");
-        assert!(Arc::ptr_eq(&load(&moving(1)), &first));
+            self.cache.get_or_load(&task).unwrap()
+        }
+
+        fn known(&self) -> usize {
+            self.cache.recipes.lock().unwrap().len()
+        }
+    }
+
+    fn fixed_recipe(settings: Settings) -> Recipe {
+        let (geometry, radial_range) = (Some(GEOMETRY.to_owned()), Some([1.0, 20.0]));
+        Recipe::resolve(&Settings { geometry, radial_range, ..settings }).unwrap()
+    }
+
+    #[test]
+    fn moving_recipes_are_dropped_once_no_task_uses_them() {
+        let fixed = fixed_recipe(Settings::default());
+        let (poni, poni_file) = (GEOMETRY.to_owned(), RawPath::default());
+        let range = PoniRange { first: 0, last: 0, poni, poni_file, incident_angle: None };
+        let moving = |last| fixed.with_geometries(vec![PoniRange { last, ..range.clone() }]);
+        let recipes = Recipes::new();
+        recipes.load(&fixed);
+        let first = recipes.load(&moving(1));
+        drop(recipes.load(&moving(2)));
+        assert_eq!(recipes.known(), 3);
+        recipes.load(&moving(3));
+        assert_eq!(recipes.known(), 3, "the second was dropped");
+        assert!(Arc::ptr_eq(&recipes.load(&moving(1)), &first));
         drop(first);
-        load(&moving(4));
-        assert_eq!(known(), 2, "the fixed recipe and the last");
+        recipes.load(&moving(4));
+        assert_eq!(recipes.known(), 2, "the fixed recipe and the last");
+    }
+
+    #[test]
+    fn few_recipes_of_other_exposure_times_are_kept_and_all_that_are_in_use() {
+        let dead_time = "120ns".parse().ok();
+        let recipe = fixed_recipe(Settings { dead_time, ..Settings::default() });
+        let at = |seconds: u32| recipe.with_exposure_time(Time::new(seconds.into()).unwrap());
+        let recipes = Recipes::new();
+        let in_use: Vec<_> = (1..4).map(|seconds| recipes.load(&at(seconds))).collect();
+        let mut most = 0;
+        for seconds in 4..40 {
+            recipes.load(&at(seconds));
+            most = most.max(recipes.known());
+        }
+        assert_eq!(most, in_use.len() + MAX_EXPOSURE_TIMES);
+        for (seconds, used) in (1..4).zip(&in_use) {
+            assert!(Arc::ptr_eq(&recipes.load(&at(seconds)), used), "{seconds} s");
+        }
     }
 }

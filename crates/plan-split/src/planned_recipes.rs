@@ -105,18 +105,29 @@ impl PlannedRecipes {
                 .iter()
                 .find(|(name, _)| name.as_deref() == section)
                 .expect("every section was resolved");
-            if let Some(equal) = found.iter().find(|other| other.digest == recipe.digest) {
-                let [one, other] =
-                    [*equal, recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
-                return Err(PlanError::EqualRecipes { one, other });
-            }
             found.push(recipe);
         }
+        check_distinct(&found)?;
         match no_section_error {
             Some(why) if found.is_empty() => Err(why.into()),
             _ => Ok(found),
         }
     }
+}
+
+/// Checks that no two recipes of a scan are equal: they would have one result.
+///
+/// # Errors
+/// Two recipes are equal.
+pub fn check_distinct(recipes: &[&PlannedRecipe]) -> Result<(), PlanError> {
+    for (index, recipe) in recipes.iter().enumerate() {
+        if let Some(equal) = recipes[..index].iter().find(|other| other.digest == recipe.digest) {
+            let [one, other] =
+                [*equal, *recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
+            return Err(PlanError::EqualRecipes { one, other });
+        }
+    }
+    Ok(())
 }
 
 /// Resolves a section of a recipe file with the flags, and checks the files that the recipe names.

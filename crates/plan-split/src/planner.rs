@@ -15,7 +15,7 @@ use crate::final_path::final_path;
 use crate::messages;
 use crate::plan_error::PlanError;
 use crate::planned_recipe::PlannedRecipe;
-use crate::planned_recipes::PlannedRecipes;
+use crate::planned_recipes::{PlannedRecipes, check_distinct};
 use crate::split_scan::{SplitBy, split_scan};
 use crate::unsuitable_scan::UnsuitableScan;
 
@@ -148,15 +148,8 @@ impl Planner {
             .zip(&of_scan)
             .map(|(recipe, at_scan)| at_scan.as_deref().unwrap_or(recipe))
             .collect();
-        for (index, recipe) in planned.iter().enumerate() {
-            // Recipes may become equal by what follows from the scan.
-            if let Some(equal) = planned[..index].iter().find(|other| other.digest == recipe.digest)
-            {
-                let [one, other] =
-                    [*equal, *recipe].map(|recipe| recipe.name.clone().unwrap_or_default());
-                return Err(PlanError::EqualRecipes { one, other });
-            }
-        }
+        // Recipes may become equal by what follows from the scan.
+        check_distinct(&planned)?;
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

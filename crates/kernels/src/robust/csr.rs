@@ -104,7 +104,9 @@ impl CsrMatrix {
             unsplit: None,
             starts,
         };
-        if matrix.weights.is_empty() && matrix.dark.is_empty() {
+        // Corrected counts are no integers, whose sums have no order.
+        let sums_integers = plan.dead_time().is_zero();
+        if sums_integers && matrix.weights.is_empty() && matrix.dark.is_empty() {
             let CsrMatrix { reduction, starts, pixels, norms, .. } = &matrix;
             matrix.unsplit = UnsplitBins::new(*reduction, starts, pixels, norms, plan);
         }
