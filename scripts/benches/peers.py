@@ -58,11 +58,15 @@ def spots(data):
     return run
 
 
-def limited(data):
+def limited(limit):
     """Pixels above a limit of counts are left out."""
-    found = geometry()
-    settings = {"unit": UNIT, "error_model": "poisson", "method": METHOD}
-    return lambda index: found.integrate1d_ng(numpy.where((frame := data[index]) > 60000, numpy.nan, frame), NPT, **settings)
+
+    def prepare(data):
+        found = geometry()
+        settings = {"unit": UNIT, "error_model": "poisson", "method": METHOD}
+        return lambda index: found.integrate1d_ng(numpy.where((frame := data[index]) > limit, numpy.nan, frame), NPT, **settings)
+
+    return prepare
 
 
 def live(data):
@@ -165,7 +169,9 @@ KINDS = {
     "clip": integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5),
     "clip-azimuthal": integrator("sigma_clip_ng", UNSPLIT, "azimuthal", thres=5, max_iter=5),
     "spots": spots,
-    "limit": limited,
+    "limit": limited(60000),
+    "low-limit": limited(6),
+    "dummy": integrator("integrate1d_ng", dummy=0, delta_dummy=0.5),
     "dead-time": live,
     "median": integrator("medfilt1d_ng", percentile=50),
     "sparse": sparse,

@@ -64,8 +64,12 @@ fn cases() -> Vec<Case> {
         ("u16, rings over gaps", Options { dtype: Dtype::U16, ..rings }),
     ];
     let plain = plain.map(|(name, options)| Case { name, options, recipe: &[] });
-    let of_counts: [(_, &[_]); 2] =
-        [("a limit of counts", &["--valid-max=60000"]), ("dead time", &["--dead-time=120ns"])];
+    let of_counts: [(_, &[_]); 4] = [
+        ("a limit of counts", &["--valid-max=60000"]),
+        ("a low limit of counts", &["--valid-max=3"]),
+        ("no counts are invalid", &["--dummy=0"]),
+        ("dead time", &["--dead-time=120ns"]),
+    ];
     let of_counts =
         of_counts.map(|(name, recipe)| Case { name, options: rings_u32.clone(), recipe });
     let median: &[_] = &["--split=bbox", "--median=50", "--error-model=poisson"];

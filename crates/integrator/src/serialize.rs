@@ -20,7 +20,7 @@ use crate::{build_plan, dead_time, invalid_values};
 /// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need. In version 6,
 /// angles follow from another arctangent and sums are added up in another order, and both may differ in
 /// the last bits.
-const SECTIONS_VERSION: u64 = 6;
+const SECTIONS_VERSION: u64 = 7;
 
 impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by

@@ -27,6 +27,18 @@ impl Bitmap {
         bits
     }
 
+    /// Adds a pixel.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, pixel: usize) {
+        self.0[pixel / 64] |= 1 << (pixel % 64);
+    }
+
+    /// Returns whether a pixel is in the set.
+    #[inline(always)]
+    pub(crate) fn contains(&self, pixel: usize) -> bool {
+        self.0[pixel / 64] >> (pixel % 64) & 1 != 0
+    }
+
     #[inline(always)]
     pub(crate) fn zip(&self, other: &Bitmap, combine: impl Fn(u64, u64) -> u64) -> Bitmap {
         let mut both = *self;
@@ -40,6 +52,20 @@ impl Bitmap {
     #[inline(always)]
     pub(crate) fn without(&self, other: &Bitmap) -> Bitmap {
         self.zip(other, |mine, others| mine & !others)
+    }
+
+    /// Returns the set of the pixels whose byte is 1; the others have 0.
+    #[inline(always)]
+    pub(crate) fn from_bytes(bytes: &[u8; TILE]) -> Bitmap {
+        let mut bits = Bitmap::EMPTY;
+        for (word, bytes) in bits.0.iter_mut().zip(bytes.as_chunks::<64>().0) {
+            for (index, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+                // Byte `i` is moved to bit `56 + i`, by the factor's bit `56 - 7 i`.
+                let gathered = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080);
+                *word |= gathered >> 56 << (8 * index);
+            }
+        }
+        bits
     }
 
     /// Returns one byte per pixel: 1 for those in the set, 0 for the others.
@@ -127,6 +153,7 @@ mod tests {
             (0..TILE).filter(|&p| is_set(p)).collect::<Vec<_>>()
         );
         assert_eq!(bits.count() as usize, summed.len());
+        assert_eq!(Bitmap::from_bytes(&bits.bytes()), bits);
         assert!(bits.without(&Bitmap::FULL).is_empty() && !bits.is_empty());
     }
 }

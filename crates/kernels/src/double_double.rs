@@ -1,7 +1,7 @@
 //! [`DoubleDouble`], a number of twice the precision of f64, for sums from which terms are
 //! subtracted again.
 
-use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
+use std::ops::{AddAssign, SubAssign};
 
 /// An unevaluated sum `high + low` of two doubles, with some 106 bits of mantissa.
 ///
@@ -17,16 +17,15 @@ pub(crate) struct DoubleDouble {
 }
 
 impl DoubleDouble {
-    /// Returns the exact product of two doubles.
-    #[inline(always)]
-    pub(crate) fn two_product(a: f64, b: f64) -> DoubleDouble {
-        let high = a * b;
-        DoubleDouble { high, low: a.mul_add(b, -high) }
-    }
-
     /// Rounds to the nearest double.
     pub(crate) fn to_f64(self) -> f64 {
         self.high
+    }
+
+    /// Returns a sum of doubles, whose additions lost this error together.
+    #[inline(always)]
+    pub(crate) fn from_sum(sum: f64, error: f64) -> DoubleDouble {
+        DoubleDouble::fast_two_sum(sum, error)
     }
 
     /// Returns the exact sum of two doubles. Requires `|high| >= |low|`.
@@ -43,75 +42,11 @@ impl From<f64> for DoubleDouble {
     }
 }
 
-impl Mul for DoubleDouble {
-    type Output = DoubleDouble;
-
-    #[inline(always)]
-    fn mul(self, other: DoubleDouble) -> DoubleDouble {
-        let exact = DoubleDouble::two_product(self.high, other.high);
-        let cross = self.high * other.low + self.low * other.high;
-        DoubleDouble::fast_two_sum(exact.high, exact.low + cross)
-    }
-}
-
 impl AddAssign for DoubleDouble {
     #[inline(always)]
     fn add_assign(&mut self, term: DoubleDouble) {
-        let sum = self.high + term.high;
-        let shadow = sum - self.high;
-        let error = (self.high - (sum - shadow)) + (term.high - shadow);
+        let [[sum], [error]] = two_sums([self.high], [term.high]);
         *self = DoubleDouble::fast_two_sum(sum, error + self.low + term.low);
-    }
-}
-
-/// Numbers side by side, for vector instructions: each operation is applied to all before the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DoubleDoubles<const N: usize> {
-    pub(crate) high: [f64; N],
-    pub(crate) low: [f64; N],
-}
-
-/// Applies an operation to each pair of numbers.
-#[inline(always)]
-fn each<const N: usize>(op: fn(f64, f64) -> f64, a: [f64; N], b: [f64; N]) -> [f64; N] {
-    let mut values = [0.; N];
-    for index in 0..N {
-        values[index] = op(a[index], b[index]);
-    }
-    values
-}
-
-impl<const N: usize> DoubleDoubles<N> {
-    /// Returns the exact products of doubles.
-    #[inline(always)]
-    pub(crate) fn two_products(a: [f64; N], b: [f64; N]) -> Self {
-        let high = each(f64::mul, a, b);
-        let mut low = [0.; N];
-        for index in 0..N {
-            low[index] = a[index].mul_add(b[index], -high[index]);
-        }
-        Self { high, low }
-    }
-
-    /// Adds to each number a much smaller double.
-    #[inline(always)]
-    pub(crate) fn add_small(&mut self, small: [f64; N]) {
-        let low = each(f64::add, self.low, small);
-        let sum = each(f64::add, self.high, low);
-        self.low = each(f64::sub, low, each(f64::sub, sum, self.high));
-        self.high = sum;
-    }
-
-    /// Adds to each number a term, as [`DoubleDouble`] does.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, term: &Self) {
-        let sum = each(f64::add, self.high, term.high);
-        let shadow = each(f64::sub, sum, self.high);
-        let lost = each(f64::sub, self.high, each(f64::sub, sum, shadow));
-        let error = each(f64::add, lost, each(f64::sub, term.high, shadow));
-        let low = each(f64::add, each(f64::add, error, self.low), term.low);
-        self.high = each(f64::add, sum, low);
-        self.low = each(f64::sub, low, each(f64::sub, self.high, sum));
     }
 }
 
@@ -122,17 +57,41 @@ impl SubAssign for DoubleDouble {
     }
 }
 
+/// Adds pairs of doubles side by side. Returns the rounded sums and their exact errors.
+#[inline(always)]
+pub(crate) fn two_sums<const N: usize>(a: [f64; N], b: [f64; N]) -> [[f64; N]; 2] {
+    let sum = each(|a, b| a + b, a, b);
+    let shadow = each(|sum, a| sum - a, sum, a);
+    let of_a = each(|sum, shadow| sum - shadow, sum, shadow);
+    let lost = [each(|a, of_a| a - of_a, a, of_a), each(|b, shadow| b - shadow, b, shadow)];
+    [sum, each(|a, b| a + b, lost[0], lost[1])]
+}
+
+/// Applies an operation to each pair of numbers, all of them before the next operation: for vector
+/// instructions.
+#[inline(always)]
+pub(crate) fn each<const N: usize>(
+    op: impl Fn(f64, f64) -> f64,
+    a: [f64; N],
+    b: [f64; N],
+) -> [f64; N] {
+    let mut values = [0.; N];
+    for index in 0..N {
+        values[index] = op(a[index], b[index]);
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn terms_that_are_subtracted_again_leave_no_error() {
-        let small = DoubleDouble::two_product(1e-7, 0.3);
+        let small = DoubleDouble::from(1e-7 * 0.3);
         let mut sum = DoubleDouble::default();
-        let large: Vec<DoubleDouble> = (1..10_000)
-            .map(|i| DoubleDouble::two_product(i as f64 * 0.1, 1.0 / i as f64 + 3.))
-            .collect();
+        let large: Vec<DoubleDouble> =
+            (1..10_000).map(|i| (i as f64 * 0.1 * (1.0 / i as f64 + 3.)).into()).collect();
         large.iter().for_each(|&t| sum += t);
         sum += small;
         large.iter().rev().for_each(|&t| sum -= t);
@@ -141,10 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_products_keeps_the_bits_that_a_double_loses() {
-        let third = DoubleDouble::two_product(1.0 / 3.0, 1.0);
-        let mut square = third * third;
-        square -= DoubleDouble::two_product(1.0 / 3.0, 1.0 / 3.0);
-        assert!(square.to_f64().abs() < 1e-31);
+    fn a_sum_and_its_error_are_exact_whichever_is_larger() {
+        for [a, b] in [[1., 1e-20], [1e-20, 1.], [0.1, 0.2], [3e15, -0.3], [1., -1.], [0., 0.]] {
+            let [[sum], [error]] = two_sums([a], [b]);
+            assert_eq!(sum, a + b);
+            // Both are what is left of the other number's bits.
+            let exact = if a.abs() < b.abs() { a - (sum - b) } else { b - (sum - a) };
+            assert_eq!(error, exact, "{a} {b}");
+        }
     }
 }

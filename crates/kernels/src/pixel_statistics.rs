@@ -225,9 +225,10 @@ impl<T: Pixel> AddTiles<'_, T> {
             let mut tile = tile.lock().unwrap_or_else(PoisonError::into_inner);
             for (source, buffers) in sources.iter_mut().zip(&mut *buffers) {
                 source.read(simd, context, rules, buffers, lane)?;
-                for pixel in lane.invalid.drain(..) {
-                    tile.invalid[pixel as usize % TILE] += 1;
+                for pixel in lane.invalid.pixels() {
+                    tile.invalid[pixel % TILE] += 1;
                 }
+                lane.invalid.clear();
                 tile.add(simd, lane, small);
             }
             if small.is_used {

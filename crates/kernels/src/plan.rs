@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bitmap::Bitmap;
 use crate::dead_time::DeadTime;
+use crate::invalid_pixels::InvalidPixels;
 use crate::photon_sums::PhotonQuantities;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::simd::Isa;
-use crate::static_sums::{BinStaticSums, StaticSums, StaticSumsWithout, StaticTerms};
+use crate::static_sums::{BinStaticSums, StaticSums, StaticTerms};
+use crate::static_sums_without::StaticSumsWithout;
 use crate::sum_of_all_pixels::SumOfAllPixels;
 use crate::tiled_csc::TiledCsc;
 use crate::variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};
@@ -316,21 +318,24 @@ impl IntegrationPlan {
         self.bin_sums.iter().map(|s| s.entries as u32)
     }
 
-    /// Returns whether the pixel has entries in the matrix.
-    pub(crate) fn uses_pixel(&self, pixel: usize) -> bool {
-        self.matrix.has_entries(pixel)
-    }
-
-    /// Returns the computation of the sums over all pixels except `invalid`: a frame's invalid pixels
-    /// that have entries, in rising order.
-    pub(crate) fn static_sums_without<'a>(&'a self, invalid: &'a [u32]) -> StaticSumsWithout<'a> {
+    /// Returns the computation of the sums over all pixels except the invalid ones of a frame.
+    pub(crate) fn static_sums_without<'a>(
+        &'a self,
+        invalid: &'a InvalidPixels,
+    ) -> StaticSumsWithout<'a> {
         let terms = StaticTerms {
             matrix: self.matrix.as_slices(),
             normalization: &self.normalization,
             dark: self.dark(),
             variance: self.variance(),
         };
-        StaticSumsWithout { bin_sums: &self.bin_sums, terms, invalid }
+        StaticSumsWithout {
+            terms,
+            bin_sums: &self.bin_sums,
+            static_sums: &self.static_sums,
+            unused: &self.unused,
+            invalid,
+        }
     }
 
     /// Returns the plan's unique number, never 0. Clones share it.

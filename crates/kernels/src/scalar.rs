@@ -1,7 +1,9 @@
 //! [`accumulate_frame`], the scalar kernel: one frame and one pixel at a time. It is the reference
 //! of all others.
 
+use crate::bitmap::Bitmap;
 use crate::dead_time::DeadTime;
+use crate::invalid_pixels::InvalidPixels;
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::photon_sums::PhotonSums;
 use crate::pixel::{Pixel, PixelType, with_pixel};
@@ -35,7 +37,7 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
     let matrix = &plan.matrix;
     let mut photons = PhotonSums::zeros(plan.quantities(), plan.dead_time(), matrix.nbins());
     let rule = invalid.for_type::<T>();
-    let mut invalid_pixels = Vec::new();
+    let mut invalid_pixels = InvalidPixels::default();
     for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
         accumulate_tile(
             tile,
@@ -45,7 +47,6 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
             &mut invalid_pixels,
         );
     }
-    invalid_pixels.sort_unstable();
     let without_masked = (!invalid_pixels.is_empty())
         .then(|| Isa::Portable.run(plan.static_sums_without(&invalid_pixels)));
     Sums::from_photon_sums(plan, photons, without_masked.as_ref())
@@ -78,9 +79,10 @@ fn accumulate_tile<T: Pixel>(
     pixels: &TilePixels<'_, T>,
     plan: &IntegrationPlan,
     photons: &mut PhotonSums,
-    invalid: &mut Vec<u32>,
+    invalid: &mut InvalidPixels,
 ) {
     let columns = plan.matrix.tile(tile_index);
+    let mut invalid_of_tile = Bitmap::EMPTY;
     let mut add = |in_tile: usize, bin: usize, weight: f32, x: f64| {
         let pixel = tile_index * TILE + in_tile;
         let dark = plan.dark().map_or(0., |dark| dark[pixel]);
@@ -91,7 +93,7 @@ fn accumulate_tile<T: Pixel>(
         match pixels.get(pixel) {
             // A pixel without weight in its first bin has no entries.
             _ if here == 0. => {}
-            None => invalid.push((tile_index * TILE + pixel) as u32),
+            None => invalid_of_tile.insert(pixel),
             Some(0.) => {}
             Some(x) => {
                 let bin = columns.first_bin[pixel] as usize;
@@ -102,6 +104,7 @@ fn accumulate_tile<T: Pixel>(
             }
         }
     }
+    invalid.add(tile_index, &invalid_of_tile);
     for entry in columns.extra {
         if let Some(x) = pixels.get(entry.pixel as usize) {
             add(entry.pixel as usize, entry.bin as usize, entry.weight, x);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::double_double::DoubleDouble;
-use crate::simd::{Kernel, Simd};
 use crate::tiled_csc::TiledCscRef;
 use crate::weight_override::WeightOverride;
 
@@ -60,31 +59,6 @@ pub(crate) struct BinStaticSums {
     pub(crate) entries: u64,
 }
 
-/// Computes the sums of all bins over all pixels except `invalid`: a frame's invalid pixels that
-/// have entries, in rising order.
-pub(crate) struct StaticSumsWithout<'a> {
-    /// The sums over all pixels.
-    pub(crate) bin_sums: &'a [BinStaticSums],
-    pub(crate) terms: StaticTerms<'a>,
-    pub(crate) invalid: &'a [u32],
-}
-
-impl Kernel for StaticSumsWithout<'_> {
-    type Output = StaticSums;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> StaticSums {
-        let mut bin_sums = self.bin_sums.to_vec();
-        for &pixel in self.invalid {
-            for (bin, weight) in self.terms.matrix.entries(pixel as usize) {
-                let term = self.terms.term(pixel as usize, weight);
-                bin_sums[bin].subtract(term, self.terms.dark.is_some());
-            }
-        }
-        StaticSums::from_bins(&bin_sums, self.terms.dark.is_some())
-    }
-}
-
 /// The arrays from which the terms of [`BinStaticSums`] are computed.
 #[derive(Clone, Copy)]
 pub(crate) struct StaticTerms<'a> {
@@ -94,48 +68,22 @@ pub(crate) struct StaticTerms<'a> {
     pub(crate) variance: Option<&'a [f64]>,
 }
 
-impl StaticTerms<'_> {
-    /// Returns the term of a pixel in a bin in which it has this weight.
-    #[inline(always)]
-    pub(crate) fn term(self, pixel: usize, weight: f32) -> BinStaticSums {
-        let (n, w) = (self.normalization[pixel], f64::from(weight));
-        let norm = DoubleDouble::two_product(w, n);
-        let dark = self
-            .dark
-            .map_or(DoubleDouble::default(), |dark| DoubleDouble::two_product(w, dark[pixel]));
-        BinStaticSums {
-            norm,
-            norm_sq: norm * norm,
-            count: w.into(),
-            base_variance: match self.variance {
-                Some(variance) => DoubleDouble::two_product(w * w, variance[pixel]),
-                None => DoubleDouble::two_product(w, w),
-            },
-            dark,
-            dark_sq: dark * dark,
-            norm_dark: norm * dark,
-            entries: 1,
-        }
-    }
-}
-
 impl BinStaticSums {
-    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the
-    /// rounding.
+    /// Returns the sums without those over some of the pixels. A bin without entries has exactly zero,
+    /// whatever the rounding.
     #[inline(always)]
-    fn subtract(&mut self, term: BinStaticSums, has_dark: bool) {
-        self.norm -= term.norm;
-        self.norm_sq -= term.norm_sq;
-        self.count -= term.count;
-        self.base_variance -= term.base_variance;
-        if has_dark {
-            self.dark -= term.dark;
-            self.dark_sq -= term.dark_sq;
-            self.norm_dark -= term.norm_dark;
-        }
-        self.entries -= term.entries;
+    pub(crate) fn minus(mut self, some: BinStaticSums) -> BinStaticSums {
+        self.entries -= some.entries;
         if self.entries == 0 {
-            *self = BinStaticSums::default();
+            return BinStaticSums::default();
         }
+        self.norm -= some.norm;
+        self.norm_sq -= some.norm_sq;
+        self.count -= some.count;
+        self.base_variance -= some.base_variance;
+        self.dark -= some.dark;
+        self.dark_sq -= some.dark_sq;
+        self.norm_dark -= some.norm_dark;
+        self
     }
 }

@@ -148,12 +148,6 @@ impl TiledCsc {
         &self.extra[self.extra_starts[tile]..self.extra_starts[tile + 1]]
     }
 
-    /// Returns whether the pixel has entries.
-    pub(crate) fn has_entries(&self, pixel: usize) -> bool {
-        // A pixel without weight in its first bin has no entries.
-        self.pair_weights[pixel][0] != 0.
-    }
-
     /// Returns the arrays as slices.
     pub(crate) fn as_slices(&self) -> TiledCscRef<'_> {
         TiledCscRef {
@@ -269,19 +263,31 @@ impl<'a> TiledCscRef<'a> {
             .enumerate()
             .filter(|(_, w)| *w != 0.)
             .map(move |(i, w)| (first + i, w));
-        let (tile, in_tile) = (pixel / TILE, pixel % TILE);
-        let extra = &self.extra[self.extra_starts[tile]..self.extra_starts[tile + 1]];
+        pair.chain(self.extra_of_pixel(pixel))
+    }
+
+    /// Iterates over the entries of a pixel that are not in its pair, as [`Self::entries`] does.
+    #[inline(always)]
+    pub(crate) fn extra_of_pixel(self, pixel: usize) -> impl Iterator<Item = (usize, f32)> + 'a {
+        let in_tile = pixel % TILE;
+        let extra = self.extra_of_tile(pixel / TILE);
         let start = extra.partition_point(|e| {
             summation_order::position_in_order(e.pixel as usize)
                 < summation_order::position_in_order(in_tile)
         });
         let extra = extra[start..].iter().take_while(move |e| e.pixel as usize == in_tile);
-        pair.chain(extra.map(|e| (e.bin as usize, e.weight)))
+        extra.map(|e| (e.bin as usize, e.weight))
     }
 
     /// Returns the first bin of each pixel, and its weights in that bin and the next.
     pub(crate) fn pairs(self) -> (&'a [u32], &'a [[f32; 2]]) {
         (&self.first_bin[..self.pixels], &self.pair_weights[..self.pixels])
+    }
+
+    /// Returns the entries of a tile that are not in pairs.
+    #[inline(always)]
+    pub(crate) fn extra_of_tile(self, tile: usize) -> &'a [ExtraEntry] {
+        &self.extra[self.extra_starts[tile]..self.extra_starts[tile + 1]]
     }
 
     /// Gives all entries that are not in pairs to `visitor`, in the order in which they are stored.

@@ -55,8 +55,10 @@ enum Rule {
     Odd,
     /// All negative values; for unsigned types, those with the top bit set.
     Negative,
-    /// A range with zero, which no bit plane shows.
+    /// Ranges of which one has zero, which no bit plane shows.
     Zero,
+    /// A range from below zero to above it, or from zero on.
+    AroundZero,
 }
 
 impl Rule {
@@ -70,6 +72,7 @@ impl Rule {
             Rule::Negative if signed => vec![i128::MIN..=-1],
             Rule::Negative => vec![1 << (8 * dtype.size() - 1)..=i128::MAX],
             Rule::Zero => vec![0..=0, 3..=7],
+            Rule::AroundZero => vec![-3..=5],
         }
     }
 }
@@ -110,7 +113,8 @@ fn cases() -> impl Strategy<Value = Case> {
             1 => Just(Rule::Nothing),
             2 => Just(Rule::Odd),
             2 => Just(Rule::Negative),
-            1 => Just(Rule::Zero)
+            1 => Just(Rule::Zero),
+            1 => Just(Rule::AroundZero)
         ],
         any::<u64>(),
     )

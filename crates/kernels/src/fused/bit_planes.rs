@@ -110,16 +110,27 @@ impl BitPlanes {
     ) -> bool {
         let TileContext { tile_index, unused, is_dense, .. } = context;
         let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied_planes);
-        let has_any = |planes: &BitPlanes, range: Range<usize>| {
-            simd.any_bit_set(planes.plane_range(range), planes.stride, from, unused)
-        };
+        let has_any =
+            |planes: &BitPlanes, range: Range<usize>| planes.any_bit_set(simd, range, from, unused);
         // In most tiles no pixel exceeds 8 bits, and this is the only check of the upper planes.
         let wide = occupied > 8 && has_any(self, 8..occupied);
+        // No pixel is looked at again that is found to be invalid.
+        let (mut skipped, mut may_be_invalid) = (*unused, rule.zero);
+        if rule.zero {
+            let nonzero = simd.or_planes(self.plane_range(0..occupied), self.stride, from, unused);
+            skipped = Bitmap::FULL.without(&nonzero);
+        }
         for range in rule.ranges.iter().filter(|range| range.planes.end <= occupied) {
             let top = range.planes.end - 1;
-            if (wide || top < 8) && has_any(self, top..top + 1) {
-                self.extract_invalid(simd, from, tile_index, unused, range, lane);
+            if (wide || top < 8) && self.any_bit_set(simd, top..top + 1, from, &skipped) {
+                self.find_invalid(simd, from, range, &mut skipped);
+                may_be_invalid = true;
             }
+        }
+        if may_be_invalid {
+            let invalid = skipped.without(unused);
+            lane.invalid.add(tile_index, &invalid);
+            self.clear(from, &invalid);
         }
         if rule.signed
             && occupied == total
@@ -162,47 +173,48 @@ impl BitPlanes {
         simd.bitunshuffle(self.block(), stride, start / 8, out);
     }
 
-    /// Records the pixels of a tile that are in an invalid range, and clears their bits.
-    fn extract_invalid<S: Simd>(
+    /// Returns whether any pixel of a tile but those to be `skipped` has a bit set in the planes.
+    #[inline(always)]
+    fn any_bit_set<S: Simd>(
+        &self,
+        simd: S,
+        planes: Range<usize>,
+        from: usize,
+        skipped: &Bitmap,
+    ) -> bool {
+        simd.any_bit_set(self.plane_range(planes), self.stride, from, skipped)
+    }
+
+    /// Adds to the pixels of a tile that are `skipped` the others that are in a range of invalid values.
+    ///
+    /// It is a function of its own as most tiles have none.
+    #[inline(never)]
+    fn find_invalid<S: Simd>(
         &mut self,
         simd: S,
         from: usize,
-        tile_index: usize,
-        unused: &Bitmap,
         range: &InvalidPlaneRange,
-        lane: &mut Lane,
+        skipped: &mut Bitmap,
     ) {
         let planes = self.plane_range(range.planes.clone());
-        let mut invalid = simd.and_planes(planes, self.stride, from).without(unused);
-        if !range.exact {
-            let candidates = invalid;
-            for pixel in candidates.iter_ones() {
-                if !range.contains(self.pixel_bits(from * 8 + pixel)) {
-                    invalid.0[pixel / 64] &= !(1 << (pixel % 64));
-                }
-            }
+        let mut found = simd.and_planes(planes, self.stride, from).without(skipped);
+        if !range.exact && !found.is_empty() {
+            self.materialize(self.occupied_planes);
+            let planes = self.plane_range(0..self.occupied_planes);
+            found = simd.patterns_within(planes, self.stride, from, &range.patterns, &found);
         }
-        if invalid.is_empty() {
-            return;
-        }
-        lane.invalid.extend(invalid.iter_ones().map(|pixel| (tile_index * TILE + pixel) as u32));
-        for plane in
-            self.buffer.bytes_mut(self.written_planes * self.stride).chunks_exact_mut(self.stride)
-        {
-            let tile = &mut plane[from..from + TILE_BYTES];
-            for (byte, word) in tile.chunks_exact_mut(8).zip(invalid.0) {
-                for (byte, clear) in byte.iter_mut().zip(word.to_le_bytes()) {
-                    *byte &= !clear;
-                }
-            }
-        }
+        *skipped = skipped.zip(&found, |known, new| known | new);
     }
 
-    /// Returns the bits of one pixel.
-    fn pixel_bits(&self, pixel: usize) -> u64 {
-        let bit = |plane: usize| {
-            u64::from(self.plane_range(plane..plane + 1)[pixel / 8] >> (pixel % 8) & 1)
-        };
-        (0..self.len / self.stride).map(|plane| bit(plane) << plane).sum()
+    /// Clears all bits of pixels of a tile.
+    #[inline(never)]
+    fn clear(&mut self, from: usize, pixels: &Bitmap) {
+        let written = self.buffer.bytes_mut(self.written_planes * self.stride);
+        for plane in written.chunks_exact_mut(self.stride) {
+            let (words, _) = plane[from..from + TILE_BYTES].as_chunks_mut::<8>();
+            for (bytes, clear) in words.iter_mut().zip(pixels.0) {
+                *bytes = (u64::from_le_bytes(*bytes) & !clear).to_le_bytes();
+            }
+        }
     }
 }

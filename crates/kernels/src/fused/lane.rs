@@ -1,6 +1,7 @@
 //! [`Lane`], one frame's pixels of one tile, as narrow as their values allow.
 
 use crate::bitmap::Bitmap;
+use crate::invalid_pixels::InvalidPixels;
 use crate::pixel::PixelWidth;
 use crate::summation_order::TILE;
 
@@ -15,8 +16,8 @@ pub(crate) struct Lane {
     pub(crate) nonzero: Bitmap,
     /// A set that includes all pixels with entries that are 2 or more, for widths up to 8 bits.
     pub(crate) above_one: Bitmap,
-    /// The frame's invalid pixels with entries so far, tile by tile.
-    pub(crate) invalid: Vec<u32>,
+    /// The frame's invalid pixels with entries so far.
+    pub(crate) invalid: InvalidPixels,
 }
 
 impl Default for Lane {
@@ -28,7 +29,7 @@ impl Default for Lane {
             f64_pixels: [0.; TILE],
             nonzero: Bitmap::EMPTY,
             above_one: Bitmap::EMPTY,
-            invalid: Vec::new(),
+            invalid: InvalidPixels::default(),
         }
     }
 }

@@ -56,8 +56,11 @@ fn read_valid_pixels<T: Pixel>(
         [*low, *high] = T::low_bytes(valid);
     }
     if any_invalid {
-        let invalid = pixels().enumerate().filter(|(_, (pixel, used))| *used && is_invalid(*pixel));
-        lane.invalid.extend(invalid.map(|(i, _)| (context.tile_index * TILE + i) as u32));
+        let mut invalid = [0; TILE];
+        for ((pixel, used), invalid) in pixels().zip(&mut invalid) {
+            *invalid = u8::from(used & is_invalid(pixel));
+        }
+        lane.invalid.add(context.tile_index, &Bitmap::from_bytes(&invalid));
     }
     let len = pixels().len();
     lane.width = T::min_width(bits);

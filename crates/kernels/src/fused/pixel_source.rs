@@ -26,7 +26,7 @@ impl<T: Pixel> InvalidRules<T> {
     /// Makes the rule for pixels of type `T`.
     pub(crate) fn new(invalid: &InvalidValues) -> InvalidRules<T> {
         let native = invalid.for_type::<T>();
-        let planes = if T::INTEGER { PlaneInvalidRule::new(&native) } else { None };
+        let planes = T::INTEGER.then(|| PlaneInvalidRule::new(&native));
         InvalidRules { native, planes }
     }
 }

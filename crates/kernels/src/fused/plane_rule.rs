@@ -1,6 +1,6 @@
 //! [`PlaneInvalidRule`], which finds invalid pixels in bit planes without unshuffling them.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
@@ -10,6 +10,8 @@ use crate::pixel::Pixel;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,
+    /// True if pixels without any set bit are invalid.
+    pub(crate) zero: bool,
     /// True if the top bit is a sign.
     pub(crate) signed: bool,
 }
@@ -21,32 +23,39 @@ pub(crate) struct InvalidPlaneRange {
     pub(crate) planes: Range<usize>,
     /// True if only values of the range have all these bits set.
     pub(crate) exact: bool,
-    /// The lowest value of the range, as a bit pattern; `high` is the highest.
-    low: u64,
-    high: u64,
+    /// The values of the range, as bit patterns.
+    pub(crate) patterns: RangeInclusive<u64>,
 }
 
 impl PlaneInvalidRule {
-    /// Makes the rule for an integer type; `None` if a range has the value zero, which has no set bit.
-    /// Other ranges, such as that of all counts above a limit, are divided at powers of two.
-    pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> Option<PlaneInvalidRule> {
-        let mut ranges = Vec::new();
+    /// Makes the rule for an integer type. Ranges whose values have no bit in common, such as that of
+    /// all counts above a limit, are divided at powers of two.
+    pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> PlaneInvalidRule {
+        let mut plane_rule =
+            PlaneInvalidRule { ranges: Vec::new(), zero: false, signed: T::SIGNED };
+        let bits = 8 * T::SIZE;
         for &(low, high) in rule.ranges() {
-            let (low, mut high): (u64, u64) = (low.bits().into(), high.bits().into());
-            // The patterns of a signed range across zero do not rise.
-            if low > high || low == 0 {
-                return None;
-            }
-            loop {
-                let with_top_bit = low.max(1 << high.ilog2());
-                ranges.extend(InvalidPlaneRange::new(with_top_bit, high, 8 * T::SIZE));
-                if with_top_bit == low {
-                    break;
-                }
-                high = with_top_bit - 1;
+            let (low, high): (u64, u64) = (low.bits().into(), high.bits().into());
+            if low <= high {
+                plane_rule.add_patterns(low, high, bits);
+            } else {
+                // A signed range across zero: from its lowest value to -1, and from zero on.
+                plane_rule.add_patterns(low, low_bits_mask(bits), bits);
+                plane_rule.add_patterns(0, high, bits);
             }
         }
-        Some(PlaneInvalidRule { ranges, signed: T::SIGNED })
+        plane_rule
+    }
+
+    /// Adds the bit patterns from `low` to `high`.
+    fn add_patterns(&mut self, low: u64, mut high: u64, bits: usize) {
+        self.zero |= low == 0;
+        let low = low.max(1);
+        while high >= low {
+            let with_top_bit = low.max(1 << high.ilog2());
+            self.ranges.extend(InvalidPlaneRange::new(with_top_bit, high, bits));
+            high = with_top_bit - 1;
+        }
     }
 }
 
@@ -61,12 +70,7 @@ impl InvalidPlaneRange {
         let complete =
             low & low_bits_mask(free) == 0 && high & low_bits_mask(free) == low_bits_mask(free);
         let exact = complete && shared == low_bits_mask(bits - free);
-        Some(InvalidPlaneRange { planes: start + free..end + free, exact, low, high })
-    }
-
-    /// Returns whether a pixel with this bit pattern is in the range.
-    pub(crate) fn contains(&self, pattern: u64) -> bool {
-        self.low <= pattern && pattern <= self.high
+        Some(InvalidPlaneRange { planes: start + free..end + free, exact, patterns: low..=high })
     }
 }
 
@@ -81,54 +85,57 @@ mod tests {
     use crate::InvalidValues;
 
     /// Returns the planes of one range, and whether they are exact.
-    fn planes_of<T: Pixel>(range: std::ops::RangeInclusive<i128>) -> Option<(Range<usize>, bool)> {
-        let rule = PlaneInvalidRule::new(&InvalidValues::from_integers([range]).for_type::<T>())?;
+    fn planes_of<T: Pixel>(range: RangeInclusive<i128>) -> (Range<usize>, bool) {
+        let rule = PlaneInvalidRule::new(&InvalidValues::from_integers([range]).for_type::<T>());
         let [range] = rule.ranges.try_into().expect("one range");
-        Some((range.planes, range.exact))
+        (range.planes, range.exact)
     }
 
     #[test]
     fn invalid_values_of_detectors_have_common_planes() {
-        assert_eq!(planes_of::<u32>(4294967294..=4294967295), Some((1..32, true)));
-        assert_eq!(planes_of::<u32>(65534..=65535), Some((1..16, false)));
-        assert_eq!(planes_of::<i32>(-2..=-1), Some((1..32, true)));
-        assert_eq!(planes_of::<i32>(i128::MIN..=-1), Some((31..32, true)));
-        assert_eq!(planes_of::<u16>(65533..=65535), Some((2..16, false)));
-        assert_eq!(planes_of::<u8>(255..=255), Some((0..8, true)));
-        assert_eq!(planes_of::<u64>(u64::MAX as i128..=u64::MAX as i128), Some((0..64, true)));
-        assert_eq!(planes_of::<i16>(-2..=-2), Some((1..16, false)));
-        assert_eq!(planes_of::<u16>(0b1101_0000..=0b1101_0111), Some((6..8, false)));
+        assert_eq!(planes_of::<u32>(4294967294..=4294967295), (1..32, true));
+        assert_eq!(planes_of::<u32>(65534..=65535), (1..16, false));
+        assert_eq!(planes_of::<i32>(-2..=-1), (1..32, true));
+        assert_eq!(planes_of::<i32>(i128::MIN..=-1), (31..32, true));
+        assert_eq!(planes_of::<u16>(65533..=65535), (2..16, false));
+        assert_eq!(planes_of::<u8>(255..=255), (0..8, true));
+        assert_eq!(planes_of::<u64>(u64::MAX as i128..=u64::MAX as i128), (0..64, true));
+        assert_eq!(planes_of::<i16>(-2..=-2), (1..16, false));
+        assert_eq!(planes_of::<u16>(0b1101_0000..=0b1101_0111), (6..8, false));
     }
 
     #[test]
     fn ranges_without_a_common_bit_are_divided_at_powers_of_two() {
-        let pieces = |range: std::ops::RangeInclusive<i128>| -> Vec<(u64, u64)> {
+        let pieces = |range: RangeInclusive<i128>| -> Vec<RangeInclusive<u64>> {
             let rule = InvalidValues::from_integers([range]).for_type::<u16>();
-            let rule = PlaneInvalidRule::new(&rule).expect("zero is not in the range");
-            rule.ranges.iter().map(|piece| (piece.low, piece.high)).collect()
+            let rule = PlaneInvalidRule::new(&rule);
+            rule.ranges.into_iter().map(|piece| piece.patterns).collect()
         };
-        assert_eq!(pieces(20_000..=i128::MAX), [(32768, 65535), (20_000, 32767)]);
-        assert_eq!(pieces(1..=5), [(4, 5), (2, 3), (1, 1)]);
-        assert_eq!(pieces(65533..=65534), [(65533, 65534)]);
-        for low in 1..=255u8 {
-            for high in low..=255 {
-                let invalid = InvalidValues::from_integers([low.into()..=high.into()]);
-                let rule = PlaneInvalidRule::new(&invalid.for_type::<u8>()).expect("no zero");
-                for value in 0..=255 {
-                    let holding = rule.ranges.iter().filter(|range| range.contains(value));
-                    let expected = usize::from((low.into()..=high.into()).contains(&value));
-                    assert_eq!(holding.count(), expected, "{value} in {low}..={high}");
-                }
-            }
-        }
+        assert_eq!(pieces(20_000..=i128::MAX), [32768..=65535, 20_000..=32767]);
+        assert_eq!(pieces(1..=5), [4..=5, 2..=3, 1..=1]);
+        assert_eq!(pieces(65533..=65534), [65533..=65534]);
     }
 
     #[test]
-    fn ranges_with_zero_have_no_planes() {
-        assert_eq!(planes_of::<u16>(0..=0), None);
-        assert_eq!(planes_of::<i32>(-1..=0), None);
-        assert_eq!(planes_of::<u64>(0..=u64::MAX as i128), None);
-        assert_eq!(planes_of::<i8>(i128::MIN..=i128::MAX), None);
+    fn each_invalid_value_is_in_one_piece() {
+        fn check<T: Pixel>(all: RangeInclusive<i128>) {
+            for low in all.clone() {
+                for high in low..=*all.end() {
+                    let invalid = InvalidValues::from_integers([low..=high]);
+                    let rule = PlaneInvalidRule::new(&invalid.for_type::<T>());
+                    for value in all.clone() {
+                        let pattern = (value as u8).into();
+                        let pieces =
+                            rule.ranges.iter().filter(|piece| piece.patterns.contains(&pattern));
+                        let found = pieces.count() + usize::from(rule.zero && value == 0);
+                        let expected = usize::from((low..=high).contains(&value));
+                        assert_eq!(found, expected, "{value} in {low}..={high}");
+                    }
+                }
+            }
+        }
+        check::<u8>(0..=255);
+        check::<i8>(-128..=127);
     }
 
     #[test]
@@ -140,7 +147,7 @@ mod tests {
                 };
                 let mask = low_bits_mask(range.planes.end) & !low_bits_mask(range.planes.start);
                 let caught = (0..=255).filter(|v| v & mask == mask);
-                let invalid = (0..=255u64).filter(|&v| range.contains(v));
+                let invalid = (0..=255u64).filter(|&v| range.patterns.contains(&v));
                 assert!(invalid.clone().all(|v| v & mask == mask), "{range:?}");
                 assert_eq!(range.exact, caught.eq(invalid), "{range:?}");
             }

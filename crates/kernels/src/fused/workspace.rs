@@ -1,6 +1,7 @@
 //! [`Workspace`], which integrates up to `L` frames in one pass over the matrix: for each tile it
 //! decodes the frames' pixels into lanes, then applies the tile of the matrix to all lanes at once.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use super::accumulate::{PixelSelection, TileTerms, accumulate_tile};
@@ -12,6 +13,7 @@ use super::spread_factors::{ShortTileFactors, SpreadFactors};
 use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
+use crate::invalid_pixels::InvalidPixels;
 use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
@@ -52,7 +54,7 @@ struct PlanAccumulators<const L: usize> {
 struct MaskedSumsCache {
     /// The plan's [`IntegrationPlan::id`]; 0 is no plan's.
     plan: u64,
-    invalid: Vec<u32>,
+    invalid: InvalidPixels,
     totals: StaticSums,
 }
 
@@ -106,7 +108,8 @@ impl<const L: usize> Workspace<L> {
         }
         let mut sources = sources;
         for lane in &mut self.lanes {
-            (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
+            lane.width = PixelWidth::Zero;
+            lane.invalid.clear();
         }
         for (tile_index, unused) in first.unused.iter().enumerate() {
             let unused = others
@@ -132,28 +135,26 @@ impl<const L: usize> Workspace<L> {
             }
             self.accumulate(simd, plans, tile_index);
         }
-        for lane in &mut self.lanes {
-            // A tile with several ranges of invalid values records its pixels range by range.
-            lane.invalid.sort_unstable();
-        }
         for (plan_index, (accumulators, plan)) in
             self.accumulators.iter_mut().zip(plans).enumerate()
         {
             // A pixel that one plan uses can be masked in another.
-            let is_used = |pixel: &u32| plans.len() == 1 || plan.uses_pixel(*pixel as usize);
-            let invalid = |lane: &usize| -> Vec<u32> {
-                self.lanes[*lane].invalid.iter().copied().filter(is_used).collect()
+            let invalid = |lane: usize| match &self.lanes[lane].invalid {
+                invalid if plans.len() == 1 => Cow::Borrowed(invalid),
+                invalid => Cow::Owned(invalid.without(&plan.unused)),
             };
             let sound = (0..sources.len()).filter(|lane| sources[*lane].is_ok());
-            let mut left: Vec<(usize, Vec<u32>)> =
-                sound.map(|lane| (lane, invalid(&lane))).collect();
+            let mut left: Vec<(usize, Cow<'_, InvalidPixels>)> =
+                sound.map(|lane| (lane, invalid(lane))).collect();
             // Frames with the same invalid pixels at a time, as their static sums are large.
-            while let Some((_, invalid)) = left.first().cloned() {
-                let (same, others): (Vec<_>, Vec<_>) =
-                    left.into_iter().partition(|(_, other)| *other == invalid);
-                left = others;
-                let lanes: Vec<usize> = same.into_iter().map(|(lane, _)| lane).collect();
-                accumulators.take_sums(simd, plan, &lanes, invalid, |lane, block| {
+            while let Some((first, invalid)) = left.first().cloned() {
+                let mut lanes = Vec::new();
+                left.retain(|(lane, other)| {
+                    let is_same = *lane == first || *other == invalid;
+                    lanes.extend(is_same.then_some(*lane));
+                    !is_same
+                });
+                accumulators.take_sums(simd, plan, &lanes, &invalid, |lane, block| {
                     take(lane, plan_index, block);
                 });
             }
@@ -231,14 +232,13 @@ impl<const L: usize> Workspace<L> {
 }
 
 impl<const L: usize> PlanAccumulators<L> {
-    /// Calls `take` with the blocks of sums of these lanes, whose frames have these invalid pixels, in
-    /// rising order.
+    /// Calls `take` with the blocks of sums of these lanes, whose frames have these invalid pixels.
     fn take_sums<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
         lanes: &[usize],
-        invalid: Vec<u32>,
+        invalid: &InvalidPixels,
         mut take: impl FnMut(usize, SumsBlock<'_>),
     ) {
         let quantities = self.rows.quantities();
@@ -260,17 +260,17 @@ impl<const L: usize> PlanAccumulators<L> {
 }
 
 impl MaskedSumsCache {
-    /// Returns the static sums of a plan without these pixels, in rising order.
+    /// Returns the static sums of a plan without these pixels.
     fn without<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
-        invalid: Vec<u32>,
+        invalid: &InvalidPixels,
     ) -> &StaticSums {
         // Consecutive frames mostly have the same invalid pixels.
-        if self.plan != plan.id() || self.invalid != invalid {
-            let totals = simd.run(plan.static_sums_without(&invalid));
-            *self = Self { plan: plan.id(), invalid, totals };
+        if self.plan != plan.id() || self.invalid != *invalid {
+            let totals = simd.run(plan.static_sums_without(invalid));
+            *self = Self { plan: plan.id(), invalid: invalid.clone(), totals };
         }
         &self.totals
     }

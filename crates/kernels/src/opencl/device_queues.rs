@@ -15,6 +15,7 @@ use crate::bitmap::iter_bits;
 use crate::codec::DecodeError;
 use crate::codec::bitshuffle::{BlockOffsets, Codec, default_block_elements};
 use crate::decode_paths::DecodePathCounts;
+use crate::invalid_pixels::InvalidPixels;
 use crate::invalid_values::InvalidValues;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
@@ -404,20 +405,20 @@ fn encode_ranges<T: Pixel>(invalid: &InvalidValues) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the indices of the pixels set in a device's bitmap, ascending. See
-/// [`super::slot_layout::SlotLayout::used`] for the layout.
-fn pixels_of_bitmap(bitmap: &[u8], elements: usize, block_pixels: u32) -> Vec<u32> {
+/// Returns the pixels set in a device's bitmap. See [`super::slot_layout::SlotLayout::used`] for the
+/// layout.
+fn pixels_of_bitmap(bitmap: &[u8], elements: usize, block_pixels: u32) -> InvalidPixels {
     let columns = elements / 8;
-    let mut pixels = Vec::new();
-    for (tile, tile_bits) in bitmap.chunks_exact(columns + 1).enumerate() {
-        for (column, &byte) in tile_bits.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-            let first = if column == columns {
-                block_pixels
-            } else {
-                (tile * elements + 8 * column) as u32
-            };
-            pixels.extend(iter_bits(byte.into()).map(|bit| first + bit as u32));
-        }
-    }
-    pixels
+    let of_tile = |(tile, bits): (usize, &[u8])| {
+        bits.iter()
+            .enumerate()
+            .flat_map(move |(column, &byte)| {
+                let is_tail = column == columns;
+                let first =
+                    if is_tail { block_pixels as usize } else { tile * elements + 8 * column };
+                iter_bits(byte.into()).map(move |bit| first + bit)
+            })
+            .collect::<Vec<_>>()
+    };
+    bitmap.chunks_exact(columns + 1).enumerate().flat_map(of_tile).collect()
 }

@@ -229,11 +229,12 @@ fn fit(lane: &mut Lane, tile: TileContext<'_>, width: PixelWidth, overflow: &mut
         return;
     }
     lane.widen_to(width);
-    for pixel in lane.invalid.drain(..) {
-        let in_tile = pixel as usize - tile.tile_index * TILE;
+    for pixel in lane.invalid.pixels() {
+        let in_tile = pixel - tile.tile_index * TILE;
         (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
-        overflow.push((pixel, f64::NAN));
+        overflow.push((pixel as u32, f64::NAN));
     }
+    lane.invalid.clear();
     overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
 }
 

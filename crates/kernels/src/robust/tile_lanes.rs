@@ -45,7 +45,8 @@ impl TileLanes {
     /// Makes the lanes ready for the first tile of other frames.
     pub(super) fn start(&mut self) {
         for lane in &mut self.lanes {
-            (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
+            lane.width = PixelWidth::Zero;
+            lane.invalid.clear();
         }
     }
 

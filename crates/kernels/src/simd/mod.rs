@@ -18,6 +18,8 @@ mod prefetch;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::ops::RangeInclusive;
+
 use crate::bitmap::Bitmap;
 use crate::lz4_block::{BlockBuffer, DecodedBlock};
 use crate::summation_order::TILE;
@@ -108,6 +110,19 @@ pub(crate) trait Simd: Copy {
     /// Returns the pixels of a tile that have their bit set in all of the bit planes.
     fn and_planes(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
         self.run(portable::AndPlanes { planes, stride, from })
+    }
+
+    /// Returns the candidates among the pixels of a tile whose bits in the planes, of which the first
+    /// is the lowest, are a number in the range. The numbers have no more bits than there are planes.
+    fn patterns_within(
+        self,
+        planes: &[u8],
+        stride: usize,
+        from: usize,
+        patterns: &RangeInclusive<u64>,
+        candidates: &Bitmap,
+    ) -> Bitmap {
+        self.run(portable::PatternsWithin { planes, stride, from, patterns, candidates })
     }
 
     /// Returns the pixels that are set in any of the bitmaps, without the `unused` ones, and their

@@ -1,6 +1,8 @@
 //! The operations in plain Rust: the reference for all instruction sets, and the fallback for
 //! processors without one.
 
+use std::ops::RangeInclusive;
+
 use super::{Kernel, Simd};
 use crate::bitmap::Bitmap;
 use crate::lz4_block::{self, BlockBuffer, DecodedBlock};
@@ -104,6 +106,55 @@ impl Kernel for AndPlanes<'_> {
     }
 }
 
+/// Finds the candidates whose bit patterns are in a range; see [`Simd::patterns_within`].
+pub(super) struct PatternsWithin<'a> {
+    pub(super) planes: &'a [u8],
+    pub(super) stride: usize,
+    pub(super) from: usize,
+    pub(super) patterns: &'a RangeInclusive<u64>,
+    pub(super) candidates: &'a Bitmap,
+}
+
+impl Kernel for PatternsWithin<'_> {
+    type Output = Bitmap;
+
+    /// Compares many pixels at once, plane by plane from the top one on.
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Bitmap {
+        /// Number of words that fill a vector register.
+        const WORDS: usize = 8;
+        let Self { planes, stride, from, patterns, candidates } = self;
+        let [low, high] = [*patterns.start(), *patterns.end()];
+        let mut within = *candidates;
+        for (part, words) in within.0.as_chunks_mut::<WORDS>().0.iter_mut().enumerate() {
+            if *words == [0; WORDS] {
+                continue;
+            }
+            let [mut like_low, mut like_high] = [[u64::MAX; WORDS]; 2];
+            for (plane, bytes) in planes.chunks_exact(stride).enumerate().rev() {
+                let bits = &bytes[from + 8 * WORDS * part..][..8 * WORDS];
+                let bits: [u64; WORDS] = bytemuck::pod_read_unaligned(bits);
+                for (index, bits) in bits.into_iter().enumerate() {
+                    let bits = u64::from_le(bits);
+                    if low >> plane & 1 == 1 {
+                        words[index] &= bits | !like_low[index];
+                        like_low[index] &= bits;
+                    } else {
+                        like_low[index] &= !bits;
+                    }
+                    if high >> plane & 1 == 0 {
+                        words[index] &= !(bits & like_high[index]);
+                        like_high[index] &= !bits;
+                    } else {
+                        like_high[index] &= bits;
+                    }
+                }
+            }
+        }
+        within
+    }
+}
+
 /// Computes the OR over bitmaps, without the `unused` pixels, and counts the pixels that are set.
 pub(super) struct OrBitmaps<'a, const L: usize> {
     pub(super) bitmaps: &'a [&'a Bitmap; L],
@@ -179,4 +230,46 @@ fn transpose_bits_8x8(mut bits: u64) -> u64 {
         bits ^= swap ^ swap << shift;
     }
     bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::Isa;
+
+    #[test]
+    fn patterns_are_within_a_range_as_numbers_are() {
+        const PLANES: usize = 5;
+        /// Compiles the search for each instruction set.
+        struct Search<'a>(&'a [u8], RangeInclusive<u64>, Bitmap);
+        impl Kernel for Search<'_> {
+            type Output = Bitmap;
+
+            #[inline(always)]
+            fn run<S: Simd>(self, simd: S) -> Bitmap {
+                simd.patterns_within(self.0, TILE / 4, TILE / 8, &self.1, &self.2)
+            }
+        }
+        let number = |pixel: usize| (pixel * 7919 % (1 << PLANES)) as u64;
+        // The second of two tiles.
+        let mut planes = vec![0; PLANES * TILE / 4];
+        for (plane, bits) in planes.chunks_exact_mut(TILE / 4).enumerate() {
+            for pixel in 0..TILE {
+                bits[TILE / 8 + pixel / 8] |= ((number(pixel) >> plane & 1) as u8) << (pixel % 8);
+            }
+        }
+        for low in 0..1 << PLANES {
+            for high in low..1 << PLANES {
+                // There are none in most words.
+                let candidates = Bitmap::from_fn(|pixel| pixel % 700 < 90 && pixel % 3 != 0);
+                let expected = Bitmap::from_fn(|pixel| {
+                    candidates.contains(pixel) && (low..=high).contains(&number(pixel))
+                });
+                for isa in Isa::available() {
+                    let search = Search(&planes, low..=high, candidates);
+                    assert_eq!(isa.run(search), expected, "{low}..={high}");
+                }
+            }
+        }
+    }
 }

@@ -126,7 +126,7 @@ impl TileClipScratch {
         lanes.start();
         for tile_index in 0..plan.unused.len() {
             lanes.read(simd, plan, tile_index, rules, sources, |_, _, _| ());
-            let found_invalid: usize = lanes.lanes.iter().map(|lane| lane.invalid.len()).sum();
+            let found_invalid: usize = lanes.lanes.iter().map(|lane| lane.invalid.count()).sum();
             if found_invalid > max_invalid(plan) {
                 return false;
             }
@@ -158,7 +158,8 @@ impl TileClipScratch {
         if is_summed {
             invalid.reset(max_invalid(plan));
             for (index, lane) in lanes.lanes.iter().enumerate() {
-                for &pixel in &lane.invalid {
+                for pixel in lane.invalid.pixels() {
+                    let pixel = pixel as u32;
                     let bin = unsplit.bin(pixel);
                     invalid.push(Candidate { bin, lane: index as u32, pixel, raw: 0 });
                 }
