@@ -19,7 +19,7 @@ use crate::{build_plan, dead_time, invalid_values};
 /// exact, and may differ in the last bits. In version 4, so may positions once more, and the weights of
 /// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need. In version 6,
 /// angles follow from another arctangent and sums are added up in another order, and both may differ in
-/// the last bits.
+/// the last bits. In version 7, so may sums once more, as their terms are rounded.
 const SECTIONS_VERSION: u64 = 7;
 
 impl Integrator {

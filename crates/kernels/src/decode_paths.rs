@@ -12,8 +12,8 @@ use std::ops::AddAssign;
 pub struct DecodePathCounts {
     /// Frames that were decompressed block by block and read from the bit planes: the fastest path.
     pub planes: u64,
-    /// Frames that were decompressed and unshuffled block by block, because the invalid values have
-    /// no set bit in common or because tiles cross the borders of blocks.
+    /// Frames that were decompressed and unshuffled block by block, because pixels are floating-point
+    /// numbers or because tiles cross the borders of blocks.
     pub unshuffled: u64,
     /// Frames that are stored as uncompressed native pixels.
     pub native: u64,
@@ -52,7 +52,7 @@ impl fmt::Display for DecodePathCounts {
             (self.planes, "from bit planes"),
             (
                 self.unshuffled,
-                "from unshuffled blocks (slower: the invalid values have no set bit in common, or tiles cross blocks)",
+                "from unshuffled blocks (slower: pixels are floating-point numbers, or tiles cross blocks)",
             ),
             (self.native, "as stored"),
             (self.decoded, "decoded whole (slower: the codec can't be decoded block by block)"),

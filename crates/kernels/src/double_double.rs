@@ -22,7 +22,8 @@ impl DoubleDouble {
         self.high
     }
 
-    /// Returns a sum of doubles, whose additions lost this error together.
+    /// Returns a sum of doubles, whose additions lost this error together. A sum that is smaller than the
+    /// error, as terms of either sign may have, loses some bits of the error.
     #[inline(always)]
     pub(crate) fn from_sum(sum: f64, error: f64) -> DoubleDouble {
         DoubleDouble::fast_two_sum(sum, error)
@@ -33,12 +34,6 @@ impl DoubleDouble {
     fn fast_two_sum(high: f64, low: f64) -> DoubleDouble {
         let sum = high + low;
         DoubleDouble { high: sum, low: low - (sum - high) }
-    }
-}
-
-impl From<f64> for DoubleDouble {
-    fn from(value: f64) -> DoubleDouble {
-        DoubleDouble { high: value, low: 0. }
     }
 }
 
@@ -88,10 +83,11 @@ mod tests {
 
     #[test]
     fn terms_that_are_subtracted_again_leave_no_error() {
-        let small = DoubleDouble::from(1e-7 * 0.3);
+        let small = DoubleDouble::from_sum(1e-7 * 0.3, 0.);
         let mut sum = DoubleDouble::default();
-        let large: Vec<DoubleDouble> =
-            (1..10_000).map(|i| (i as f64 * 0.1 * (1.0 / i as f64 + 3.)).into()).collect();
+        let large: Vec<DoubleDouble> = (1..10_000)
+            .map(|i| DoubleDouble::from_sum(i as f64 * 0.1 * (1.0 / i as f64 + 3.), 0.))
+            .collect();
         large.iter().for_each(|&t| sum += t);
         sum += small;
         large.iter().rev().for_each(|&t| sum -= t);

@@ -72,10 +72,13 @@ impl InvalidPixels {
 impl FromIterator<usize> for InvalidPixels {
     fn from_iter<I: IntoIterator<Item = usize>>(pixels: I) -> InvalidPixels {
         let mut invalid = InvalidPixels::default();
-        for pixel in pixels {
-            let mut bitmap = Bitmap::EMPTY;
-            bitmap.insert(pixel % TILE);
-            invalid.add(pixel / TILE, &bitmap);
+        let mut pixels = pixels.into_iter().peekable();
+        while let Some(tile) = pixels.peek().map(|pixel| pixel / TILE) {
+            let mut of_tile = Bitmap::EMPTY;
+            while let Some(pixel) = pixels.next_if(|pixel| pixel / TILE == tile) {
+                of_tile.insert(pixel % TILE);
+            }
+            invalid.add(tile, &of_tile);
         }
         invalid
     }

@@ -39,19 +39,20 @@ mod tests {
 
     /// Adds the terms of all entries, one after the other.
     fn plain_sums(terms: StaticTerms<'_>, nbins: usize) -> Vec<BinStaticSums> {
+        let exact = |term| DoubleDouble::from_sum(term, 0.);
         let mut sums = vec![BinStaticSums::default(); nbins];
         terms.matrix.for_each_entry(|pixel: usize, bin: usize, weight: f32| {
             let (sum, w) = (&mut sums[bin], f64::from(weight));
             let norm = w * terms.normalization[pixel];
-            sum.norm += norm.into();
-            sum.norm_sq += (norm * norm).into();
-            sum.count += w.into();
+            sum.norm += exact(norm);
+            sum.norm_sq += exact(norm * norm);
+            sum.count += exact(w);
             let variance = terms.variance.map_or(1., |variance| variance[pixel]);
-            sum.base_variance += (w * w * variance).into();
+            sum.base_variance += exact(w * w * variance);
             let dark = terms.dark.map_or(0., |dark| w * dark[pixel]);
-            sum.dark += dark.into();
-            sum.dark_sq += (dark * dark).into();
-            sum.norm_dark += (dark * norm).into();
+            sum.dark += exact(dark);
+            sum.dark_sq += exact(dark * dark);
+            sum.norm_dark += exact(dark * norm);
             sum.entries += 1;
         });
         sums

@@ -55,7 +55,7 @@ enum Rule {
     Odd,
     /// All negative values; for unsigned types, those with the top bit set.
     Negative,
-    /// Ranges of which one has zero, which no bit plane shows.
+    /// Ranges of which one has zero, which has no set bit.
     Zero,
     /// A range from below zero to above it, or from zero on.
     AroundZero,

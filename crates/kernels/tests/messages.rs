@@ -144,7 +144,7 @@ fn decode_paths() {
     assert_eq!(
         all.to_string(),
         "1 frame from bit planes, \
-         2 frames from unshuffled blocks (slower: the invalid values have no set bit in common, or tiles cross blocks), \
+         2 frames from unshuffled blocks (slower: pixels are floating-point numbers, or tiles cross blocks), \
          3 frames as stored, \
          4 frames decoded whole (slower: the codec can't be decoded block by block), \
          5 frames decoded for sums by bin (slower: the method needs all pixels of a bin at once), \

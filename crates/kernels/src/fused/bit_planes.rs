@@ -115,7 +115,7 @@ impl BitPlanes {
         // In most tiles no pixel exceeds 8 bits, and this is the only check of the upper planes.
         let wide = occupied > 8 && has_any(self, 8..occupied);
         // No pixel is looked at again that is found to be invalid.
-        let (mut skipped, mut may_be_invalid) = (*unused, rule.zero);
+        let (mut skipped, mut in_ranges) = (*unused, false);
         if rule.zero {
             let nonzero = simd.or_planes(self.plane_range(0..occupied), self.stride, from, unused);
             skipped = Bitmap::FULL.without(&nonzero);
@@ -123,14 +123,15 @@ impl BitPlanes {
         for range in rule.ranges.iter().filter(|range| range.planes.end <= occupied) {
             let top = range.planes.end - 1;
             if (wide || top < 8) && self.any_bit_set(simd, top..top + 1, from, &skipped) {
-                self.find_invalid(simd, from, range, &mut skipped);
-                may_be_invalid = true;
+                in_ranges |= self.find_invalid(simd, from, range, &mut skipped);
             }
         }
-        if may_be_invalid {
+        if in_ranges || rule.zero {
             let invalid = skipped.without(unused);
             lane.invalid.add(tile_index, &invalid);
-            self.clear(from, &invalid);
+            if in_ranges {
+                self.clear(from, &invalid);
+            }
         }
         if rule.signed
             && occupied == total
@@ -186,6 +187,7 @@ impl BitPlanes {
     }
 
     /// Adds to the pixels of a tile that are `skipped` the others that are in a range of invalid values.
+    /// Returns whether there are any.
     ///
     /// It is a function of its own as most tiles have none.
     #[inline(never)]
@@ -195,7 +197,7 @@ impl BitPlanes {
         from: usize,
         range: &InvalidPlaneRange,
         skipped: &mut Bitmap,
-    ) {
+    ) -> bool {
         let planes = self.plane_range(range.planes.clone());
         let mut found = simd.and_planes(planes, self.stride, from).without(skipped);
         if !range.exact && !found.is_empty() {
@@ -204,6 +206,7 @@ impl BitPlanes {
             found = simd.patterns_within(planes, self.stride, from, &range.patterns, &found);
         }
         *skipped = skipped.zip(&found, |known, new| known | new);
+        !found.is_empty()
     }
 
     /// Clears all bits of pixels of a tile.

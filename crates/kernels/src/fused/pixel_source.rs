@@ -15,7 +15,7 @@ use crate::pixel::{Pixel, PixelWidth};
 use crate::simd::Simd;
 use crate::summation_order::TILE;
 
-/// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit
+/// The rule for invalid pixels of one pixel type, for native pixels and, if they are integers, for bit
 /// planes.
 pub(crate) struct InvalidRules<T> {
     pub(crate) native: InvalidRanges<T>,

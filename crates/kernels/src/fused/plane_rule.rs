@@ -6,7 +6,8 @@ use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 
 /// The rule for invalid integers, as ranges whose values have set bits in common, as those of gaps and
-/// dead pixels do. An AND over the planes of these bits leaves few pixels to compare, mostly none.
+/// dead pixels do, and zero, which has none. An AND over the planes of these bits leaves the pixels to
+/// compare, mostly none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,

@@ -147,10 +147,11 @@ impl<const L: usize> Workspace<L> {
             let mut left: Vec<(usize, Cow<'_, InvalidPixels>)> =
                 sound.map(|lane| (lane, invalid(lane))).collect();
             // Frames with the same invalid pixels at a time, as their static sums are large.
-            while let Some((first, invalid)) = left.first().cloned() {
-                let mut lanes = Vec::new();
+            while !left.is_empty() {
+                let (first, invalid) = left.remove(0);
+                let mut lanes = vec![first];
                 left.retain(|(lane, other)| {
-                    let is_same = *lane == first || *other == invalid;
+                    let is_same = *other == invalid;
                     lanes.extend(is_same.then_some(*lane));
                     !is_same
                 });
