@@ -174,6 +174,47 @@ fn what_is_cancelled_drains_and_goes_on_later() {
     }
 }
 
+/// Programs that a submit started can hold its lock after it has ended, and it is not at work then.
+#[test]
+fn a_lock_that_an_ended_submit_left_is_waited_for() {
+    let jobs = emit("local", "left-lock", &[]);
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let lock = jobs.dir.join(".lock");
+    let hold = |seconds: &str| {
+        fs::write(&lock, format!("{}\n", ended.id())).unwrap();
+        let holder = Command::new("flock")
+            .arg("--no-fork")
+            .arg(&lock)
+            .args(["sleep", seconds])
+            .spawn()
+            .unwrap();
+        wait_until("the lock is held", || {
+            !Command::new("flock")
+                .arg("--nonblock")
+                .arg(&lock)
+                .arg("true")
+                .status()
+                .unwrap()
+                .success()
+        });
+        holder
+    };
+    let mut holder = hold("1");
+    jobs.call("submit");
+    jobs.assert_complete();
+    holder.wait().unwrap();
+
+    let mut holder = hold("60");
+    let refused = jobs.script("submit").output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    let expected =
+        format!("programs of an earlier submit (process {}) are still at work", ended.id());
+    assert!(refused.status.code() == Some(2) && said.contains(&expected), "{said}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
 /// `cancel` ends `submit` with status 75, and what is missing is done by the next `submit`.
 pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
     let jobs = emit(target, &format!("cancel-{target}"), flags);
