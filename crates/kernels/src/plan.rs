@@ -33,7 +33,7 @@ pub struct IntegrationPlanError {
 ///
 /// The sums have twice the precision of a double, so that the invalid pixels of a frame can be
 /// subtracted exactly.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct IntegrationPlan {
     pub(crate) matrix: TiledCsc,
     variance_model: VarianceModel,
@@ -164,7 +164,7 @@ impl IntegrationPlan {
         bin_sums: SharedArray<BinStaticSums>,
     ) -> IntegrationPlan {
         let id = NEXT_PLAN_ID.fetch_add(1, Ordering::Relaxed);
-        let static_sums = StaticSums::from_bins(&bin_sums, dark.is_some());
+        let static_sums = StaticSums::from_bins(bin_sums.iter().copied(), dark.is_some());
         IntegrationPlan {
             matrix,
             variance_model,
@@ -180,10 +180,10 @@ impl IntegrationPlan {
     }
 
     /// Returns the plan for counts that are corrected for a dead time, before the dark is subtracted.
-    /// Values that are invalid by it are for the caller to add to the others. The plan shares the large
-    /// arrays with this one.
-    pub fn with_dead_time(&self, dead_time: DeadTime) -> IntegrationPlan {
-        IntegrationPlan { dead_time, ..self.clone() }
+    /// Values that are invalid by it are for the caller to add to the others.
+    #[must_use]
+    pub fn with_dead_time(self, dead_time: DeadTime) -> IntegrationPlan {
+        IntegrationPlan { dead_time, ..self }
     }
 
     /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] reads. The variance

@@ -79,19 +79,6 @@ impl<T> From<Vec<T>> for SharedArray<T> {
     }
 }
 
-impl<T: Clone> Clone for SharedArray<T> {
-    fn clone(&self) -> SharedArray<T> {
-        match self {
-            SharedArray::Owned(items) => SharedArray::Owned(items.clone()),
-            SharedArray::Shared(section) => SharedArray::Shared(SharedSection {
-                memory: Arc::clone(&section.memory),
-                bytes: section.bytes.clone(),
-                item: std::marker::PhantomData,
-            }),
-        }
-    }
-}
-
 impl<T: AnyBitPattern + fmt::Debug> fmt::Debug for SharedArray<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)

@@ -21,22 +21,46 @@ pub(crate) struct StaticSums {
 }
 
 impl StaticSums {
-    pub(crate) fn from_bins(bin_sums: &[BinStaticSums], has_dark: bool) -> StaticSums {
-        let by_bin = |value: fn(&BinStaticSums) -> f64| bin_sums.iter().map(value).collect();
-        let by_bin_if_dark =
-            |value: fn(&BinStaticSums) -> f64| if has_dark { by_bin(value) } else { Vec::new() };
-        StaticSums {
+    /// Rounds the sums of all bins, in order.
+    pub(crate) fn from_bins(
+        bins: impl ExactSizeIterator<Item = BinStaticSums>,
+        has_dark: bool,
+    ) -> StaticSums {
+        let zeros = vec![0.; bins.len()];
+        let zeros_if_dark = if has_dark { zeros.clone() } else { Vec::new() };
+        let sums = StaticSums {
             weights: Arc::new(WeightOverride {
-                norm: by_bin(|s| s.norm.to_f64()),
-                norm_sq: by_bin(|s| s.norm_sq.to_f64()),
-                count: by_bin(|s| s.count.to_f64()),
+                norm: zeros.clone(),
+                norm_sq: zeros.clone(),
+                count: zeros.clone(),
             }),
-            base_variance: by_bin(|s| s.base_variance.to_f64()),
-            entries: bin_sums.iter().map(|s| s.entries).collect(),
-            dark: by_bin_if_dark(|s| s.dark.to_f64()),
-            dark_sq: by_bin_if_dark(|s| s.dark_sq.to_f64()),
-            norm_dark: by_bin_if_dark(|s| s.norm_dark.to_f64()),
+            base_variance: zeros,
+            entries: vec![0; bins.len()],
+            dark: zeros_if_dark.clone(),
+            dark_sq: zeros_if_dark.clone(),
+            norm_dark: zeros_if_dark,
+        };
+        sums.with(bins.enumerate())
+    }
+
+    /// Returns the sums with those of some bins replaced.
+    #[inline(always)]
+    pub(crate) fn with(mut self, bins: impl Iterator<Item = (usize, BinStaticSums)>) -> StaticSums {
+        let weights = Arc::make_mut(&mut self.weights);
+        let has_dark = !self.dark.is_empty();
+        for (bin, sums) in bins {
+            weights.norm[bin] = sums.norm.to_f64();
+            weights.norm_sq[bin] = sums.norm_sq.to_f64();
+            weights.count[bin] = sums.count.to_f64();
+            self.base_variance[bin] = sums.base_variance.to_f64();
+            self.entries[bin] = sums.entries;
+            if has_dark {
+                self.dark[bin] = sums.dark.to_f64();
+                self.dark_sq[bin] = sums.dark_sq.to_f64();
+                self.norm_dark[bin] = sums.norm_dark.to_f64();
+            }
         }
+        self
     }
 }
 

@@ -1,8 +1,6 @@
 //! [`StaticSumsWithout`], the sums that do not depend on the photons of a frame, for a frame with
 //! invalid pixels.
 
-use std::sync::Arc;
-
 use crate::bitmap::Bitmap;
 use crate::invalid_pixels::InvalidPixels;
 use crate::partial_static_sums::PartialStaticSums;
@@ -44,8 +42,8 @@ impl Kernel for StaticSumsWithout<'_> {
                 let invalid = of_tile.map_or(Bitmap::EMPTY, |(_, pixels)| *pixels);
                 sums.add_pixels(tile, &invalid.zip(unused, |a, b| !(a | b)));
             }
-            let all: Vec<_> = (0..self.bin_sums.len()).map(|bin| sums.of_bin(bin)).collect();
-            StaticSums::from_bins(&all, self.terms.dark.is_some())
+            let bins = (0..self.bin_sums.len()).map(|bin| sums.of_bin(bin));
+            StaticSums::from_bins(bins, self.terms.dark.is_some())
         }
     }
 }
@@ -54,25 +52,10 @@ impl StaticSumsWithout<'_> {
     /// Returns the sums over all pixels minus those over some.
     #[inline(always)]
     fn all_minus(&self, some: &PartialStaticSums<'_>) -> StaticSums {
-        let mut left = self.static_sums.clone();
-        let weights = Arc::make_mut(&mut left.weights);
-        for (bin, entries) in some.entries().iter().enumerate() {
-            if *entries == 0 {
-                continue;
-            }
-            let sums = self.bin_sums[bin].minus(some.of_bin(bin));
-            weights.norm[bin] = sums.norm.to_f64();
-            weights.norm_sq[bin] = sums.norm_sq.to_f64();
-            weights.count[bin] = sums.count.to_f64();
-            left.base_variance[bin] = sums.base_variance.to_f64();
-            left.entries[bin] = sums.entries;
-            if self.terms.dark.is_some() {
-                left.dark[bin] = sums.dark.to_f64();
-                left.dark_sq[bin] = sums.dark_sq.to_f64();
-                left.norm_dark[bin] = sums.norm_dark.to_f64();
-            }
-        }
-        left
+        let entries = some.entries().iter().enumerate();
+        let changed = entries.filter(|(_, entries)| **entries > 0).map(|(bin, _)| bin);
+        let left = changed.map(|bin| (bin, self.bin_sums[bin].minus(some.of_bin(bin))));
+        self.static_sums.clone().with(left)
     }
 }
 

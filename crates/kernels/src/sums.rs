@@ -79,9 +79,9 @@ mod tests {
     #[test]
     fn the_rounding_of_spreads_is_that_of_the_squares_of_raw_counts() {
         let starts: Vec<u64> = (0..=1000).collect();
-        let matrix = TiledCsc::new(&starts, &[0; 1000], &[1.; 1000], 2).expect("a matrix");
         let plan = |model, dark: Option<&[f64]>| {
-            IntegrationPlan::new(matrix.clone(), vec![0.5; 1000], model, dark).expect("norms")
+            let matrix = TiledCsc::new(&starts, &[0; 1000], &[1.; 1000], 2).expect("a matrix");
+            IntegrationPlan::new(matrix, vec![0.5; 1000], model, dark).expect("norms")
         };
         let least = 1000. * 2_f64.powi(-53);
         let is = |found: f64, expected: f64| (found / expected - 1.).abs() < 1e-12;

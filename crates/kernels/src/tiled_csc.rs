@@ -48,7 +48,7 @@ pub enum MatrixError {
 /// A pixel's *pair* is its first bin and the weights of that bin and the next. The few other
 /// entries (of large pixels, narrow bins, two-dimensional bins) are in one list per tile. Entries
 /// are in the order of [`crate::summation_order`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TiledCsc {
     nbins: usize,
     pixels: usize,
