@@ -14,6 +14,7 @@
 //! frame that one member lacks is missing, because the sum of the other members would be another
 //! quantity.
 
+mod acquisition;
 mod frames;
 mod member;
 mod notes;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
-use records::{Acquisition, IdHasher, ScanState, Spans, Task};
+use records::{Acquisition, IdHasher, Spans, Task};
 use system::{atomic, ownership};
 
 use super::content::OutputContent;
@@ -40,6 +41,7 @@ use crate::h5::Group;
 use crate::part::parts_dir;
 use crate::rounding::NAN64;
 use crate::{Normalizer, SharedBins, Status};
+use acquisition::merged_acquisition;
 use frames::{MergedFrames, sum_weights};
 pub use notes::{OutdatedMerge, find_outdated_merges};
 pub(super) use notes::{noted_merges, notes_dir};
@@ -304,31 +306,9 @@ impl<'a> MergePlan<'a> {
         }
         let scan = identity("union", &|task| task.scan.clone()).to_short_hex();
         let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).to_hex();
-        let complete = self.members.iter().all(|member| member.scan().complete);
-        // The merged scan has the earliest state of all members; frames that any member lacks are
-        // absent.
-        let least = self
-            .members
-            .iter()
-            .map(MergeMember::scan)
-            .min_by_key(|scan| completion_rank(scan.scan_state()));
-        let least = least.unwrap_or(first.scan());
+        let scans: Vec<&Acquisition> = self.members.iter().map(MergeMember::scan).collect();
         let absent = self.members.iter().flat_map(|member| member.inputs.target.absent()).collect();
-        let mut acquisition = Acquisition {
-            detector: name.to_owned(),
-            sources: Vec::new(),
-            absent,
-            complete,
-            start_time: least.start_time.clone(),
-            end_time: least.end_time.clone(),
-            end_reason: least.end_reason.clone(),
-            ..first.scan().clone()
-        };
-        if scope == MergeScope::Scans {
-            // Only the first scan's counters and motor positions would be there.
-            acquisition.dataset.clear();
-            acquisition.counters.clear();
-        }
+        let acquisition = Acquisition { absent, ..merged_acquisition(&scans, name, scope) };
         let final_file = final_file.into();
         let range = Spans::first_n(acquisition.frames);
         let task = Task {
@@ -360,15 +340,5 @@ impl<'a> MergePlan<'a> {
             plan: self,
             members: self.members.iter().map(merge).collect::<Result<_, _>>()?,
         })
-    }
-}
-
-/// Returns the rank of a scan's state: the greater, the later.
-fn completion_rank(state: ScanState) -> u8 {
-    match state {
-        ScanState::Running => 0,
-        ScanState::Aborted => 1,
-        ScanState::Unknown => 2,
-        ScanState::Ended => 3,
     }
 }
