@@ -43,6 +43,7 @@ mod device;
 mod error;
 mod integrated_frame;
 mod matrix_cache;
+mod matrix_file;
 mod memory;
 #[cfg(test)]
 mod message_tests;

@@ -1,33 +1,24 @@
-//! Matrices kept in files: built once, and mapped by later runs and by all processes of a machine.
-//!
-//! ```text
-//! {"azpipe":"matrix","v":1,"key":"…","recipe":"…","bytes":92274688,"xxh3":"…"}
-//! ```
-//!
-//! The header is padded with spaces up to byte 511, which is a line break. The output of
-//! [`Integrator::write_to`] follows. A file that fails its checksum is built again. One process
-//! builds a matrix while the others wait for it.
+//! Matrices kept in files ([`crate::matrix_file`]): built once, and mapped by later runs and by all
+//! processes of a machine. A file that fails its checksum is built again. One process builds a
+//! matrix while the others wait for it.
 
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::fs::{File, TryLockError};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use integrator::{Integrator, IntegratorError, PixelType};
 use recipe::Recipe;
 use records::FrameLayout;
-use serde::{Deserialize, Serialize};
-use system::atomic::{self, AtomicFile};
-use system::mapped_file::{MappedFile, is_mapped};
-use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
+use system::mapped_file::is_mapped;
+use system::{atomic, ownership};
 
-use crate::checksum::{ChecksumWriter, checksum};
-
-/// Length of the header in bytes.
-const MATRIX_HEADER_BYTES: usize = 512;
+use crate::matrix_file::{
+    self, MATRIX_HEADER_BYTES, MatrixFile, claim_any_matrix, has_matrix_name,
+};
 
 /// The largest total size of a cache directory; the least recently used files are evicted.
 const MAX_CACHE_BYTES: u64 = 8 << 30;
@@ -38,6 +29,17 @@ const BUILD_LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 /// The matrices kept in a directory.
 pub struct MatrixCache<'a> {
     directory: Option<&'a Path>,
+    kept_from: KeptFrom,
+}
+
+/// The use of a matrix from which on it is kept in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptFrom {
+    /// The first use: the matrix of a recipe, which each process needs.
+    FirstUse,
+    /// The second use: the matrix of one position of many. Writing it takes as long as building it,
+    /// and most positions of a detector that moves never come back.
+    SecondUse,
 }
 
 /// An integrator, with the origin of its matrix and the cache's warnings.
@@ -59,23 +61,20 @@ pub enum MatrixOrigin {
     Built,
 }
 
-#[derive(Serialize, Deserialize)]
-struct MatrixFileHeader {
-    azpipe: String,
-    v: u64,
-    key: String,
-    /// The digest of the recipe that the matrix was first built for; other recipes may share the
-    /// matrix.
-    #[serde(default)]
-    recipe: String,
-    bytes: u64,
-    xxh3: String,
+/// The file of a matrix, or its absence.
+enum Kept {
+    /// None: the matrix was not used yet, or long ago.
+    Nothing,
+    /// A note that the matrix was used, or a file that is damaged.
+    Used,
+    /// A whole file, mapped.
+    Matrix(Box<Integrator>),
 }
 
 impl<'a> MatrixCache<'a> {
     /// Creates the cache of a directory, which need not exist yet; `None` disables the cache.
-    pub fn new(directory: Option<&'a Path>) -> Self {
-        Self { directory }
+    pub fn new(directory: Option<&'a Path>, kept_from: KeptFrom) -> Self {
+        Self { directory, kept_from }
     }
 
     /// Removes the leftovers of processes that were killed while they built a matrix, once per
@@ -113,20 +112,19 @@ impl<'a> MatrixCache<'a> {
         let key = Integrator::cache_key(recipe, framing);
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();
-        let open = |warnings: &mut Vec<String>| match open_matrix(&path, &key) {
-            Ok(memory) => {
-                match Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES) {
-                    Ok(integrator) => Some(integrator),
-                    Err(why) => {
-                        warnings.push(describe_unusable_matrix(&path, &why));
-                        None
-                    }
+        let open = |warnings: &mut Vec<String>| {
+            let mut unusable = |why: &dyn Display| {
+                warnings.push(describe_unusable_matrix(&path, why));
+                Kept::Used
+            };
+            match MatrixFile::open(&path, &key) {
+                Ok(MatrixFile::Matrix(memory)) => {
+                    Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES)
+                        .map_or_else(|why| unusable(&why), |found| Kept::Matrix(Box::new(found)))
                 }
-            }
-            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
-            Err(why) => {
-                warnings.push(describe_unusable_matrix(&path, &why));
-                None
+                Ok(MatrixFile::UseNote) => Kept::Used,
+                Err(why) if why.kind() == io::ErrorKind::NotFound => Kept::Nothing,
+                Err(why) => unusable(&why),
             }
         };
         let mapped = |integrator, warnings| CachedIntegrator {
@@ -134,24 +132,31 @@ impl<'a> MatrixCache<'a> {
             origin: MatrixOrigin::Mapped(path.clone()),
             warnings,
         };
-        if let Some(integrator) = open(&mut warnings) {
-            return Ok(mapped(integrator, warnings));
+        match open(&mut warnings) {
+            Kept::Matrix(integrator) => return Ok(mapped(*integrator, warnings)),
+            Kept::Nothing if self.kept_from == KeptFrom::SecondUse => {
+                let noted = ownership::create_directories(directory)
+                    .and_then(|()| matrix_file::write_use_note(&path, key, recipe.digest()));
+                warnings.extend(noted.err().map(|why| describe_uncached(directory, &why)));
+                return make(warnings);
+            }
+            Kept::Nothing | Kept::Used => (),
         }
         let making = BuildLock::acquire(&path);
         if let Ok(Some(_)) = &making
-            && let Some(integrator) = open(&mut Vec::new())
+            && let Kept::Matrix(integrator) = open(&mut Vec::new())
         {
-            return Ok(mapped(integrator, warnings));
+            return Ok(mapped(*integrator, warnings));
         }
         let mut found = make(warnings)?;
         let kept = making.and_then(|_making| {
-            write_matrix(&found.integrator, &path, key.clone(), recipe.digest())
+            matrix_file::write_matrix(&found.integrator, &path, key.clone(), recipe.digest())
         });
         match kept {
             // Mapping the new file frees the private copy: processes share the file's memory.
             Ok(()) => {
-                if let Some(integrator) = open(&mut found.warnings) {
-                    found.integrator = integrator;
+                if let Kept::Matrix(integrator) = open(&mut found.warnings) {
+                    found.integrator = *integrator;
                 }
                 evict_least_recent(directory, &path, MAX_CACHE_BYTES);
             }
@@ -170,54 +175,6 @@ pub(crate) fn describe_uncached(directory: &Path, why: &io::Error) -> String {
         "{}: {why}: the matrix is not cached, and each run builds it again",
         directory.display()
     )
-}
-
-/// Maps the matrix file of a key after it has verified the header and the checksum.
-fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
-    let mapped = MappedFile::open(path)?;
-    let (head, body) = mapped
-        .as_ref()
-        .split_at_checked(MATRIX_HEADER_BYTES)
-        .ok_or_else(|| wrong("not a cached matrix"))?;
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let found: MatrixFileHeader =
-        serde_json::from_slice(line).map_err(|_| wrong("not a cached matrix"))?;
-    if (found.azpipe.as_str(), found.v, found.key.as_str()) != ("matrix", 1, key) {
-        return Err(wrong("the matrix of another recipe or version"));
-    }
-    if found.bytes != body.len() as u64 || found.xxh3 != checksum(body) {
-        return Err(wrong("damaged"));
-    }
-    // The modification time serves as the time of last use, by which files are evicted.
-    let _ = mapped.file().set_modified(SystemTime::now());
-    Ok(Arc::new(mapped))
-}
-
-/// Writes the matrix and its header to a file that appears whole.
-fn write_matrix(
-    integrator: &Integrator,
-    path: &Path,
-    key: String,
-    recipe: String,
-) -> io::Result<()> {
-    let file = AtomicFile::create(path, &claim_matrix_of_key())?;
-    let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
-    out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
-    let mut body = ChecksumWriter::new(out);
-    integrator.write_to(&mut body)?;
-    let (out, bytes, xxh3) = body.finish();
-    let mut written = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, recipe, bytes, xxh3 };
-    let mut line = serde_json::to_vec(&head)?;
-    line.push(b'\n');
-    line.resize(MATRIX_HEADER_BYTES - 1, b' ');
-    line.push(b'\n');
-    written.rewind()?;
-    written.write_all(&line)?;
-    // Some systems report a failed write only once, to the handle that wrote.
-    written.sync_all()?;
-    file.commit()
 }
 
 /// The lock that allows one process at a time to build a matrix.
@@ -270,28 +227,6 @@ fn remove_leftovers(directory: &Path) {
     }
 }
 
-/// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file
-/// with a matrix header.
-fn claim_any_matrix() -> OwnershipRule {
-    OwnershipRule::new("a matrix", |path| {
-        Ok(is_in_azpipe_dir(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?)
-    })
-}
-
-/// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which
-/// no other file bears, so even a damaged file may be replaced.
-fn claim_matrix_of_key() -> OwnershipRule {
-    OwnershipRule::new("a matrix", |path| Ok(has_matrix_name(path)))
-}
-
-/// Returns whether a file has the name of a matrix: 32 hexadecimal digits and `.matrix`.
-fn has_matrix_name(path: &Path) -> bool {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    path.extension().is_some_and(|end| end == "matrix")
-        && stem.len() == 32
-        && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// Removes the least recently used files until all files together take at most `most` bytes. It
 /// never removes `new` or a file that is in use.
 fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
@@ -322,6 +257,8 @@ fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
 
 #[cfg(test)]
 mod tests {
+    use system::mapped_file::MappedFile;
+
     use super::*;
 
     #[test]
@@ -386,7 +323,11 @@ mod tests {
         let kept = directory.path().join("cache");
         let build = |recipe: &Recipe| {
             let framing = FrameLayout::full_frame([195, 487]);
-            MatrixCache::new(Some(&kept)).integrator(recipe, &framing, PixelType::U16)
+            MatrixCache::new(Some(&kept), KeptFrom::FirstUse).integrator(
+                recipe,
+                &framing,
+                PixelType::U16,
+            )
         };
         let matrices = || std::fs::read_dir(&kept).unwrap().count();
         assert_eq!(build(&moved("0.2")).unwrap().origin, MatrixOrigin::Built);
@@ -403,6 +344,53 @@ mod tests {
         assert_eq!(build(&moved("0.3")).unwrap().origin, MatrixOrigin::Built);
         std::fs::remove_file(&mask).unwrap();
         assert!(build(&moved("0.4")).err().unwrap().is_retryable());
+    }
+
+    #[test]
+    fn a_matrix_of_many_is_kept_from_its_second_use_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = recipe::Settings {
+            geometry: Some("Detector: Pilatus100k\nDistance: 0.2\nPoni1: 0\nPoni2: 0\n".to_owned()),
+            unit: "2th_deg".parse().ok(),
+            npt: Some(50),
+            ..recipe::Settings::default()
+        };
+        let recipe = Recipe::resolve(&settings).unwrap();
+        let framing = FrameLayout::full_frame([195, 487]);
+        let kept = directory.path().join("cache");
+        let path = kept.join(format!("{}.matrix", &Integrator::cache_key(&recipe, &framing)[..32]));
+        let bytes = || path.metadata().unwrap().len();
+        let note_bytes = MATRIX_HEADER_BYTES as u64;
+        let integrate = |kept_from| {
+            let found = MatrixCache::new(Some(&kept), kept_from).integrator(
+                &recipe,
+                &framing,
+                PixelType::U16,
+            );
+            let CachedIntegrator { integrator, origin, warnings } = found.unwrap();
+            let is_mapped = origin != MatrixOrigin::Built;
+            (is_mapped, warnings.len(), integrator.plan().nbins())
+        };
+        assert_eq!(integrate(KeptFrom::SecondUse), (false, 0, 50));
+        assert_eq!(bytes(), note_bytes);
+        assert_eq!(integrate(KeptFrom::SecondUse), (false, 0, 50));
+        assert!(bytes() > note_bytes);
+        let whole = std::fs::read(&path).unwrap();
+        assert_eq!(integrate(KeptFrom::SecondUse), (true, 0, 50));
+        // A damaged file was used, too.
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        assert_eq!(integrate(KeptFrom::SecondUse), (false, 1, 50));
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // Where a matrix is kept at once, a note says nothing.
+        std::fs::remove_file(&path).unwrap();
+        integrate(KeptFrom::SecondUse);
+        assert_eq!(integrate(KeptFrom::FirstUse), (false, 0, 50));
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // Notes are evicted as matrices are.
+        std::fs::remove_file(&path).unwrap();
+        integrate(KeptFrom::SecondUse);
+        evict_least_recent(&kept, Path::new(""), 0);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use records::{Absent, RawPath, Spans, Task, format_ranges};
 use crate::args::Args;
 use crate::bins::shared_bins;
 use crate::error::{MAX_RANGES_IN_MESSAGE, TaskError};
-use crate::matrix_cache::MatrixCache;
+use crate::matrix_cache::{KeptFrom, MatrixCache};
 use crate::monitor_cache::MonitorCache;
 use crate::recipe_warnings;
 use crate::recipes::{LoadedRecipe, RecipeCache};
@@ -120,7 +120,7 @@ impl RecipeTask {
             && sparse::check_frames(&task, &loaded_recipe.recipe).is_ok()
             && index.may_have_sparse_parts(&task.out, &task, &todo);
         let directory = args.matrix_cache_dir(&task.out);
-        let cache = MatrixCache::new(directory.as_deref());
+        let cache = MatrixCache::new(directory.as_deref(), KeptFrom::FirstUse);
         let resources = match todo.is_empty() {
             true => {
                 cache.remove_leftovers();

@@ -13,7 +13,7 @@ use patterns::{BinWeights, FrameGeometry, Status};
 use crate::batches::{Batches, RecipeIndex};
 use crate::bins::bin_weights;
 use crate::error::TaskError;
-use crate::matrix_cache::MatrixCache;
+use crate::matrix_cache::{KeptFrom, MatrixCache};
 use crate::recipe_task::RecipeTask;
 
 /// Consecutive batches whose frames have one geometry by each recipe.
@@ -117,8 +117,12 @@ impl Segment {
             };
             let directory =
                 cache_of(recipe_task).filter(|_| geometries.positions() <= MAX_CACHED_POSITIONS);
+            let kept_from = match geometries.positions() {
+                ..=1 => KeptFrom::FirstUse,
+                _ => KeptFrom::SecondUse,
+            };
             let integrator = recipe_task
-                .integrator_at(geometry, &MatrixCache::new(directory.as_deref()), filter)
+                .integrator_at(geometry, &MatrixCache::new(directory.as_deref(), kept_from), filter)
                 .map_err(|why| (RecipeIndex(index), why))?;
             let Some(integrator) = integrator else {
                 return Ok(SegmentRecipe::NoGeometry(Status::OutOfRange));

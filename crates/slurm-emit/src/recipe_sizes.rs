@@ -79,7 +79,8 @@ impl RecipeSizes {
     }
 
     /// Returns how many matrices a process may build for positions of detectors that move while it
-    /// integrates these tasks. Matrices that are not kept on disk are built again by each task.
+    /// integrates these tasks. The matrix of one position of many is kept on disk from its second use
+    /// on; those that are never kept are built again by each task.
     pub fn position_builds(&self, plan: &TaskPlan, tasks: Range<usize>) -> u64 {
         let mut by_recipe: HashMap<&RawPath, (u64, u64)> = HashMap::new();
         for (frames, recipes) in plan.frames_and_recipes(tasks) {
@@ -90,8 +91,12 @@ impl RecipeSizes {
         }
         let builds = |(path, (frames, tasks)): (&RawPath, (u64, u64))| {
             let positions = self.0.get(path).map_or(0, |size| size.positions);
-            let is_kept = positions <= MAX_CACHED_POSITIONS as u64;
-            positions.saturating_mul(if is_kept { 1 } else { tasks }).min(frames)
+            let times = match positions {
+                0..=1 => 1,
+                _ if positions <= MAX_CACHED_POSITIONS as u64 => tasks.min(2),
+                _ => tasks,
+            };
+            positions.saturating_mul(times).min(frames)
         };
         by_recipe.into_iter().map(builds).fold(0, u64::saturating_add)
     }
@@ -172,8 +177,9 @@ pub(crate) mod tests {
         };
         assert_eq!(builds(1, 100, 0, 0..2), 0, "one geometry");
         assert_eq!(builds(1, 100, 3, 0..1), 3);
-        assert_eq!(builds(1, 100, 3, 0..2), 3, "kept on disk");
-        assert_eq!(builds(2, 100, 3, 0..4), 6, "of two scans");
+        assert_eq!(builds(1, 100, 3, 0..2), 6, "kept from the second use on");
+        assert_eq!(builds(2, 100, 3, 0..4), 12, "of two scans");
+        assert_eq!(builds(1, 100, 1, 0..2), 1, "kept at once");
         assert_eq!(builds(1, 1000, 70, 0..2), 140, "too many to be kept");
         assert_eq!(builds(1, 10, 70, 0..2), 20, "one for each frame");
     }

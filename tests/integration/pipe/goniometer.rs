@@ -88,7 +88,7 @@ fn rows_and_averages_are_what_pyfais_goniometer_makes_of_them() {
         );
         assert_equal(&arm.compare(&summary, file, |_| true), 8);
         let matrices = fs::read_dir(arm.workspace.path(out).join(".azpipe/matrix")).unwrap();
-        assert_eq!(matrices.count(), 6, "one for each position");
+        assert_eq!(matrices.count(), 6, "one for each position, or a note of its first use");
     }
 }
 

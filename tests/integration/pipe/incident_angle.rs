@@ -126,7 +126,7 @@ fn patterns_and_averages_are_fiber_integrators_at_the_angle_of_each_frame() {
         assert_equal(&seen, FRAMES);
         assert_eq!(seen["angles"], json!({"values": ANGLES, "units": "deg"}));
         let matrices = fs::read_dir(grazing.workspace.path(unit).join(".azpipe/matrix")).unwrap();
-        assert_eq!(matrices.count(), 5, "one for each angle");
+        assert_eq!(matrices.count(), 5, "one for each angle, or a note of its first use");
     }
 }
 
