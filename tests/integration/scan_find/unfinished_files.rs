@@ -115,13 +115,15 @@ fn scans_that_are_copied_are_found_as_if_they_had_been_there() {
 #[test]
 fn images_that_are_copied_are_found_as_if_they_had_been_there() {
     let directory = RawData::new();
-    let there = ["there/dark.edf", "there/fe_0002.edf"].map(|name| directory.write_edf(name));
-    // The name of a series is known from two images on.
-    let raw = directory.write_edf("copy/fe_0000.edf").parent().unwrap().to_owned();
-    directory.write_edf("copy/fe_0001.edf");
+    let names = ["fe_0000.edf", "fe_0001.edf", "dark.edf", "fe_0002.edf"];
+    let there = names.map(|name| directory.write_edf(&format!("there/{name}")));
+    let raw = directory.path("copy");
+    fs::create_dir(&raw).unwrap();
     let found = follow_while(&raw, "2s", || {
         for image in &there {
             copy_slowly(image, &raw.join(image.file_name().unwrap()), 5);
+            // The first image is found before the second one is there.
+            std::thread::sleep(Duration::from_millis(500));
         }
     });
     assert_ends_as_a_plain_search(&found, &raw, "");

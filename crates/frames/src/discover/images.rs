@@ -89,7 +89,7 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     let Some(first) = files.first() else {
         return Discovery::failed(Path::new(""), "", &UnusableError::NoImages.into(), None);
     };
-    let detector = detector_name(files);
+    let detector = detector_name(first);
     if !(select.includes_entry("1.1")
         && select.includes_detector(&detector)
         && select.includes_scan(None, None))
@@ -116,13 +116,10 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     }
 }
 
-/// Returns the name that a series shares, without the number and its separator; for a single file,
-/// its own name.
-fn detector_name(files: &[PathBuf]) -> String {
-    let stem = files[0].file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if files.len() == 1 {
-        return stem;
-    }
+/// Returns the name of a file without its number and the separator before it, which all files of a
+/// series share. A single file has the name of its series, too: others may follow.
+fn detector_name(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name =
         stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
     if name.is_empty() { stem } else { name.to_owned() }

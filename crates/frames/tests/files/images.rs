@@ -33,7 +33,7 @@ fn a_single_image_is_a_scan_of_one_frame() {
     let scan = acquisition(&dir.path("lab6_0012.npy"));
     assert_eq!(
         (scan.entry.as_str(), scan.detector.as_str(), scan.codec.as_str()),
-        ("1.1", "lab6_0012", "npy")
+        ("1.1", "lab6", "npy")
     );
     assert_eq!(
         (scan.frames, scan.shape, scan.dtype.as_str(), scan.complete),
