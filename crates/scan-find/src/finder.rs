@@ -14,8 +14,8 @@ use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted,
-    display_dataset, read_failures,
+    absent_summary, describe_first_frame_error, describe_second_scan, describe_skipped,
+    describe_unwanted, display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
@@ -36,6 +36,8 @@ pub struct Finder<'a> {
     reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
     /// The first file and dataset with each id.
     ids: HashMap<String, (PathBuf, String)>,
+    /// The ids of the scans of files without a master, by file, in a following search.
+    ids_without_master: HashMap<PathBuf, String>,
     first_frame_digests: FirstFrameDigests,
     failures: HashSet<(String, String)>,
     /// The number of discoveries that gave a record or a message.
@@ -70,6 +72,7 @@ impl<'a> Finder<'a> {
             emitted_digests: HashMap::new(),
             reached_by: HashMap::new(),
             ids: HashMap::new(),
+            ids_without_master: HashMap::new(),
             first_frame_digests: FirstFrameDigests::default(),
             failures: HashSet::new(),
             found_count: 0,
@@ -261,6 +264,9 @@ impl<'a> Finder<'a> {
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
         }
         let id = acquisition.compute_id();
+        if self.args.follow.is_some() {
+            self.warn_of_second_scan(&id, &acquisition);
+        }
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
@@ -280,6 +286,26 @@ impl<'a> Finder<'a> {
             }
             self.report_failure(about.clone(), why, retryable)
         })
+    }
+
+    /// Warns of files that were scans of their own before this one, which has their frames, too: a
+    /// master that came after its data files, or an image before the others of its series.
+    fn warn_of_second_scan(&mut self, id: &str, acquisition: &Acquisition) {
+        let known = &self.ids_without_master;
+        let earlier: Vec<(PathBuf, String)> = acquisition
+            .sources
+            .iter()
+            .filter_map(|source| known.get_key_value(&*source.file))
+            .filter(|(_, earlier)| *earlier != id)
+            .map(|(file, earlier)| (file.clone(), earlier.clone()))
+            .collect();
+        for (file, earlier) in earlier {
+            let about = file.display().to_string();
+            self.warn_once(about, describe_second_scan(&earlier, id, &acquisition.file.display()));
+        }
+        if acquisition.sources.first().is_some_and(|source| source.file == acquisition.file) {
+            self.ids_without_master.insert(acquisition.file.to_path_buf(), id.to_owned());
+        }
     }
 
     /// Sets the scan's content digest if it has no start time, or if another file has claimed the

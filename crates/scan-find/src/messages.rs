@@ -27,6 +27,13 @@ pub fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String 
     format!("can't read the first frame, which identifies a scan without a start time: {why}")
 }
 
+/// Describes that the frames of a file, which was a scan of its own, are in a scan of `file` now.
+pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> String {
+    format!(
+        "was found before {file}, as scan {earlier}, and is part of scan {now} of that file: remove the results of the former"
+    )
+}
+
 pub fn describe_skipped(scans: usize) -> String {
     format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
 }

@@ -130,6 +130,37 @@ fn images_that_are_copied_are_found_as_if_they_had_been_there() {
     assert_eq!((last_scans(&found).len(), found.status), (2, 0), "{}", found.stderr);
 }
 
+/// Frames that are in two scans are told of: both scans have patterns of them.
+#[test]
+fn what_was_a_scan_of_its_own_before_its_master_or_an_earlier_image_came_is_told() {
+    let directory = RawData::new();
+    let there = directory.write_dataset("there", &[]);
+    let raw = directory.path("copy");
+    let copy = |file: &Path, to: &Path| {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(file, to).unwrap();
+    };
+    let below = |file: &Path| raw.join(file.strip_prefix(&there.raw).unwrap());
+    let images = [1, 0].map(|number| directory.write_edf(&format!("there/fe_000{number}.edf")));
+    let image = |index: usize| raw.join(images[index].file_name().unwrap());
+    copy(&there.lima[0][0], &below(&there.lima[0][0]));
+    copy(&images[0], &image(0));
+    let found = follow_while(&raw, "7s", || {
+        // Files count as unchanged after a time.
+        std::thread::sleep(Duration::from_secs(4));
+        for lima in there.lima.iter().flatten().skip(1) {
+            copy(lima, &below(lima));
+        }
+        copy(&there.master, &below(&there.master));
+        copy(&images[1], &image(1));
+    });
+    for (early, late) in [(below(&there.lima[0][0]), below(&there.master)), (image(0), image(1))] {
+        let told = format!("{}: was found before {}, as scan ", early.display(), late.display());
+        assert_eq!(found.stderr.matches(&told).count(), 1, "{told}\n{}", found.stderr);
+    }
+    assert_eq!(found.stderr.matches("was found before").count(), 2, "{}", found.stderr);
+}
+
 #[test]
 fn the_data_files_of_a_master_that_does_not_change_are_found_as_they_come() {
     let directory = RawData::new();
