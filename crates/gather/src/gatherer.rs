@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
-use patterns::export::DriftRequest;
+use patterns::export::{self, DriftRequest};
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
@@ -36,6 +36,8 @@ pub struct Gatherer<'a> {
     finals: BTreeSet<PathBuf>,
     /// The digests of the final files' data, by output root and path below it.
     data_digests: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
+    /// The digests of final files that took the place of other data, by output root and real path.
+    replaced_data: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     /// The scans whose final files were written, if they are to be merged.
     merge_members: Vec<OutputSpec>,
     report: Report,
@@ -75,6 +77,7 @@ impl<'a> Gatherer<'a> {
             plot_names,
             finals,
             data_digests: BTreeMap::new(),
+            replaced_data: BTreeMap::new(),
             merge_members,
             report: Report::default(),
             policy,
@@ -185,6 +188,22 @@ impl<'a> Gatherer<'a> {
         }
     }
 
+    /// Warns of files from which earlier data of the run's final files were subtracted.
+    pub fn warn_of_outdated_subtractions(&self) {
+        for (root, finals) in &self.replaced_data {
+            let (outdated, unread) = export::find_outdated_subtractions(root, finals);
+            // That one is told of by `warn_of_changed_background`.
+            let of_run = self.reduction.background.as_ref();
+            let is_told = |path: &Path| of_run.is_some_and(|own| is_same_file(own.path(), path));
+            for subtraction in outdated.iter().filter(|one| !is_told(&one.background)) {
+                self.filter.warn(&messages::outdated_subtraction(subtraction));
+            }
+            for why in &unread {
+                self.filter.warn(&messages::subtraction_not_examined(why));
+            }
+        }
+    }
+
     /// Warns if the background that was subtracted was written again in this run.
     pub fn warn_of_changed_background(&self) {
         let Some(background) = &self.reduction.background else { return };
@@ -258,6 +277,12 @@ impl<'a> Gatherer<'a> {
                 .entry(root.to_owned())
                 .or_default()
                 .insert(name.to_path_buf(), outcome.data_digest.clone());
+            if outcome.replaced_data
+                && let Ok(path) = path.canonicalize()
+            {
+                let of_root = self.replaced_data.entry(root.to_owned()).or_default();
+                of_root.insert(path, outcome.data_digest.clone());
+            }
             self.write_exports_and_plot(group, &mut summary, outcome.replaced_data)?;
         }
         group.last_report = Some(report);

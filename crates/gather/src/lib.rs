@@ -157,6 +157,7 @@ fn gather(
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
     gatherer.merge()?;
     gatherer.warn_of_outdated_merges();
+    gatherer.warn_of_outdated_subtractions();
     gatherer.warn_of_changed_background();
     gatherer.warn_if_nothing_calibrated();
     gatherer.plot_single_scan()?;

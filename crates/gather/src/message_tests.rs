@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use patterns::export::{
-    CalibrantLine, Calibration, CalibrationFactor, Displacement, Drift, DriftDoubt, LineUse,
-    MapRequest, MarkedPixels, Standard,
+    CalibrantLine, Calibration, CalibrationFactor, Displacement, Drift, DriftDoubt, ExportError,
+    LineUse, MapRequest, MarkedPixels, OutdatedSubtraction, Standard,
 };
 use patterns::output::{BuildOutcome, OutdatedMerge, OutputError};
 use records::{Absent, AbsentKind, Span, Spans};
@@ -25,6 +25,10 @@ fn messages() {
         ..BuildOutcome::default()
     };
     let merge = OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()] };
+    let subtraction = OutdatedSubtraction {
+        path: "/out/s_scan0002_p3.subtracted.h5".into(),
+        background: path.into(),
+    };
     let damaged =
         OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
     let calibration = Calibration {
@@ -59,6 +63,8 @@ fn messages() {
             &["p_a.png", "p_b.png", "p_c.png", "p_d.png"].map(Path::new),
         ),
         outdated_merge(&merge),
+        outdated_subtraction(&subtraction),
+        subtraction_not_examined(&ExportError::NoAverage { path: path.into() }),
         merge_not_examined(&damaged),
         unchanged(path),
         map_axes().to_owned(),
@@ -134,6 +140,8 @@ fn messages() {
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png; remove it if you don't need it",
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png, p_c.png, 1 more; remove it if you don't need it",
         "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
+        "/out/s_scan0002_p3.subtracted.h5: earlier data of the background /out/s_scan0001_p3.h5 were subtracted; write it again with --subtract, or remove it",
+        "/out/s_scan0001_p3.h5: has no average pattern to export; run gather with --average mean; can't tell whether the present data of its background were subtracted",
         "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
         "/out/s_scan0001_p3.h5: unchanged since its last summary",
         "expected two motors or counters, the fast one first, as in sampy,sampz",

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use patterns::export::{
-    Calibration, Drift, DriftDoubt, LineUse, MapRequest, MarkedPixels, Standard,
+    Calibration, Drift, DriftDoubt, ExportError, LineUse, MapRequest, MarkedPixels,
+    OutdatedSubtraction, Standard,
 };
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
 use records::format_count;
@@ -318,6 +319,20 @@ pub fn outdated_merge(merge: &OutdatedMerge) -> String {
         merge.path.display(),
         names.join(", ")
     )
+}
+
+/// Warns of a file from which was subtracted what a background's final file held before.
+pub fn outdated_subtraction(subtraction: &OutdatedSubtraction) -> String {
+    format!(
+        "{}: earlier data of the background {} were subtracted; write it again with --subtract, or remove it",
+        subtraction.path.display(),
+        subtraction.background.display()
+    )
+}
+
+/// Warns of subtracted patterns that can't be read.
+pub fn subtraction_not_examined(why: &ExportError) -> String {
+    format!("{why}; can't tell whether the present data of its background were subtracted")
 }
 
 /// Warns of a merged final file that can't be read.

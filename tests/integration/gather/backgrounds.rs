@@ -105,13 +105,7 @@ impl Scans {
         add(&master);
         drop((monitor, master));
         workspace.find_scans();
-        let tasks = workspace.plan("out", plan);
-        let done = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
-        let mut results = [String::new(), String::new()];
-        for line in done.split_inclusive('\n') {
-            let record: Value = serde_json::from_str(line).unwrap();
-            results[usize::from(record["entry"] == "2.1")] += line;
-        }
+        let results = integrate(&workspace, plan);
         let gather = |results: &String| {
             let gathered = run("gather", &["--keep-sums"], results).assert_success();
             gathered.records("summary")[0]["final"].as_str().unwrap().to_owned()
@@ -139,6 +133,54 @@ impl Scans {
             gathered,
         ))
     }
+}
+
+/// Integrates both scans, and returns the results of each.
+fn integrate(workspace: &Workspace, plan: &[&str]) -> [String; 2] {
+    let tasks = workspace.plan("out", plan);
+    let done = run("ai-integrate", &["--keep-sums"], &tasks).assert_success().stdout;
+    let mut results = [String::new(), String::new()];
+    for line in done.split_inclusive('\n') {
+        let record: Value = serde_json::from_str(line).unwrap();
+        results[usize::from(record["entry"] == "2.1")] += line;
+    }
+    results
+}
+
+#[test]
+fn patterns_of_which_an_earlier_background_was_subtracted_are_told() {
+    let scans = Scans::new(&[]);
+    let subtract = |sample: &str, flags: &[&str]| {
+        let flags = [&["--keep-sums", "--subtract", &scans.finals[1]], flags].concat();
+        let gathered = run("gather", &flags, sample).assert_success();
+        assert!(!gathered.stderr.contains("earlier data of the background"), "{}", gathered.stderr);
+        gathered.records("summary")[0].clone()
+    };
+    let absolute = ["--thickness", "1mm", "--calibration-factor", "1"];
+    let subtracted = subtract(&scans.results[0], &[])["subtracted"].as_str().unwrap().to_owned();
+    let absolute = subtract(&scans.results[0], &absolute)["absolute"].as_str().unwrap().to_owned();
+    let change_background = |limit: &str| {
+        let [sample, background] =
+            integrate(&scans.workspace, &["--replace", "--valid-max", limit]);
+        (sample, run("gather", &["--keep-sums"], &background).assert_success().stderr)
+    };
+    let told = |path: &str| {
+        let background = fs::canonicalize(&scans.finals[1]).unwrap();
+        format!("{path}: earlier data of the background {} were subtracted", background.display())
+    };
+    let (sample, said) = change_background("9");
+    assert!(said.contains(&told(&subtracted)) && said.contains(&told(&absolute)), "{said}");
+    // One is written again, and one can't be read.
+    subtract(&sample, &[]);
+    let bytes = fs::read(&absolute).unwrap();
+    fs::write(&absolute, &bytes[..bytes.len() / 2]).unwrap();
+    let (_, said) = change_background("8");
+    assert!(said.contains(&told(&subtracted)) && !said.contains(&told(&absolute)), "{said}");
+    assert!(said.contains(&absolute) && said.contains("can't tell whether"), "{said}");
+    // What is gone is not told of.
+    [subtracted, absolute].iter().for_each(|path| fs::remove_file(path).unwrap());
+    let (_, said) = change_background("7");
+    assert!(!said.contains("background"), "{said}");
 }
 
 #[test]

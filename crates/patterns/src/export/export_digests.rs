@@ -20,6 +20,9 @@ use system::{atomic, untrusted_file};
 use super::ExportError;
 use crate::output::OutputFile;
 
+/// Name of the directory of the JSON files, below `.azpipe`.
+pub(super) const EXPORTS: &str = "exports";
+
 /// Number of digests that are kept per file. Each run that is killed between its digest and its
 /// file uses up one.
 const DIGESTS_KEPT: usize = 8;
@@ -63,6 +66,15 @@ pub fn existing_exports(output: &OutputFile) -> Result<Vec<PathBuf>, ExportError
     Ok(existing)
 }
 
+/// Returns the names of the exports that a JSON file lists; none if it is damaged.
+///
+/// # Errors
+/// Fails if the file can't be read.
+pub(super) fn exports_of_note(path: &Path) -> Result<Vec<OsString>, ExportError> {
+    let entries = Entries::read(path).map_err(io_error(path))?;
+    Ok(entries.files.into_keys().collect())
+}
+
 /// The right to write exports of a final file, until it is dropped.
 pub(super) struct ExportLock(#[expect(dead_code, reason = "dropping it unlocks")] Option<File>);
 
@@ -79,7 +91,7 @@ impl ExportDigests {
         let Some(root) = output_root(output) else {
             return Ok(Self { path: None, entries: Arc::default() });
         };
-        let directory = root.join(AZPIPE_DIR).join("exports");
+        let directory = root.join(AZPIPE_DIR).join(EXPORTS);
         let path = with_suffix(&directory.join(output.task.final_file.as_path()), ".json");
         // Where the exports are as they were, nothing is written to that directory, which would
         // remove them.

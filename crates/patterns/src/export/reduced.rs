@@ -37,6 +37,9 @@ use crate::row_writer::RowWriter;
 /// Name of the dataset of frame numbers.
 const POINTS: &str = "points";
 
+/// What the names of files of reduced patterns end in: of subtracted and of absolute ones.
+pub(super) const EXTENSIONS: [&str; 2] = ["subtracted.h5", "absolute.h5"];
+
 /// A file of reduced patterns that was written.
 #[derive(Debug)]
 pub struct WrittenPatterns {
@@ -66,7 +69,7 @@ pub fn write_reduced(
     let frames = output.status.iter().enumerate().filter(is_without);
     let without_terms = frames.map(|(frame, _)| frame as u64).collect();
     let name = reduction.name();
-    let extension = if reduction.absolute.is_some() { "absolute.h5" } else { "subtracted.h5" };
+    let extension = EXTENSIONS[usize::from(reduction.absolute.is_some())];
     let export = Hdf5Export { extension, mark: "process/program" };
     let patterns = ReducedPatterns { output, reduction, terms: &terms };
     let mut paths = write_hdf5_file(&export, output, policy, |file| patterns.write(file))?;
@@ -105,7 +108,9 @@ impl ReducedPatterns<'_> {
     fn describe_process(&self, process: &Group) -> h5::Result<()> {
         let PatternReduction { background, transmission, absolute } = self.reduction;
         if let Some(background) = background {
-            process.write_text("background_file", &background.path().to_string_lossy())?;
+            let path = background.path();
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            process.write_text("background_file", &path.to_string_lossy())?;
             process.write_text("background_digest", background.data_digest())?;
             process.write_scalar("background_frames", background.frames as u64)?;
             process.write_text("scale", &background.scale.to_string())?;

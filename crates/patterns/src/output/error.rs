@@ -186,7 +186,7 @@ impl OutputError {
         move |why| Self::Io { path: path.clone(), why }
     }
 
-    pub(super) fn hdf5(path: &Path) -> impl Fn(h5::Hdf5Error) -> Self + use<> {
+    pub(crate) fn hdf5(path: &Path) -> impl Fn(h5::Hdf5Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |why| match why {
             h5::Hdf5Error::Io(why) => Self::Io { path: path.clone(), why },
