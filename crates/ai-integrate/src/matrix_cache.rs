@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -23,6 +23,9 @@ use crate::matrix_file::{
 /// The largest total size of a cache directory; the least recently used files are evicted.
 const MAX_CACHE_BYTES: u64 = 8 << 30;
 
+/// How long a note of a first use is kept. Notes are small, but a detector that moves leaves many.
+const MAX_NOTE_AGE: Duration = Duration::from_secs(30 * 86400);
+
 /// How long to wait for another process that builds the matrix.
 const BUILD_LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -30,6 +33,7 @@ const BUILD_LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct MatrixCache<'a> {
     directory: Option<&'a Path>,
     kept_from: KeptFrom,
+    recipe_digest: &'a str,
 }
 
 /// The use of a matrix from which on it is kept in a file.
@@ -72,9 +76,10 @@ enum Kept {
 }
 
 impl<'a> MatrixCache<'a> {
-    /// Creates the cache of a directory, which need not exist yet; `None` disables the cache.
-    pub fn new(directory: Option<&'a Path>, kept_from: KeptFrom) -> Self {
-        Self { directory, kept_from }
+    /// Creates the cache of a directory, which need not exist yet; `None` disables the cache. Files
+    /// bear the digest of the recipe that the tasks have, by which `gather --clean` knows them.
+    pub fn new(directory: Option<&'a Path>, kept_from: KeptFrom, recipe_digest: &'a str) -> Self {
+        Self { directory, kept_from, recipe_digest }
     }
 
     /// Removes the leftovers of processes that were killed while they built a matrix, once per
@@ -136,7 +141,7 @@ impl<'a> MatrixCache<'a> {
             Kept::Matrix(integrator) => return Ok(mapped(*integrator, warnings)),
             Kept::Nothing if self.kept_from == KeptFrom::SecondUse => {
                 let noted = ownership::create_directories(directory)
-                    .and_then(|()| matrix_file::write_use_note(&path, key, recipe.digest()));
+                    .and_then(|()| matrix_file::write_use_note(&path, &key, self.recipe_digest));
                 warnings.extend(noted.err().map(|why| describe_uncached(directory, &why)));
                 return make(warnings);
             }
@@ -150,7 +155,7 @@ impl<'a> MatrixCache<'a> {
         }
         let mut found = make(warnings)?;
         let kept = making.and_then(|_making| {
-            matrix_file::write_matrix(&found.integrator, &path, key.clone(), recipe.digest())
+            matrix_file::write_matrix(&found.integrator, &path, &key, self.recipe_digest)
         });
         match kept {
             // Mapping the new file frees the private copy: processes share the file's memory.
@@ -211,9 +216,9 @@ impl Drop for BuildLock {
     }
 }
 
-/// Removes the leftovers of processes that were killed while they built a matrix. A process that
-/// waits for a removed lock finds no builder and builds the matrix itself, as a process that can't
-/// see the lock does.
+/// Removes the leftovers of processes that were killed while they built a matrix, and notes of a
+/// first use after which no second one came. A process that waits for a removed lock finds no builder
+/// and builds the matrix itself, as a process that can't see the lock does.
 fn remove_leftovers(directory: &Path) {
     atomic::remove_stale_files_once(directory);
     for path in
@@ -223,6 +228,14 @@ fn remove_leftovers(directory: &Path) {
             && has_matrix_name(&path.with_extension("matrix"));
         if is_ours && is_mapped(&path).is_ok_and(|in_use| !in_use) {
             let _ = ownership::remove_lock(&path);
+        }
+        let is_old_note = |metadata: Metadata| {
+            let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+            metadata.len() == MATRIX_HEADER_BYTES as u64
+                && age.is_some_and(|age| age > MAX_NOTE_AGE)
+        };
+        if has_matrix_name(&path) && path.symlink_metadata().is_ok_and(is_old_note) {
+            let _ = ownership::remove(&path, &claim_any_matrix());
         }
     }
 }
@@ -323,7 +336,7 @@ mod tests {
         let kept = directory.path().join("cache");
         let build = |recipe: &Recipe| {
             let framing = FrameLayout::full_frame([195, 487]);
-            MatrixCache::new(Some(&kept), KeptFrom::FirstUse).integrator(
+            MatrixCache::new(Some(&kept), KeptFrom::FirstUse, "").integrator(
                 recipe,
                 &framing,
                 PixelType::U16,
@@ -362,7 +375,7 @@ mod tests {
         let bytes = || path.metadata().unwrap().len();
         let note_bytes = MATRIX_HEADER_BYTES as u64;
         let integrate = |kept_from| {
-            let found = MatrixCache::new(Some(&kept), kept_from).integrator(
+            let found = MatrixCache::new(Some(&kept), kept_from, "").integrator(
                 &recipe,
                 &framing,
                 PixelType::U16,
@@ -386,7 +399,20 @@ mod tests {
         integrate(KeptFrom::SecondUse);
         assert_eq!(integrate(KeptFrom::FirstUse), (false, 0, 50));
         assert!(std::fs::read(&path).unwrap() == whole);
-        // Notes are evicted as matrices are.
+        // Nothing takes the place of a matrix that was kept meanwhile.
+        matrix_file::write_use_note(&path, "", "").unwrap();
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // Notes are evicted as matrices are, and don't stay for ever.
+        std::fs::remove_file(&path).unwrap();
+        integrate(KeptFrom::SecondUse);
+        let old = SystemTime::now() - MAX_NOTE_AGE - Duration::from_secs(60);
+        File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        remove_leftovers(&kept);
+        assert!(!path.exists());
+        std::fs::write(&path, &whole).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        remove_leftovers(&kept);
+        assert!(path.exists());
         std::fs::remove_file(&path).unwrap();
         integrate(KeptFrom::SecondUse);
         evict_least_recent(&kept, Path::new(""), 0);

@@ -8,7 +8,7 @@
 //! [`Integrator::write_to`] follows; nothing follows in a note.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,7 +28,7 @@ pub const MATRIX_HEADER_BYTES: usize = 512;
 pub enum MatrixFile {
     /// The matrix, with everything that [`Integrator::from_memory`] reads.
     Matrix(Arc<MappedFile>),
-    /// Nothing: the matrix was used once.
+    /// A note: the matrix was wanted once, and is not kept yet.
     UseNote,
 }
 
@@ -37,8 +37,8 @@ struct MatrixFileHeader {
     azpipe: String,
     v: u64,
     key: String,
-    /// The digest of the recipe that the matrix was first built for; other recipes may share the
-    /// matrix.
+    /// The digest of the recipe that the matrix was first built for, of all its positions; other
+    /// recipes may share the matrix.
     #[serde(default)]
     recipe: String,
     bytes: u64,
@@ -79,27 +79,35 @@ impl MatrixFile {
 pub fn write_matrix(
     integrator: &Integrator,
     path: &Path,
-    key: String,
-    recipe: String,
+    key: &str,
+    recipe: &str,
 ) -> io::Result<()> {
-    write(path, key, recipe, |body| integrator.write_to(body))
+    write(path, key, recipe, |body| integrator.write_to(body))?.commit()
 }
 
-/// Writes a file that says that the matrix of a key was used once. It is a matrix file without
-/// content.
+/// Writes a note that the matrix of a key is used for the first time, unless there is a file. It is a
+/// matrix file without content.
 ///
 /// # Errors
 /// Fails if the file can't be written.
-pub fn write_use_note(path: &Path, key: String, recipe: String) -> io::Result<()> {
-    write(path, key, recipe, |_| Ok(()))
+pub fn write_use_note(path: &Path, key: &str, recipe: &str) -> io::Result<()> {
+    let written = || write(path, key, recipe, |_| Ok(()));
+    match written()?.commit_new() {
+        // The file system has no hard links. The matrix may have been kept meanwhile, and is then built
+        // once more.
+        Err(why) if matches!(why.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            written()?.commit()
+        }
+        noted => noted.map(drop),
+    }
 }
 
 fn write(
     path: &Path,
-    key: String,
-    recipe: String,
+    key: &str,
+    recipe: &str,
     write_body: impl FnOnce(&mut ChecksumWriter<BufWriter<File>>) -> io::Result<()>,
-) -> io::Result<()> {
+) -> io::Result<AtomicFile> {
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
@@ -107,7 +115,8 @@ fn write(
     write_body(&mut body)?;
     let (out, bytes, xxh3) = body.finish();
     let mut written = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, recipe, bytes, xxh3 };
+    let (azpipe, key, recipe) = ("matrix".to_owned(), key.to_owned(), recipe.to_owned());
+    let head = MatrixFileHeader { azpipe, v: 1, key, recipe, bytes, xxh3 };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     line.resize(MATRIX_HEADER_BYTES - 1, b' ');
@@ -116,7 +125,7 @@ fn write(
     written.write_all(&line)?;
     // Some systems report a failed write only once, to the handle that wrote.
     written.sync_all()?;
-    file.commit()
+    Ok(file)
 }
 
 /// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file

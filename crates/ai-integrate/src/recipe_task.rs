@@ -120,7 +120,7 @@ impl RecipeTask {
             && sparse::check_frames(&task, &loaded_recipe.recipe).is_ok()
             && index.may_have_sparse_parts(&task.out, &task, &todo);
         let directory = args.matrix_cache_dir(&task.out);
-        let cache = MatrixCache::new(directory.as_deref(), KeptFrom::FirstUse);
+        let cache = MatrixCache::new(directory.as_deref(), KeptFrom::FirstUse, &task.recipe_digest);
         let resources = match todo.is_empty() {
             true => {
                 cache.remove_leftovers();

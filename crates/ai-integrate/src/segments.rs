@@ -122,7 +122,15 @@ impl Segment {
                 _ => KeptFrom::SecondUse,
             };
             let integrator = recipe_task
-                .integrator_at(geometry, &MatrixCache::new(directory.as_deref(), kept_from), filter)
+                .integrator_at(
+                    geometry,
+                    &MatrixCache::new(
+                        directory.as_deref(),
+                        kept_from,
+                        &recipe_task.task.recipe_digest,
+                    ),
+                    filter,
+                )
                 .map_err(|why| (RecipeIndex(index), why))?;
             let Some(integrator) = integrator else {
                 return Ok(SegmentRecipe::NoGeometry(Status::OutOfRange));

@@ -30,9 +30,9 @@ pub const MAX_POSITION_BYTES: u64 = 256 << 20;
 /// when it gets another one.
 pub const MAX_EXPOSURE_TIMES: usize = 4;
 
-/// The most positions of a recipe whose matrices are kept in the cache directory. If an encoder's noise
-/// makes each frame a position of its own, no matrix is used again, and each would be synced and
-/// evict others.
+/// The most positions of a recipe whose matrices are kept in the cache directory, from their second use
+/// on. If an encoder's noise makes each frame a position of its own, no matrix is used again, and each
+/// would leave a note of its first use.
 pub const MAX_CACHED_POSITIONS: usize = 64;
 
 /// Bytes per pixel of the statistics of pixels over frames.

@@ -30,8 +30,8 @@ pub struct Acquisition {
     pub below: RawPath,
     /// The entry, such as `1.1`; `1.1` for images and bare datasets, which have none.
     pub entry: String,
-    /// The detector's name in the entry; for images, the name of the file without its number; for
-    /// bare datasets, the name of the dataset.
+    /// The detector's name in the entry; for images, the name of the file without its number and
+    /// the separator before it; for bare datasets, the name of the dataset.
     pub detector: String,
     /// The dataset through which the master shows the frames, such as `/1.1/instrument/p3/data`.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -36,8 +36,8 @@ pub struct Finder<'a> {
     reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
     /// The first file and dataset with each id.
     ids: HashMap<String, (PathBuf, String)>,
-    /// The ids of the scans of files without a master, by file, in a following search.
-    ids_without_master: HashMap<PathBuf, String>,
+    /// The id of the first scan of each file that holds its own frames, in a following search.
+    ids_of_own_frames: HashMap<PathBuf, String>,
     first_frame_digests: FirstFrameDigests,
     failures: HashSet<(String, String)>,
     /// The number of discoveries that gave a record or a message.
@@ -72,7 +72,7 @@ impl<'a> Finder<'a> {
             emitted_digests: HashMap::new(),
             reached_by: HashMap::new(),
             ids: HashMap::new(),
-            ids_without_master: HashMap::new(),
+            ids_of_own_frames: HashMap::new(),
             first_frame_digests: FirstFrameDigests::default(),
             failures: HashSet::new(),
             found_count: 0,
@@ -291,10 +291,12 @@ impl<'a> Finder<'a> {
     /// Warns of files that were scans of their own before this one, which has their frames, too: a
     /// master that came after its data files, or an image before the others of its series.
     fn warn_of_second_scan(&mut self, id: &str, acquisition: &Acquisition) {
-        let known = &self.ids_without_master;
+        let known = &self.ids_of_own_frames;
         let earlier: Vec<(PathBuf, String)> = acquisition
             .sources
             .iter()
+            // Scans of one HDF5 file have datasets of their own.
+            .filter(|source| source.file != acquisition.file || source.dataset.is_empty())
             .filter_map(|source| known.get_key_value(&*source.file))
             .filter(|(_, earlier)| *earlier != id)
             .map(|(file, earlier)| (file.clone(), earlier.clone()))
@@ -304,7 +306,8 @@ impl<'a> Finder<'a> {
             self.warn_once(about, describe_second_scan(&earlier, id, &acquisition.file.display()));
         }
         if acquisition.sources.first().is_some_and(|source| source.file == acquisition.file) {
-            self.ids_without_master.insert(acquisition.file.to_path_buf(), id.to_owned());
+            let file = acquisition.file.to_path_buf();
+            self.ids_of_own_frames.entry(file).or_insert_with(|| id.to_owned());
         }
     }
 

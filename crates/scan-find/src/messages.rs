@@ -30,7 +30,7 @@ pub fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String 
 /// Describes that the frames of a file, which was a scan of its own, are in a scan of `file` now.
 pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> String {
     format!(
-        "was found before {file}, as scan {earlier}, and is part of scan {now} of that file: remove the results of the former"
+        "was found before {file}, as scan {earlier}, and is part of scan {now} of that file: remove the results of scan {earlier}"
     )
 }
 

@@ -93,7 +93,8 @@ impl RecipeSizes {
             let positions = self.0.get(path).map_or(0, |size| size.positions);
             let times = match positions {
                 0..=1 => 1,
-                _ if positions <= MAX_CACHED_POSITIONS as u64 => tasks.min(2),
+                // A task may come back to a position that is not in memory any more.
+                _ if positions <= MAX_CACHED_POSITIONS as u64 => 2,
                 _ => tasks,
             };
             positions.saturating_mul(times).min(frames)
@@ -176,7 +177,7 @@ pub(crate) mod tests {
             sizes.position_builds(&plan, tasks)
         };
         assert_eq!(builds(1, 100, 0, 0..2), 0, "one geometry");
-        assert_eq!(builds(1, 100, 3, 0..1), 3);
+        assert_eq!(builds(1, 100, 3, 0..1), 6);
         assert_eq!(builds(1, 100, 3, 0..2), 6, "kept from the second use on");
         assert_eq!(builds(2, 100, 3, 0..4), 12, "of two scans");
         assert_eq!(builds(1, 100, 1, 0..2), 1, "kept at once");

@@ -93,6 +93,37 @@ fn rows_and_averages_are_what_pyfais_goniometer_makes_of_them() {
 }
 
 #[test]
+fn matrices_of_positions_are_kept_from_their_second_use_on_and_removed_with_their_results() {
+    let Some(arm) = Arm::new([-90.0, -60.0, -30.0, -30.0, 0.0, 17.5, -60.0, 45.0]) else { return };
+    let flags = ["--motor", "turn=rot"];
+    let tasks = arm.plan("out", "simple.json", &flags).assert_success().stdout;
+    let directory = arm.workspace.path("out/.azpipe/matrix");
+    let count = |ran: &Outcome, word: &str| ran.stderr.matches(&format!(", {word} in ")).count();
+    let mut digests = Vec::new();
+    let files = || {
+        let files = fs::read_dir(&directory).unwrap().map(|file| file.unwrap().metadata().unwrap());
+        let (matrices, notes): (Vec<_>, Vec<_>) = files.partition(|file| file.len() > 512);
+        [matrices.len(), notes.len()]
+    };
+    // How many are built and mapped, and how many files are matrices and notes.
+    for expected in [[6, 0, 0, 6], [6, 0, 6, 0], [0, 6, 6, 0]] {
+        let ran = run("ai-integrate", &["-v", "--force"], &tasks).assert_success();
+        let [matrices, notes] = files();
+        let found = [count(&ran, "built"), count(&ran, "mapped"), matrices, notes];
+        assert_eq!(found, expected, "{}", ran.stderr);
+        let gathered = run("gather", &["--keep-parts"], &ran.stdout).assert_success();
+        digests.push(gathered.records("summary")[0]["data_digest"].clone());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "{digests:?}");
+    arm.process("out", "simple.json", &["--replace", "--polarization", "0.9"]);
+    assert_eq!(files(), [6, 6]);
+    let out = arm.workspace.path("out");
+    run("gather", &["--clean", "--from", out.to_str().unwrap()], "").assert_success();
+    assert_eq!(files(), [0, 6], "those of the result that is there");
+}
+
+#[test]
 fn a_frame_without_a_position_has_no_pattern() {
     let Some(arm) = Arm::new([0.0, 10.0, f64::NAN, 20.0, 30.0, f64::INFINITY, 40.0, 40.0]) else {
         return;

@@ -123,9 +123,12 @@ fn images_that_are_copied_are_found_as_if_they_had_been_there() {
         for image in &there {
             copy_slowly(image, &raw.join(image.file_name().unwrap()), 5);
             // The first image is found before the second one is there.
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(Duration::from_millis(1500));
         }
     });
+    let frames: Vec<Value> =
+        found.records("scan").iter().map(|scan| scan["frames"].clone()).collect();
+    assert!(frames.contains(&1.into()), "{}", found.stdout);
     assert_ends_as_a_plain_search(&found, &raw, "");
     assert_eq!((last_scans(&found).len(), found.status), (2, 0), "{}", found.stderr);
 }
@@ -148,10 +151,11 @@ fn what_was_a_scan_of_its_own_before_its_master_or_an_earlier_image_came_is_told
     let found = follow_while(&raw, "7s", || {
         // Files count as unchanged after a time.
         std::thread::sleep(Duration::from_secs(4));
+        // The others are known to belong to a master.
+        copy(&there.master, &below(&there.master));
         for lima in there.lima.iter().flatten().skip(1) {
             copy(lima, &below(lima));
         }
-        copy(&there.master, &below(&there.master));
         copy(&images[1], &image(1));
     });
     for (early, late) in [(below(&there.lima[0][0]), below(&there.master)), (image(0), image(1))] {
@@ -159,6 +163,24 @@ fn what_was_a_scan_of_its_own_before_its_master_or_an_earlier_image_came_is_told
         assert_eq!(found.stderr.matches(&told).count(), 1, "{told}\n{}", found.stderr);
     }
     assert_eq!(found.stderr.matches("was found before").count(), 2, "{}", found.stderr);
+}
+
+/// A file with frames of two detectors has two scans, of which none is part of the other.
+#[test]
+fn scans_of_one_file_are_not_taken_for_each_other() {
+    let directory = RawData::new();
+    let raw = directory.path("raw");
+    fs::create_dir(&raw).unwrap();
+    let file = create_hdf5(raw.join("a.h5"));
+    for name in ["entry", "other"] {
+        let entry = nexus_group(&file, name, "NXentry");
+        let data = nexus_group(&entry, "data", "NXdata").new_dataset::<u16>();
+        data.shape((2, 3, 4)).no_chunk().create("data").unwrap().write_raw(&[1; 24]).unwrap();
+    }
+    drop(file);
+    let found = follow(&raw, "3s");
+    assert_eq!(last_scans(&found).len(), 2, "{}", found.stdout);
+    assert_eq!((found.stderr.as_str(), found.status), ("", 0));
 }
 
 #[test]

@@ -200,7 +200,8 @@ fn a_lock_that_an_ended_submit_left_is_waited_for() {
         });
         holder
     };
-    let mut holder = hold("1");
+    let mut holder = hold("4");
+    assert!(holder.try_wait().unwrap().is_none(), "the lock is held as submit begins");
     jobs.call("submit");
     jobs.assert_complete();
     holder.wait().unwrap();
@@ -211,6 +212,17 @@ fn a_lock_that_an_ended_submit_left_is_waited_for() {
     let expected =
         format!("programs of an earlier submit (process {}) are still at work", ended.id());
     assert!(refused.status.code() == Some(2) && said.contains(&expected), "{said}");
+    // A submit that has just begun, and one on another machine, are not looked for here.
+    for (owner, expected) in [("", "process unknown"), ("1 elsewhere", "process 1 on elsewhere")] {
+        fs::write(&lock, format!("{owner}\n")).unwrap();
+        let refused = jobs.script("submit").output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        let expected = format!("another submit is at work here ({expected})");
+        assert!(refused.status.code() == Some(2) && said.contains(&expected), "{said}");
+    }
+    let refused = jobs.script("cancel").output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("run ./cancel there"), "{said}");
     holder.kill().unwrap();
     holder.wait().unwrap();
 }

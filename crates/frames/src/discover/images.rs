@@ -17,6 +17,9 @@ use crate::coding::PixelCoding;
 use crate::image::ImageHeader;
 use crate::open_ahead::open_files_ahead;
 
+/// Characters before the number of a file.
+const SEPARATORS: [char; 3] = ['_', '-', '.'];
+
 /// A file name that ends in a number, split at the number: `lab6_0012.tif`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NumberedFileName {
@@ -89,7 +92,7 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     let Some(first) = files.first() else {
         return Discovery::failed(Path::new(""), "", &UnusableError::NoImages.into(), None);
     };
-    let detector = detector_name(first);
+    let detector = detector_name(first, files.len());
     if !(select.includes_entry("1.1")
         && select.includes_detector(&detector)
         && select.includes_scan(None, None))
@@ -116,13 +119,16 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     }
 }
 
-/// Returns the name of a file without its number and the separator before it, which all files of a
-/// series share. A single file has the name of its series, too: others may follow.
-fn detector_name(file: &Path) -> String {
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let name =
-        stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
-    if name.is_empty() { stem } else { name.to_owned() }
+/// Returns the name that the files of a series share, without the number and its separator. A single
+/// file has the name of its series, too, as others may follow, unless the number belongs to the
+/// name: `lab6_0012` and `lab0012` are numbered, and `LaB6` and `Si640` are not.
+fn detector_name(first: &Path, files: usize) -> String {
+    let stem = first.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let before = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+    let name = before.trim_end_matches(SEPARATORS);
+    let digits = stem.len().saturating_sub(before.len());
+    let is_numbered = files > 1 || before.ends_with(SEPARATORS) || digits >= 4;
+    if name.is_empty() || !is_numbered { stem } else { name.to_owned() }
 }
 
 /// Concatenates the frames of the files. A gap in the numbers counts as a missing file.

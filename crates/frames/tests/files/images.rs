@@ -49,6 +49,24 @@ fn a_single_image_is_a_scan_of_one_frame() {
 }
 
 #[test]
+fn a_single_image_has_the_name_of_its_series_and_keeps_a_number_that_belongs_to_it() {
+    let dir = TestDir::new();
+    for (file, name) in [
+        ("lab6_0012", "lab6"),
+        ("lab6-1", "lab6"),
+        ("lab0012", "lab"),
+        ("LaB6", "LaB6"),
+        ("Si640", "Si640"),
+        ("0012", "0012"),
+        ("mask", "mask"),
+    ] {
+        let path = dir.path(&format!("{file}.npy"));
+        npy(&path, 0, 1);
+        assert_eq!(acquisition(&path).detector, name);
+    }
+}
+
+#[test]
 fn every_image_of_a_stack_is_a_frame() {
     let dir = TestDir::new();
     npy(&dir.path("stack.npy"), 0, 3);

@@ -37,7 +37,7 @@ use crate::row_writer::RowWriter;
 /// Name of the dataset of frame numbers.
 const POINTS: &str = "points";
 
-/// What the names of files of reduced patterns end in: of subtracted and of absolute ones.
+/// Ends of the names of files of reduced patterns: of subtracted and of absolute ones.
 pub(super) const EXTENSIONS: [&str; 2] = ["subtracted.h5", "absolute.h5"];
 
 /// A file of reduced patterns that was written.

@@ -1,18 +1,23 @@
-# One ./submit at a time. ./cancel finds its process by the number in .lock.
+# One ./submit at a time. ./cancel finds its process by the number and the host name in .lock.
 exec 9>> .lock
+# Prints the process that has or had the lock. Succeeds if it is here, or may be on another machine.
+lock_owner() {
+    local process='' host=''
+    read -r process host < .lock
+    printf '%s\n' "process ${process:-unknown}${host:+ on $host}"
+    [[ -z $process || ${host:-$HOSTNAME} != "$HOSTNAME" || -e /proc/$process ]]
+}
 if ! flock --nonblock 9; then
-    owner=$(< .lock)
-    if [[ -n $owner && -e /proc/$owner ]]; then
-        printf 'submit: another submit is at work here (process %s): wait until it ends, or end it with ./cancel\n' \
-            "$owner" >&2
-        exit 2
-    fi
     # Programs that a submit started can hold its lock for a moment after it has ended.
-    if ! flock --timeout 10 9; then
-        printf 'submit: programs of an earlier submit (process %s) are still at work: wait; fuser .lock lists them\n' \
-            "$owner" >&2
+    if lock_owner > /dev/null || ! flock --timeout 10 9; then
+        if owner=$(lock_owner); then
+            printf 'submit: another submit is at work here (%s): wait until it ends, or end it with ./cancel\n' "$owner" >&2
+        else
+            printf 'submit: programs of an earlier submit (%s) are still at work: wait; fuser .lock lists them\n' \
+                "$owner" >&2
+        fi
         exit 2
     fi
 fi
-printf '%s\n' "$$" > .lock
+printf '%s %s\n' "$$" "$HOSTNAME" > .lock
 rm -f .stop
