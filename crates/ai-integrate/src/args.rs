@@ -127,9 +127,9 @@ pub struct Args {
     /// directory]
     ///
     /// Integration matrices, and kernels compiled for OpenCL devices, are made once and reused by
-    /// later runs, matrices of a detector that moves from their second use on. All processes on a machine share the memory of a matrix in the cache. The
-    /// default keeps matrices in OUT/.azpipe/matrix and kernels in OUT/.azpipe/opencl. The files
-    /// may be deleted at any time.
+    /// later runs, matrices of a detector that moves from their second use on. All processes on a
+    /// machine share the memory of a matrix in the cache. The default keeps matrices in
+    /// OUT/.azpipe/matrix and kernels in OUT/.azpipe/opencl. The files may be deleted at any time.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Computing", hide_short_help = true)]
     pub cache: Option<PathBuf>,
 

@@ -234,6 +234,7 @@ fn remove_leftovers(directory: &Path) {
             metadata.len() == MATRIX_HEADER_BYTES as u64
                 && age.is_some_and(|age| age > MAX_NOTE_AGE)
         };
+        // What stays is tried again by the next run, and a note in use is only written again.
         if has_matrix_name(&path) && path.symlink_metadata().is_ok_and(is_old_note) {
             let _ = ownership::remove(&path, &claim_any_matrix());
         }

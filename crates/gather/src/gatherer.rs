@@ -36,7 +36,7 @@ pub struct Gatherer<'a> {
     finals: BTreeSet<PathBuf>,
     /// The digests of the final files' data, by output root and path below it.
     data_digests: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
-    /// The digests of final files that took the place of other data, by output root and real path.
+    /// The digests of final files that took the place of other data, by output root and path below it.
     replaced_data: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     /// The scans whose final files were written, if they are to be merged.
     merge_members: Vec<OutputSpec>,
@@ -277,11 +277,9 @@ impl<'a> Gatherer<'a> {
                 .entry(root.to_owned())
                 .or_default()
                 .insert(name.to_path_buf(), outcome.data_digest.clone());
-            if outcome.replaced_data
-                && let Ok(path) = path.canonicalize()
-            {
+            if outcome.replaced_data {
                 let of_root = self.replaced_data.entry(root.to_owned()).or_default();
-                of_root.insert(path, outcome.data_digest.clone());
+                of_root.insert(name.to_path_buf(), outcome.data_digest.clone());
             }
             self.write_exports_and_plot(group, &mut summary, outcome.replaced_data)?;
         }

@@ -338,7 +338,7 @@ impl IntegrationPlan {
         }
     }
 
-    /// Returns the plan's unique number, never 0. Clones share it.
+    /// Returns the plan's unique number, never 0.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -23,8 +23,8 @@ pub struct OutdatedSubtraction {
 }
 
 /// Finds the files of reduced patterns below an output root from which earlier data of these final
-/// files were subtracted. `finals` are the real paths of the final files, with the digests of their
-/// data.
+/// files were subtracted. `finals` are the paths of the final files relative to the output root, with
+/// the digests of their data.
 ///
 /// Also returns why others could not be examined.
 pub fn find_outdated_subtractions(
@@ -32,6 +32,14 @@ pub fn find_outdated_subtractions(
     finals: &BTreeMap<PathBuf, String>,
 ) -> (Vec<OutdatedSubtraction>, Vec<ExportError>) {
     let (mut outdated, mut unread) = (Vec::new(), Vec::new());
+    let mut real_finals = BTreeMap::new();
+    for (name, digest) in finals {
+        let path = root.join(name);
+        match path.canonicalize() {
+            Ok(real) => _ = real_finals.insert(real, digest),
+            Err(why) => unread.push(ExportError::Io { path, why }),
+        }
+    }
     let notes = root.join(AZPIPE_DIR).join(EXPORTS);
     let mut directories = vec![notes.clone()];
     while let Some(directory) = directories.pop() {
@@ -39,8 +47,8 @@ pub fn find_outdated_subtractions(
         let mut exports = Vec::new();
         match list(&directory) {
             Ok(entries) => {
-                for path in entries {
-                    if path.is_dir() {
+                for (path, is_directory) in entries {
+                    if is_directory {
                         directories.push(path);
                     } else if path.extension().is_some_and(|end| end == "json") {
                         match exports_of_note(&path) {
@@ -59,7 +67,7 @@ pub fn find_outdated_subtractions(
             }
             match read_background(&path) {
                 Ok(Some((background, digest)))
-                    if finals.get(&background).is_some_and(|now| *now != digest) =>
+                    if real_finals.get(&background).is_some_and(|now| **now != digest) =>
                 {
                     outdated.push(OutdatedSubtraction { path, background });
                 }
@@ -72,11 +80,17 @@ pub fn find_outdated_subtractions(
     (outdated, unread)
 }
 
-/// Returns the paths in a directory; none if there is no such directory.
-fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the paths in a directory, each with whether it is a directory; none if there is no such
+/// directory.
+fn list(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     match fs::read_dir(directory) {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+        entries => entries?
+            .map(|entry| {
+                let entry = entry?;
+                Ok((entry.path(), entry.file_type()?.is_dir()))
+            })
+            .collect(),
     }
 }
 
@@ -94,6 +108,12 @@ fn read_background(path: &Path) -> Result<Option<(PathBuf, String)>, ExportError
         Ok(Some((process.text("background_file")?, process.text("background_digest")?)))
     };
     let found = read().map_err(OutputError::hdf5(path))?;
-    let real = |(file, digest): (String, String)| Some((fs::canonicalize(file).ok()?, digest));
-    Ok(found.and_then(real))
+    let Some((file, digest)) = found else { return Ok(None) };
+    match fs::canonicalize(&file) {
+        Ok(real) => Ok(Some((real, digest))),
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(why) => Err(ExportError::Io { path: file.into(), why }),
+    }
 }

@@ -1,11 +1,13 @@
 # One ./submit at a time. ./cancel finds its process by the number and the host name in .lock.
 exec 9>> .lock
+# bash keeps a HOSTNAME that it inherits, as from the login node.
+this_host=$(uname -n)
 # Prints the process that has or had the lock. Succeeds if it is here, or may be on another machine.
 lock_owner() {
     local process='' host=''
     read -r process host < .lock
     printf '%s\n' "process ${process:-unknown}${host:+ on $host}"
-    [[ -z $process || ${host:-$HOSTNAME} != "$HOSTNAME" || -e /proc/$process ]]
+    [[ -z $process || ${host:-$this_host} != "$this_host" || -e /proc/$process ]]
 }
 if ! flock --nonblock 9; then
     # Programs that a submit started can hold its lock for a moment after it has ended.
@@ -19,5 +21,5 @@ if ! flock --nonblock 9; then
         exit 2
     fi
 fi
-printf '%s %s\n' "$$" "$HOSTNAME" > .lock
+printf '%s %s\n' "$$" "$this_host" > .lock
 rm -f .stop
