@@ -60,6 +60,13 @@ impl DeadTime {
         counts / live_part.max(1. - Self::MAX_DEAD_PART)
     }
 
+    /// Returns the counts that [`Self::correct`] corrects to a number: m = x / (1 + r x), and x itself if it
+    /// is zero or less.
+    #[inline(always)]
+    pub(crate) fn counts_before(self, corrected: f64) -> f64 {
+        corrected / (1. + self.ratio * corrected.max(0.))
+    }
+
     /// Returns the variance of corrected counts: that of one photon at the least.
     #[inline(always)]
     pub fn poisson_variance(self, corrected: f64) -> f64 {

@@ -22,6 +22,8 @@ pub(crate) struct BinEntries<'a> {
     /// Dark counts; `None` without a dark frame.
     pub(crate) dark: Option<&'a [f64]>,
     pub(crate) variance: PixelVariance<'a>,
+    /// The dead time that counts are corrected for.
+    pub(crate) dead_time: DeadTime,
     /// `None` unless quantiles are asked for, and if pixels of 0 have no order that is that of each
     /// frame.
     pub(crate) zero_order: Option<&'a EntryOrder>,
@@ -55,8 +57,8 @@ pub(crate) struct EntryOrder(OnceLock<Vec<u32>>);
 pub(crate) enum PixelVariance<'a> {
     /// Pixels have no variance of their own: the model has none, or takes the spread within a bin.
     No,
-    /// v = max(raw, 1), for photon counts; that of counts that are corrected for a dead time.
-    Counts(DeadTime),
+    /// The [variance](DeadTime::poisson_variance) of photon counts: without dead time v = max(raw, 1).
+    Counts,
     /// Given variances, as w² v of each entry.
     Given(&'a [f64]),
 }
@@ -78,13 +80,25 @@ impl BinEntries<'_> {
     /// changes no bit.
     #[inline(always)]
     pub(super) fn signal(&self, entry: usize, raw: f64) -> f64 {
-        self.weight(entry) * self.dark_subtracted(entry, raw)
+        self.signal_of_corrected(entry, self.corrected(raw))
     }
 
-    /// Returns s = raw - dark of an entry.
+    /// As [`Self::signal`], of counts that are corrected for dead time.
     #[inline(always)]
-    pub(super) fn dark_subtracted(&self, entry: usize, raw: f64) -> f64 {
-        raw - self.dark.map_or(0., |dark| dark[entry])
+    pub(super) fn signal_of_corrected(&self, entry: usize, corrected: f64) -> f64 {
+        self.weight(entry) * self.dark_subtracted(entry, corrected)
+    }
+
+    /// Returns s, which is corrected counts minus dark, of an entry.
+    #[inline(always)]
+    pub(super) fn dark_subtracted(&self, entry: usize, corrected: f64) -> f64 {
+        corrected - self.dark.map_or(0., |dark| dark[entry])
+    }
+
+    /// Returns counts corrected for dead time.
+    #[inline(always)]
+    pub(super) fn corrected(&self, raw: f64) -> f64 {
+        if self.dead_time.is_zero() { raw } else { self.dead_time.correct(raw) }
     }
 
     /// Replaces the contents of `norms` by w n of all entries.
@@ -130,7 +144,7 @@ impl BinEntries<'_> {
             order.0.get_or_init(|| {
                 let given = |entry: usize| match self.variance {
                     PixelVariance::Given(given) => given[entry],
-                    PixelVariance::No | PixelVariance::Counts(_) => 0.,
+                    PixelVariance::No | PixelVariance::Counts => 0.,
                 };
                 // Norms are positive here, so that their bits have their order: the greatest comes first.
                 let norms = self.norms.iter().map(|norm| !norm.to_bits());
@@ -182,9 +196,9 @@ impl BinEntries<'_> {
     pub(super) fn variance(&self, entry: usize, raw: f64) -> f64 {
         match self.variance {
             PixelVariance::No => 0.,
-            PixelVariance::Counts(dead_time) => {
+            PixelVariance::Counts => {
                 let w = self.weight(entry);
-                w * w * dead_time.poisson_variance(raw)
+                w * w * self.dead_time.poisson_variance(self.corrected(raw))
             }
             PixelVariance::Given(given) => given[entry],
         }

@@ -40,18 +40,14 @@ impl BinLane<'_> {
     pub(super) fn intensities_into(&self, intensity: &mut Vec<f64>) {
         let BinLane { bin, rows, lane, .. } = *self;
         intensity.resize(rows.len(), 0.);
-        match bin.dark {
-            None => {
-                for ((intensity, row), norm) in intensity.iter_mut().zip(rows).zip(bin.norms) {
-                    *intensity = f64::from(row[lane]) / norm;
-                }
-            }
-            Some(dark) => {
-                let darks = bin.norms.iter().zip(dark);
-                for ((intensity, row), (norm, dark)) in intensity.iter_mut().zip(rows).zip(darks) {
-                    *intensity = (f64::from(row[lane]) - dark) / norm;
-                }
-            }
+        for (intensity, row) in intensity.iter_mut().zip(rows) {
+            *intensity = bin.corrected(f64::from(row[lane]));
+        }
+        for (intensity, dark) in intensity.iter_mut().zip(bin.dark.unwrap_or_default()) {
+            *intensity -= dark;
+        }
+        for (intensity, norm) in intensity.iter_mut().zip(bin.norms) {
+            *intensity /= norm;
         }
     }
 }
@@ -106,7 +102,8 @@ impl PartOfLane<'_> {
         lists.norm.clear();
         lists.norm.extend(entries.clone().map(|entry| bin.norms[entry]));
         lists.intensity.clear();
-        lists.intensity.extend(entries.clone().map(|entry| f64::from(rows[entry][lane])));
+        let corrected = |entry: usize| bin.corrected(f64::from(rows[entry][lane]));
+        lists.intensity.extend(entries.clone().map(corrected));
         for (intensity, norm) in lists.intensity.iter_mut().zip(&lists.norm) {
             *intensity /= norm;
         }

@@ -104,9 +104,8 @@ impl CsrMatrix {
             unsplit: None,
             starts,
         };
-        // Corrected counts are no integers, whose sums have no order.
-        let sums_integers = plan.dead_time().is_zero();
-        if sums_integers && matrix.weights.is_empty() && matrix.dark.is_empty() {
+        // The sums of integers have no order.
+        if matrix.sums_counts(plan) {
             let CsrMatrix { reduction, starts, pixels, norms, .. } = &matrix;
             matrix.unsplit = UnsplitBins::new(*reduction, starts, pixels, norms, plan);
         }
@@ -150,9 +149,11 @@ impl CsrMatrix {
         largest_bin(&self.starts)
     }
 
-    /// Returns true if the signal of a bin is the sum of its pixels' counts.
-    pub(super) fn sums_counts(&self) -> bool {
-        self.clips() && self.weights.is_empty() && self.dark.is_empty()
+    /// Returns true if the signal of a bin is the sum of its pixels' counts, given the plan that the
+    /// matrix was made from.
+    pub(super) fn sums_counts(&self, plan: &IntegrationPlan) -> bool {
+        let has_integers = self.dark.is_empty() && !plan.corrects_dead_time();
+        self.clips() && self.weights.is_empty() && has_integers
     }
 
     /// Returns true if the statistic is sigma clipping.
@@ -196,9 +197,10 @@ impl CsrMatrix {
             dark: (!self.dark.is_empty()).then(|| &self.dark[range.clone()]),
             variance: match self.reduction.variance_model.pixel {
                 PixelVarianceModel::None => PixelVariance::No,
-                PixelVarianceModel::Counts => PixelVariance::Counts(plan.dead_time()),
+                PixelVarianceModel::Counts => PixelVariance::Counts,
                 PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
+            dead_time: plan.dead_time(),
             zero_order: self.zero_orders.get(bin),
             count_order: self.count_orders.get(bin),
             left_out: None,

@@ -12,10 +12,9 @@ use super::rejected::RejectedShares;
 use super::tile_clip::{RejectedCounts, TileClipScratch, TileClipping};
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use crate::codec::{DecodeError, Pipeline};
-use crate::dead_time::DeadTime;
 use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource};
-use crate::invalid_values::{InvalidRanges, InvalidValues};
+use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
@@ -31,8 +30,6 @@ const DECODED_FRAMES_PER_PASS: usize = 2;
 pub(crate) struct CsrScratch {
     /// Decoded frames.
     frames: Vec<Vec<u8>>,
-    /// Their counts, corrected for dead time; NaN where they are invalid.
-    corrected: Vec<Vec<f64>>,
     interleaved_pixels: Option<Box<InterleavedPixels>>,
     interleaved: InterleavedScratch,
     tile_clip: TileClipScratch,
@@ -55,8 +52,7 @@ pub(crate) struct CsrIntegration<'a> {
 }
 
 impl CsrMatrix {
-    /// Returns the bytes of memory that each thread needs besides, for interleaved frames: as many as for
-    /// the frames whose counts are corrected for dead time.
+    /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
     pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
         let by_tiles = self.unsplit.as_ref().map(|_| TileClipScratch::memory_bytes(plan));
         let of_quantiles = match self.is_order_free() {
@@ -118,11 +114,9 @@ impl<T: Pixel> Kernel for CsrBatch<'_, T> {
 }
 
 impl<T: Pixel> CsrBatch<'_, T> {
-    /// Returns true if several frames can be decoded side by side, tile by tile. Counts that are
-    /// corrected for dead time are no integers.
+    /// Returns true if several frames can be decoded side by side, tile by tile.
     fn has_tiles(&self) -> bool {
         T::INTEGER
-            && self.plan.dead_time().is_zero()
             && self.frames.len() >= 2
             && self.frames.iter().all(|stored| PixelSource::can_open(self.pipeline, stored))
     }
@@ -197,7 +191,8 @@ impl<T: Pixel> CsrBatch<'_, T> {
             rejected: &mut rejected,
         });
         let mut rejected = rejected.into_iter().enumerate().map(|(lane, shares)| {
-            shares.into_pixels(plan, |pixel| interleaved.read_value(pixel, lane))
+            let value = |pixel| plan.dead_time().correct(interleaved.read_value(pixel, lane));
+            shares.into_pixels(plan, value)
         });
         let complete = |totals: FrameBinSums| {
             totals.into_sums(matrix.reduction.variance_model, plan, rejected.next())
@@ -208,7 +203,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
 
     /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
     fn integrate_per_frame<S: Simd>(&mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
-        let CsrBatch { pipeline, plan, rules, frames, .. } = *self;
+        let CsrBatch { pipeline, plan, frames, .. } = *self;
         let len = plan.pixels() * T::SIZE;
         let mut sums = Vec::with_capacity(frames.len());
         let mut decoded = std::mem::take(&mut self.scratch.frames);
@@ -222,11 +217,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
                 few.iter().zip(&mut decoded).map(decode).collect();
             let good = decoded.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
             let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
-            let sums_of_good = match plan.dead_time().is_zero() {
-                true => self.reduce_decoded(simd, &good, &rules.native),
-                false => self.reduce_corrected(simd, &good),
-            };
-            let mut sums_of_good = sums_of_good.into_iter();
+            let mut sums_of_good = self.reduce_decoded(simd, &good).into_iter();
             sums.extend(outcomes.into_iter().map(|outcome| {
                 outcome.map(|()| sums_of_good.next().expect("sums of each good frame"))
             }));
@@ -235,43 +226,25 @@ impl<T: Pixel> CsrBatch<'_, T> {
         sums
     }
 
-    /// Returns the sums of decoded frames, whose counts are first corrected for dead time.
-    fn reduce_corrected<S: Simd>(&mut self, simd: S, frames: &[&[u8]]) -> Vec<Sums> {
-        let mut corrected = std::mem::take(&mut self.scratch.corrected);
-        corrected.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
-        let (rule, dead_time) = (&self.rules.native, self.plan.dead_time());
-        for (pixels, corrected) in frames.iter().zip(&mut corrected) {
-            simd.run(CorrectFrame { pixels, rule, dead_time, corrected });
-        }
-        let frames: Vec<&[u8]> =
-            corrected[..frames.len()].iter().map(|pixels| bytemuck::cast_slice(pixels)).collect();
-        let sums = self.reduce_decoded(simd, &frames, &InvalidRanges::<f64>::default());
-        self.scratch.corrected = corrected;
-        sums
-    }
-
-    /// Returns the sums of decoded frames, in native byte order, which may have other pixels than those
-    /// that are stored.
-    fn reduce_decoded<D: Pixel, S: Simd>(
-        &mut self,
-        simd: S,
-        frames: &[&[u8]],
-        rule: &InvalidRanges<D>,
-    ) -> Vec<Sums> {
-        let CsrBatch { matrix, plan, collects_rejected, .. } = *self;
+    /// Returns the sums of decoded frames, in native byte order.
+    fn reduce_decoded<S: Simd>(&mut self, simd: S, frames: &[&[u8]]) -> Vec<Sums> {
+        let CsrBatch { matrix, plan, rules, collects_rejected, .. } = *self;
         let mut totals: Vec<FrameBinSums> =
             frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
         let mut rejected = start_rejected(matrix, collects_rejected, frames.len());
         simd.run(PerFrameReduction {
             matrix,
             plan,
-            rule,
+            rule: &rules.native,
             frames,
             buffers: &mut self.scratch.buffers,
             totals: &mut totals,
             rejected: &mut rejected,
         });
-        let value = |frame: &[u8], pixel: u32| D::read(&frame[pixel as usize * D::SIZE..]).to_f64();
+        let value = |frame: &[u8], pixel: u32| {
+            let raw = T::read(&frame[pixel as usize * T::SIZE..]);
+            plan.dead_time().correct(raw.to_f64())
+        };
         let mut rejected = rejected
             .into_iter()
             .zip(frames)
@@ -280,27 +253,6 @@ impl<T: Pixel> CsrBatch<'_, T> {
             totals.into_sums(matrix.reduction.variance_model, plan, rejected.next())
         };
         totals.into_iter().map(complete).collect()
-    }
-}
-
-/// Corrects the counts of a decoded frame for dead time. Invalid ones become NaN.
-struct CorrectFrame<'a, T> {
-    pixels: &'a [u8],
-    rule: &'a InvalidRanges<T>,
-    dead_time: DeadTime,
-    corrected: &'a mut Vec<f64>,
-}
-
-impl<T: Pixel> Kernel for CorrectFrame<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let CorrectFrame { pixels, rule, dead_time, corrected } = self;
-        corrected.clear();
-        corrected.extend(pixels.chunks_exact(T::SIZE).map(T::read).map(|pixel| {
-            if rule.contains(pixel) { f64::NAN } else { dead_time.correct(pixel.to_f64()) }
-        }));
     }
 }
 

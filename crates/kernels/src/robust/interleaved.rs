@@ -16,7 +16,9 @@ use super::interleaved_quantiles::InterleavedQuantileScratch;
 use super::lane_clip::{LaneClipScratch, LanesToClip};
 use super::quantile_hints::QuantileHint;
 use super::rejected::RejectedShares;
-use super::row_terms::{PixelWeights, SignalTerm, UnitWeights, sum_rows};
+use super::row_terms::{
+    CorrectedPixels, DarkSubtracted, PixelWeights, SignalTerm, UnitWeights, sum_rows,
+};
 use super::sigma_clip::ClipRule;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use super::without_masked::WithoutMasked;
@@ -65,7 +67,7 @@ impl Kernel for InterleavedReduction<'_> {
         let frames = totals.len();
         for bin_index in 0..plan.nbins() {
             let bin = matrix.entries_of_bin(bin_index, plan);
-            let gathered_sums = match matrix.sums_counts() {
+            let gathered_sums = match matrix.sums_counts(plan) {
                 true if reduction.variance_model.is_spread_in_clipping() => {
                     GatheredSums::CountsAndMoments(bin.norms)
                 }
@@ -152,6 +154,11 @@ impl GatheredBin<'_> {
         let is_wanted = self.lanes_without_overflow(&largest);
         let to_clip = LanesToClip { rule, bin: &bin, weights, rows, norms, is_wanted, largest };
         let sums = match (bin.weights, bin.dark) {
+            _ if !bin.dead_time.is_zero() => {
+                let corrected = CorrectedPixels(&bin);
+                let signals = sum_rows(to_clip.rows, &SignalTerm(corrected));
+                to_clip.clip(corrected, signals, None, rejected, clip)
+            }
             (None, None) => to_clip.clip(UnitWeights, counts, moments, rejected, clip),
             (Some(weights), None) => {
                 let weights = PixelWeights(weights);
@@ -159,8 +166,9 @@ impl GatheredBin<'_> {
                 to_clip.clip(weights, signals, None, rejected, clip)
             }
             (_, Some(_)) => {
-                let signals = sum_rows(to_clip.rows, &SignalTerm(&bin));
-                to_clip.clip(&bin, signals, None, rejected, clip)
+                let dark = DarkSubtracted(&bin);
+                let signals = sum_rows(to_clip.rows, &SignalTerm(dark));
+                to_clip.clip(dark, signals, None, rejected, clip)
             }
         };
         // As they were, for the lanes with pixels that overflow.

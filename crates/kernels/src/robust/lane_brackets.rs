@@ -9,7 +9,8 @@
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartOfLane, PartsScratch, Quantile, find};
 use super::lane_regions::{
-    LaneMasks, LaneRegions, PIXELS_PER_MASK, WIDENING, all_bits_if, rounding_of_sums,
+    LaneMasks, LaneRegions, PIXELS_PER_MASK, RowSignal, Uncorrected, WIDENING, all_bits_if,
+    rounding_of_sums,
 };
 use super::lane_sample::{LARGEST_DEVIATION, LaneSample};
 use super::lane_sort::LaneNumbers;
@@ -131,7 +132,7 @@ impl LaneBrackets {
     /// Lists the pixels within the brackets, and finds those between them. Some lane has two brackets
     /// if `TWO`.
     #[inline(always)]
-    fn split_rows<const TWO: bool>(&mut self, bin: &InterleavedBin<'_>) {
+    fn split_rows<const TWO: bool>(&mut self, bin: &InterleavedBin<'_>, signal: impl RowSignal) {
         let InterleavedBin { bin, rows, norms, .. } = *bin;
         let [lower, upper] = self.brackets.map(Bracket::widened);
         self.norm_below = [0.; INTERLEAVED_FRAMES];
@@ -151,16 +152,16 @@ impl LaneBrackets {
             {
                 let pixel_norm = pixel_norm as f32;
                 let bit = 1_u32 << bit;
+                let signals = signal.signals(row);
                 // Masks and no branches, so that the compiler uses vectors.
-                for lane in 0..INTERLEAVED_FRAMES {
-                    let raw = f32::from(row[lane]);
-                    let is_below = all_bits_if(raw < lower.low[lane] * pixel_norm);
-                    let is_above = all_bits_if(raw > lower.high[lane] * pixel_norm);
+                for (lane, signal) in signals.into_iter().enumerate() {
+                    let is_below = all_bits_if(signal < lower.low[lane] * pixel_norm);
+                    let is_above = all_bits_if(signal > lower.high[lane] * pixel_norm);
                     norm_below[lane] += number_or_zero(norm, is_below.cast_signed().into());
                     within_lower[lane] |= bit & !(is_below | is_above);
                     if TWO {
-                        let is_below_upper = all_bits_if(raw < upper.low[lane] * pixel_norm);
-                        let is_above_upper = all_bits_if(raw > upper.high[lane] * pixel_norm);
+                        let is_below_upper = all_bits_if(signal < upper.low[lane] * pixel_norm);
+                        let is_above_upper = all_bits_if(signal > upper.high[lane] * pixel_norm);
                         let is_between = is_above & is_below_upper;
                         norm_between[lane] += number_or_zero(norm, is_between.cast_signed().into());
                         within_upper[lane] |= bit & is_above & !(is_below_upper | is_above_upper);
@@ -256,8 +257,9 @@ impl LaneRegions for LaneBrackets {
         self.rounding = rounding_of_sums(bin.rows.len()) * bin.bin.full_sums.norm;
         self.between.clear();
         match (0..INTERLEAVED_FRAMES).all(|lane| self.has_one_bracket(lane)) {
-            true => self.split_rows::<false>(bin),
-            false => self.split_rows::<true>(bin),
+            _ if !bin.bin.dead_time.is_zero() => self.split_rows::<true>(bin, bin.bin.dead_time),
+            true => self.split_rows::<false>(bin, Uncorrected),
+            false => self.split_rows::<true>(bin, Uncorrected),
         }
     }
 

@@ -7,8 +7,8 @@ use super::outlier_search::{DROPPED, OutlierCandidates, OutlierSearch, RowOutlie
 use super::partial_sums;
 use super::rejected::RejectedShares;
 use super::row_terms::{
-    CountVariance, LaneSums, Product, SignalByNorm, SquaredDeviation, SquaredSignal,
-    WeightedSignal, sum_rows,
+    CorrectedVariance, CountVariance, LaneSums, Product, SignalByNorm, SquaredDeviation,
+    SquaredSignal, WeightedSignal, sum_rows,
 };
 use super::sigma_clip::ClipRule;
 use super::tile_lanes::INTERLEAVED_FRAMES;
@@ -60,6 +60,7 @@ impl LanesToClip<'_> {
         }
         let has_exact_counts = bin.weights.is_none()
             && bin.dark.is_none()
+            && bin.dead_time.is_zero()
             && !matches!(bin.variance, PixelVariance::Given(_));
         if rule.variance_model.is_spread_in_clipping() {
             let [squares, products] = moments.unwrap_or_else(|| {
@@ -154,7 +155,10 @@ fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]])
         (PixelVariance::Given(given), _) => {
             [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES]
         }
-        (PixelVariance::Counts(_), None) => sum_rows(rows, &CountVariance { weights: None }),
-        (PixelVariance::Counts(_), weights) => sum_rows(rows, &CountVariance { weights }),
+        (PixelVariance::Counts, _) if !bin.dead_time.is_zero() => {
+            sum_rows(rows, &CorrectedVariance(bin))
+        }
+        (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
+        (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
     }
 }

@@ -3,17 +3,19 @@
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartsScratch};
 use super::lane_sample::LaneSample;
+use super::lane_sort::LaneNumbers;
 use super::partial_sums::PARTIAL_SUMS;
 use super::quantile::QuantileRange;
 use super::quantile_hints::{QuantileHint, QuantilePlaces};
 use super::tile_lanes::INTERLEAVED_FRAMES;
+use crate::dead_time::DeadTime;
 use crate::simd::Simd;
 
 /// Bins with fewer pixels are not worth a sample or a hint.
 pub(super) const MIN_PIXELS: usize = 256;
 
-/// How much wider regions are than the sample or the hint says, relative to their ends: five times
-/// what the products that pixels are compared with are rounded by.
+/// How much wider regions are than the sample or the hint says, relative to their ends: four times
+/// what s and the products that it is compared with are rounded by.
 pub(super) const WIDENING: f32 = 1. / (1 << 20) as f32;
 
 /// Number of pixels that are compared before those in a region are noted: one in each bit.
@@ -21,6 +23,39 @@ pub(super) const PIXELS_PER_MASK: usize = u32::BITS as usize;
 
 /// For each frame, a bit for each of [`PIXELS_PER_MASK`] pixels.
 pub(super) type LaneMasks = [u32; INTERLEAVED_FRAMES];
+
+/// A rule that turns the counts of a row into s in f32, where there is no dark. It is a trait for the
+/// reason that [`WeightedSignal`](super::row_terms::WeightedSignal) is one.
+pub(super) trait RowSignal: Copy {
+    /// Returns s of a pixel in all frames.
+    fn signals(self, row: &[u16; INTERLEAVED_FRAMES]) -> LaneNumbers;
+}
+
+/// The rule without dead time.
+#[derive(Clone, Copy)]
+pub(super) struct Uncorrected;
+
+impl RowSignal for Uncorrected {
+    #[inline(always)]
+    fn signals(self, row: &[u16; INTERLEAVED_FRAMES]) -> LaneNumbers {
+        let mut signals = [0.; INTERLEAVED_FRAMES];
+        for (signal, &raw) in signals.iter_mut().zip(row) {
+            *signal = f32::from(raw);
+        }
+        signals
+    }
+}
+
+impl RowSignal for DeadTime {
+    #[inline(always)]
+    fn signals(self, row: &[u16; INTERLEAVED_FRAMES]) -> LaneNumbers {
+        let mut signals = [0.; INTERLEAVED_FRAMES];
+        for (signal, &raw) in signals.iter_mut().zip(row) {
+            *signal = self.correct(raw.into()) as f32;
+        }
+        signals
+    }
+}
 
 /// Regions of intensities in which the quantiles of each frame are sought.
 pub(super) trait LaneRegions {

@@ -30,7 +30,7 @@ impl LaneSample {
             let entry = (2 * number + 1) * rows.len() / (2 * size);
             let norm = bin.norms[entry] as f32;
             for (intensity, &raw) in sampled.iter_mut().zip(&rows[entry]) {
-                *intensity = f32::from(raw) / norm;
+                *intensity = bin.corrected(raw.into()) as f32 / norm;
             }
         }
         sort_lanes(&mut self.intensities);

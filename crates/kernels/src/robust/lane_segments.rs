@@ -11,7 +11,8 @@
 use super::BinSums;
 use super::bin_lane::{BinLane, InterleavedBin, PartOfLane, PartsScratch};
 use super::lane_regions::{
-    LaneMasks, LaneRegions, PIXELS_PER_MASK, WIDENING, all_bits_if, rounding_of_sums,
+    LaneMasks, LaneRegions, PIXELS_PER_MASK, RowSignal, Uncorrected, WIDENING, all_bits_if,
+    rounding_of_sums,
 };
 use super::lane_sample::{LARGEST_DEVIATION, LaneSample};
 use super::lane_sort::LaneNumbers;
@@ -64,7 +65,7 @@ impl LaneSegments {
 
     /// Finds the pixels of each segment; the first and the third are empty unless `THREE`.
     #[inline(always)]
-    fn split_rows<const THREE: bool>(&mut self, bin: &InterleavedBin<'_>) {
+    fn split_rows<const THREE: bool>(&mut self, bin: &InterleavedBin<'_>, signal: impl RowSignal) {
         let InterleavedBin { bin, rows, norms, .. } = *bin;
         let mut limits = self.limits;
         limits[..2].as_flattened_mut().iter_mut().for_each(|limit| *limit *= 1. - WIDENING);
@@ -83,16 +84,16 @@ impl LaneSegments {
             {
                 let pixel_norm = pixel_norm as f32;
                 let bit = 1_u32 << bit;
+                let signals = signal.signals(row);
                 // Masks and no branches, so that the compiler uses vectors.
-                for lane in 0..INTERLEAVED_FRAMES {
-                    let raw = f32::from(row[lane]);
-                    let is_below = all_bits_if(raw < second[lane] * pixel_norm);
-                    let is_above = all_bits_if(raw > third[lane] * pixel_norm);
+                for (lane, signal) in signals.into_iter().enumerate() {
+                    let is_below = all_bits_if(signal < second[lane] * pixel_norm);
+                    let is_above = all_bits_if(signal > third[lane] * pixel_norm);
                     norm_below[lane] += number_or_zero(norm, is_below.cast_signed().into());
                     masks[1][lane] |= bit & !(is_below | is_above);
                     if THREE {
-                        let is_too_low = all_bits_if(raw < first[lane] * pixel_norm);
-                        let is_too_high = all_bits_if(raw > end[lane] * pixel_norm);
+                        let is_too_low = all_bits_if(signal < first[lane] * pixel_norm);
+                        let is_too_high = all_bits_if(signal > end[lane] * pixel_norm);
                         masks[0][lane] |= bit & is_below & !is_too_low;
                         masks[2][lane] |= bit & is_above & !is_too_high;
                     }
@@ -179,8 +180,9 @@ impl LaneRegions for LaneSegments {
         self.rounding = rounding_of_sums(bin.rows.len()) * bin.bin.full_sums.norm;
         self.masks.clear();
         match self.limits[0] == self.limits[1] && self.limits[2] == self.limits[3] {
-            true => self.split_rows::<false>(bin),
-            false => self.split_rows::<true>(bin),
+            _ if !bin.bin.dead_time.is_zero() => self.split_rows::<true>(bin, bin.bin.dead_time),
+            true => self.split_rows::<false>(bin, Uncorrected),
+            false => self.split_rows::<true>(bin, Uncorrected),
         }
     }
 

@@ -5,6 +5,7 @@ use super::interleaved_pixels::OVERFLOW;
 use super::row_terms::{LaneSums, WeightedSignal, deviation, map_lanes};
 use super::sigma_clip::ClipStep;
 use super::tile_lanes::INTERLEAVED_FRAMES;
+use crate::dead_time::DeadTime;
 
 /// Marks pixels that are removed. Lanes with pixels that overflow are not searched.
 pub(super) const DROPPED: u16 = OVERFLOW;
@@ -62,12 +63,11 @@ const CANDIDATE_DISTANCE: f64 = 0.9;
 
 /// Where outliers are looked for: a bin in 8 frames.
 pub(super) struct OutlierSearch<'a, W> {
-    bin: &'a BinEntries<'a>,
     signal: W,
     /// w n.
     norms: &'a [f64],
-    /// The least and the greatest n.
-    norm_range: [f64; 2],
+    /// The rule by which limits of intensities become bounds of counts.
+    count_rule: CountRule,
     /// The range of the pixels.
     counts: CountRange,
     candidates: &'a mut OutlierCandidates,
@@ -84,16 +84,16 @@ impl<'a, W: WeightedSignal> OutlierSearch<'a, W> {
         candidates: &'a mut OutlierCandidates,
     ) -> Self {
         (candidates.limits, candidates.bounds) = (None, None);
-        let (norm_range, counts) = (norm_range(bin.norms), CountRange::up_to(largest));
-        Self { bin, signal, norms, norm_range, counts, candidates }
+        let (count_rule, counts) = (CountRule::new(bin), CountRange::up_to(largest));
+        Self { signal, norms, count_rule, counts, candidates }
     }
 
     /// Replaces the contents of `outliers` by those among the pixels that remain, by rising entry: the
     /// pixels that a step of clipping rejects. The step is `None` for lanes that are not searched.
     ///
-    /// Counts that are no candidates with any normalization of the bin are told by comparing 16-bit
-    /// integers. Where that tells little, as with normalizations that differ much, the rows that follow
-    /// are compared exactly.
+    /// Counts that are no candidates with any normalization and dark of the bin are told by comparing
+    /// 16-bit integers. Where that tells little, as with normalizations that differ much, the rows that
+    /// follow are compared exactly.
     #[inline(always)]
     pub(super) fn list(
         &mut self,
@@ -107,7 +107,7 @@ impl<'a, W: WeightedSignal> OutlierSearch<'a, W> {
             mean: std::array::from_fn(|lane| steps[lane].unwrap_or(nothing).mean),
             limit: std::array::from_fn(|lane| steps[lane].unwrap_or(nothing).limit),
         };
-        let bounds = self.bounds(&limits);
+        let bounds = self.count_rule.bounds(&limits);
         if bounds.contain(&self.counts) {
             return;
         }
@@ -130,7 +130,7 @@ impl<'a, W: WeightedSignal> OutlierSearch<'a, W> {
     fn find_candidates(&mut self, rows: &[[u16; INTERLEAVED_FRAMES]], limits: &LaneLimits) {
         let limit = map_lanes(limits.limit, |limit| CANDIDATE_DISTANCE * limit);
         let nearer = LaneLimits { limit, ..*limits };
-        let bounds = self.bounds(&nearer);
+        let bounds = self.count_rule.bounds(&nearer);
         self.candidates.entries.clear();
         let (mut beyond, mut tells_much) = (0, true);
         for (step, rows) in rows.chunks(ROWS_PER_STEP).enumerate() {
@@ -169,12 +169,6 @@ impl<'a, W: WeightedSignal> OutlierSearch<'a, W> {
         }
         outliers
     }
-
-    /// Returns the bounds of counts that are within limits with any normalization.
-    #[inline(always)]
-    fn bounds(&self, limits: &LaneLimits) -> CountBounds {
-        CountBounds::new(self.bin.dark.is_some(), self.norm_range, limits)
-    }
 }
 
 /// The lowest and the highest count in each lane, each plus 1: [`DROPPED`] plus 1 is 0.
@@ -211,8 +205,8 @@ impl CountRange {
     }
 }
 
-/// The lowest and the highest count of each lane that is no outlier with any normalization of the
-/// bin, each plus 1. If there is none, the lowest is above the highest.
+/// The lowest and the highest count of each lane that is no outlier with any normalization and dark of
+/// the bin, each plus 1. If there is none, the lowest is above the highest.
 ///
 /// [`DROPPED`] plus 1 is 0 and so within the bounds where no count is too low.
 struct CountBounds {
@@ -220,11 +214,26 @@ struct CountBounds {
     highest: [u16; INTERLEAVED_FRAMES],
 }
 
-impl CountBounds {
-    /// Returns the bounds of counts whose intensity is within limits, given the least and the greatest
-    /// normalization.
+/// The rule by which limits of the intensities of a bin become bounds of counts.
+struct CountRule {
+    /// The least and the greatest n.
+    norms: [f64; 2],
+    /// The least and the greatest dark.
+    dark: [f64; 2],
+    dead_time: DeadTime,
+}
+
+impl CountRule {
     #[inline(always)]
-    fn new(has_dark: bool, [least, greatest]: [f64; 2], limits: &LaneLimits) -> CountBounds {
+    fn new(bin: &BinEntries<'_>) -> Self {
+        let dark = bin.dark.map_or([0.; 2], range);
+        Self { norms: range(bin.norms), dark, dead_time: bin.dead_time }
+    }
+
+    /// Returns the bounds of counts whose intensity is within limits, with any normalization and dark.
+    #[inline(always)]
+    fn bounds(&self, limits: &LaneLimits) -> CountBounds {
+        let Self { norms: [least, greatest], dark: [least_dark, greatest_dark], dead_time } = *self;
         let mut bounds =
             CountBounds { lowest: [2; INTERLEAVED_FRAMES], highest: [1; INTERLEAVED_FRAMES] };
         for lane in 0..INTERLEAVED_FRAMES {
@@ -233,12 +242,16 @@ impl CountBounds {
                 (bounds.lowest[lane], bounds.highest[lane]) = (0, u16::MAX);
                 continue;
             }
-            if has_dark || least <= 0. {
+            if least <= 0. {
                 continue;
             }
-            let margin = MARGIN * (mean + limit);
-            let low = (mean - limit + margin).max(0.) * greatest;
-            let high = (mean + limit - margin) * least;
+            let margin = MARGIN * (mean.abs() + limit);
+            let (low, high) = (mean - limit + margin, mean + limit - margin);
+            let low = low * if low < 0. { least } else { greatest } + greatest_dark;
+            let high = high * if high < 0. { greatest } else { least } + least_dark;
+            let margin = MARGIN * (least_dark.abs() + greatest_dark.abs());
+            let low = dead_time.counts_before((low + margin).max(0.));
+            let high = dead_time.counts_before(high - margin);
             // Nothing is known of a mean or a limit that is no number.
             if low <= f64::from(DROPPED - 1) && high >= 0. {
                 let lowest = low.ceil() as u16;
@@ -248,7 +261,9 @@ impl CountBounds {
         }
         bounds
     }
+}
 
+impl CountBounds {
     /// Returns true if no count within other bounds is beyond these.
     #[inline(always)]
     fn include(&self, other: &Self) -> bool {
@@ -269,17 +284,17 @@ impl CountBounds {
     }
 }
 
-/// Returns the least and the greatest normalization.
+/// Returns the least and the greatest of some numbers.
 #[inline(always)]
-fn norm_range(norms: &[f64]) -> [f64; 2] {
+fn range(numbers: &[f64]) -> [f64; 2] {
     const LANES: usize = 16;
     let (mut least, mut greatest) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-    let (whole, rest) = norms.as_chunks::<LANES>();
-    for norms in whole {
+    let (whole, rest) = numbers.as_chunks::<LANES>();
+    for numbers in whole {
         for lane in 0..LANES {
-            least[lane] = if norms[lane] < least[lane] { norms[lane] } else { least[lane] };
-            greatest[lane] =
-                if norms[lane] > greatest[lane] { norms[lane] } else { greatest[lane] };
+            let number = numbers[lane];
+            least[lane] = if number < least[lane] { number } else { least[lane] };
+            greatest[lane] = if number > greatest[lane] { number } else { greatest[lane] };
         }
     }
     let least = rest.iter().copied().chain(least).fold(f64::INFINITY, f64::min);
@@ -301,6 +316,7 @@ mod tests {
             norms,
             dark: None,
             variance: PixelVariance::No,
+            dead_time: DeadTime::ZERO,
             zero_order: None,
             count_order: None,
             left_out: None,

@@ -34,8 +34,9 @@ impl QuantileBuffer {
     ) -> BinSums {
         let RawPixels { bin, raw, .. } = *pixels;
         self.terms.load(bin, raw);
+        let corrected = raw.iter().map(|raw| bin.corrected(raw.to_f64()));
         let signals =
-            raw.iter().enumerate().map(|(entry, raw)| bin.dark_subtracted(entry, raw.to_f64()));
+            corrected.enumerate().map(|(entry, corrected)| bin.dark_subtracted(entry, corrected));
         self.intensity.clear();
         self.intensity.extend(signals.zip(bin.norms).map(|(signal, norm)| signal / norm));
         let whole = if self.drop_invalid(pixels) { None } else { Some(bin) };

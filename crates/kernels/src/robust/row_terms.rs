@@ -80,6 +80,14 @@ pub(super) struct UnitWeights;
 #[derive(Clone, Copy)]
 pub(super) struct PixelWeights<'a>(pub(super) &'a [f32]);
 
+/// The rule if there is a dark frame, and no dead time.
+#[derive(Clone, Copy)]
+pub(super) struct DarkSubtracted<'a>(pub(super) &'a BinEntries<'a>);
+
+/// The rule if counts are corrected for dead time.
+#[derive(Clone, Copy)]
+pub(super) struct CorrectedPixels<'a>(pub(super) &'a BinEntries<'a>);
+
 impl WeightedSignal for UnitWeights {
     #[inline(always)]
     fn weighted(self, _: usize, raw: LaneSums) -> LaneSums {
@@ -95,10 +103,18 @@ impl WeightedSignal for PixelWeights<'_> {
     }
 }
 
-impl WeightedSignal for &BinEntries<'_> {
+impl WeightedSignal for DarkSubtracted<'_> {
     #[inline(always)]
     fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums {
-        map_lanes(raw, |raw| self.signal(entry, raw))
+        map_lanes(raw, |raw| self.0.signal_of_corrected(entry, raw))
+    }
+}
+
+impl WeightedSignal for CorrectedPixels<'_> {
+    #[inline(always)]
+    fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums {
+        let corrected = map_lanes(raw, |raw| self.0.dead_time.correct(raw));
+        map_lanes(corrected, |corrected| self.0.signal_of_corrected(entry, corrected))
     }
 }
 
@@ -144,6 +160,9 @@ pub(super) struct ZeroNorm<'a> {
 pub(super) struct CountVariance<'a> {
     pub(super) weights: Option<&'a [f32]>,
 }
+
+/// w² v with the variance v of counts that are corrected for dead time.
+pub(super) struct CorrectedVariance<'a>(pub(super) &'a BinEntries<'a>);
 
 impl<W: WeightedSignal> RowTerm for SignalTerm<W> {
     #[inline(always)]
@@ -201,6 +220,15 @@ impl RowTerm for CountVariance<'_> {
                 map_lanes(raw, |raw| w * w * raw.max(1.))
             }
         }
+    }
+}
+
+impl RowTerm for CorrectedVariance<'_> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        let (w, dead_time) = (self.0.weight(entry), self.0.dead_time);
+        let corrected = map_lanes(raw, |raw| dead_time.correct(raw));
+        map_lanes(corrected, |corrected| w * w * dead_time.poisson_variance(corrected))
     }
 }
 

@@ -23,16 +23,16 @@ impl TermLists {
     /// Replaces the contents by the pixels of a bin: `raw` has one per entry.
     #[inline(always)]
     pub(super) fn load<T: Pixel>(&mut self, bin: &BinEntries<'_>, raw: &[T]) {
-        let BinEntries { weights, norms, dark, variance, .. } = *bin;
+        let BinEntries { weights, norms, dark, variance, dead_time, .. } = *bin;
         self.weights.clear();
         self.signal.clear();
         let values = raw.iter().map(|raw| raw.to_f64());
-        match (weights, dark) {
-            (None, None) => self.signal.extend(values),
-            (Some(weights), None) => {
+        match (weights, dark.is_none() && dead_time.is_zero()) {
+            (None, true) => self.signal.extend(values),
+            (Some(weights), true) => {
                 self.signal.extend(values.zip(weights).map(|(raw, &w)| f64::from(w) * raw))
             }
-            (_, Some(_)) => {
+            (_, false) => {
                 self.signal.extend(values.enumerate().map(|(entry, raw)| bin.signal(entry, raw)))
             }
         }
@@ -47,7 +47,7 @@ impl TermLists {
         self.variance.clear();
         match variance {
             PixelVariance::No => {}
-            PixelVariance::Counts(_) => {
+            PixelVariance::Counts => {
                 let counts = raw.iter().map(|raw| raw.to_f64()).enumerate();
                 self.variance.extend(counts.map(|(entry, raw)| bin.variance(entry, raw)));
             }
