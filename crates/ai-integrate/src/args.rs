@@ -105,21 +105,21 @@ pub struct Args {
     ///
     /// All CPUs are those that the job may use: SLURM_CPUS_PER_TASK, or the affinity mask and the
     /// cgroup's quota.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Computing")]
+    #[arg(long, value_name = "N", value_parser = filter::whole_number::<u16>(1..=1024), help_heading = "Computing")]
     pub threads: Option<u16>,
 
     /// Tasks to integrate at once; with OpenCL, on each device
     ///
     /// An engine is the group of threads that works on one task: see --threads. The kind of engine
     /// is --engine.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = filter::whole_number::<u16>(1..=256), help_heading = "Computing")]
     pub engines: u16,
 
     /// Frames to integrate together in one batch, at the most
     ///
     /// More frames take more memory. Without a GPU, a task with few frames is divided into smaller
     /// batches, so that every thread has one.
-    #[arg(long, value_name = "N", default_value_t = memory_model::DEFAULT_BATCH_FRAMES, value_parser = clap::value_parser!(u16).range(1..=1024),
+    #[arg(long, value_name = "N", default_value_t = memory_model::DEFAULT_BATCH_FRAMES, value_parser = filter::whole_number::<u16>(1..=1024),
         help_heading = "Computing", hide_short_help = true)]
     pub batch_frames: u16,
 
@@ -142,6 +142,7 @@ pub struct Args {
         long,
         value_name = "N",
         default_value = "2",
+        value_parser = filter::whole_number::<u32>(0..),
         help_heading = "Computing",
         hide_short_help = true
     )]

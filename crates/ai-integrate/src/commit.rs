@@ -98,7 +98,7 @@ impl IntegratedTask {
         let counted = self.stats.frame_counts(self.found);
         let frames = first.task.range.count();
         let Self { recipe_tasks, batches, stats, device, .. } = self;
-        let mut failed = Spans::default();
+        let (mut failed, mut never_taken) = (Spans::default(), Spans::default());
         let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
         let shares = stats.recipe_shares(has_work);
         for (recipe, ((recipe_task, part_digest), (read_bytes, seconds))) in
@@ -123,9 +123,10 @@ impl IntegratedTask {
                 .chain(known_before)
                 .chain(absent_within(&frames_without_source, &lacking));
             let missing: Vec<Absent> = missing.collect();
-            let lost =
-                missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| &absent.range);
-            failed = Spans::union_all(lost.chain([&failed]));
+            for absent in &missing {
+                let of_kind = if absent.kind.is_loss() { &mut failed } else { &mut never_taken };
+                *of_kind = of_kind.union(&absent.range);
+            }
             let result = TaskResult {
                 task: recipe_task.task,
                 done,
@@ -142,9 +143,10 @@ impl IntegratedTask {
             };
             filter.emit(&result.into())?;
         }
+        let never_taken = never_taken.difference(&failed).count();
         let failed = failed.count();
-        let done = frames.saturating_sub(failed).saturating_sub(unfinished);
-        filter.progress().correct(counted, FrameCounts { done, failed });
+        let done = frames.saturating_sub(failed + never_taken + unfinished);
+        filter.progress().correct(counted, FrameCounts { done, failed, never_taken });
         filter.progress().keep(done);
         statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
     }

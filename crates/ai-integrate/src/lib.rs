@@ -41,6 +41,7 @@ mod checksum;
 mod commit;
 mod device;
 mod error;
+mod frame_remarks;
 mod integrated_frame;
 mod matrix_cache;
 mod matrix_file;
@@ -106,6 +107,10 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if args.list_devices {
         return list_devices(filter);
     }
+    if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !out.is_dir()) {
+        let why = format!("{}: not a directory; expected one, or a new name", out.display());
+        return Err(Stop::fatal("--out", why));
+    }
     filter.enable_drain_signals();
     filter.flush_every_record();
     let input = Input::open(&args.inputs)?.with_expected_type("task");
@@ -116,14 +121,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let device_pool = DevicePool::new(&args, &env_var_lossy, filter)?;
     filter.reinstall_signal_handlers();
     let engines = usize::from(args.engines) * device_pool.device_count().max(1);
-    let threads =
-        args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
-    if engines * threads > MAX_THREADS {
-        let (engines, threads) = (format_count(engines, "engine"), format_count(threads, "thread"));
-        let why =
-            format!("{engines} with {threads} each: expected at most {MAX_THREADS} threads in all");
-        return Err(Stop::fatal("--engines and --threads", why));
-    }
+    let threads = count_threads(args.threads, engines)?;
     // The engine that first needs a matrix builds it on these threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("starting threads", why))?;
@@ -137,6 +135,28 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     );
     sum_up(filter, &ran, &times, args.force);
     ran
+}
+
+/// Returns the threads of each engine: as given, or the CPUs divided among the engines.
+///
+/// # Errors
+/// There are more than [`MAX_THREADS`] in all.
+fn count_threads(given: Option<u16>, engines: usize) -> Result<usize, Stop> {
+    let cpus = cpu::available_cpus();
+    let threads = given.map_or_else(|| (cpus / engines).max(1), usize::from);
+    if engines * threads <= MAX_THREADS {
+        return Ok(threads);
+    }
+    let (engines, each) = (format_count(engines, "engine"), format_count(threads, "thread"));
+    let why = format!("{engines} with {each} each: expected at most {MAX_THREADS} threads in all");
+    if given.is_none() && cpus > MAX_THREADS {
+        let what = std::env::var("SLURM_CPUS_PER_TASK").map_or_else(
+            |_| format!("{cpus} CPUs"),
+            |granted| format!("SLURM_CPUS_PER_TASK={granted}"),
+        );
+        return Err(Stop::fatal(what, format!("{why}; pass --threads")));
+    }
+    Err(Stop::fatal("--engines and --threads", why))
 }
 
 /// Counts a task that has been read and not been begun, or the end of the input.
@@ -154,6 +174,14 @@ fn sum_up(filter: &Filter, ran: &Result<(), Stop>, times: &BusyTimes, is_forced:
     let end = match ran {
         Ok(()) => RunEnd::Finished { limited_by: Some(limited_by.name()), stages: &stages },
         Err(Stop::BrokenPipe) => return,
+        Err(Stop::Fatal { .. } | Stop::NothingToRead) => RunEnd::Failed {
+            advice: match is_forced {
+                true => {
+                    "once the error is mended, run the same command again without --force to go on"
+                }
+                false => "once the error is mended, run the same command again to go on",
+            },
+        },
         Err(_) if is_forced => {
             RunEnd::Stopped { advice: "run the same command again without --force to go on" }
         }

@@ -111,7 +111,8 @@ impl TaskStats {
     /// before.
     pub fn frame_counts(&self, found: u64) -> FrameCounts {
         let failed: usize = self.losses.values().map(|lost| lost.frames.len()).sum();
-        FrameCounts { done: found + (self.frames - failed) as u64, failed: failed as u64 }
+        let done = found + (self.frames - failed) as u64;
+        FrameCounts { done, failed: failed as u64, never_taken: 0 }
     }
 
     /// Returns the frames that a recipe is done with, in ascending order: they have sums, or can't

@@ -61,6 +61,7 @@ mod input;
 mod line_reader;
 #[cfg(test)]
 mod message_tests;
+mod numbers;
 mod output;
 mod progress;
 mod progress_counts;
@@ -75,6 +76,7 @@ mod terminal_view;
 pub use args::{CommonArgs, ProgressMode};
 pub use filter::Filter;
 pub use input::{Input, Polled};
+pub use numbers::{byte_count, number, whole_number};
 pub use progress::Progress;
 pub use progress_counts::{FrameCounts, RunEnd, Work};
 pub use read_ahead::ReadAhead;

@@ -120,11 +120,14 @@ impl Progress {
     /// Replaces counts that turned out to be wrong. The rate stays: the work was done.
     pub fn correct(&self, wrong: FrameCounts, right: FrameCounts) {
         let mut counts = self.shared.lock_counts();
-        let FrameCounts { done, failed } = counts.frames;
-        counts.frames = FrameCounts {
-            done: (done + right.done).saturating_sub(wrong.done),
-            failed: (failed + right.failed).saturating_sub(wrong.failed),
-        };
+        let frames = &mut counts.frames;
+        for (count, wrong, right) in [
+            (&mut frames.done, wrong.done, right.done),
+            (&mut frames.failed, wrong.failed, right.failed),
+            (&mut frames.never_taken, wrong.never_taken, right.never_taken),
+        ] {
+            *count = (*count + right).saturating_sub(wrong);
+        }
     }
 
     /// Counts frames whose result outlasts the run from now on.

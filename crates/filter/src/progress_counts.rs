@@ -21,6 +21,19 @@ pub struct FrameCounts {
     pub done: u64,
     /// Frames that should have it and don't.
     pub failed: u64,
+    /// Frames that were never taken, and so have nothing that it could be made of.
+    pub never_taken: u64,
+}
+
+impl FrameCounts {
+    /// Says how many frames there are without a result, by why.
+    fn without_result(self) -> impl Iterator<Item = String> {
+        let counts = [(self.failed, "failed"), (self.never_taken, "never taken")];
+        counts
+            .into_iter()
+            .filter(|(frames, _)| *frames > 0)
+            .map(|(frames, why)| format!("{frames} {why}"))
+    }
 }
 
 /// The work that a filter has just done, besides what it found done.
@@ -85,6 +98,11 @@ pub enum RunEnd<'a> {
         /// The advice, such as `run the same command again to go on`.
         advice: &'static str,
     },
+    /// An error ended the run, and is reported besides. The text says how to go on.
+    Failed {
+        /// The advice, such as `once the error is mended, run the same command again`.
+        advice: &'static str,
+    },
 }
 
 impl Counts {
@@ -128,7 +146,8 @@ impl Counts {
     }
 
     fn left(&self) -> u64 {
-        self.total.saturating_sub(self.frames.done).saturating_sub(self.frames.failed)
+        let FrameCounts { done, failed, never_taken } = self.frames;
+        self.total.saturating_sub(done + failed + never_taken)
     }
 
     fn seconds_left(&self, rates: Option<Rates>) -> Option<f64> {
@@ -141,13 +160,13 @@ impl Counts {
 
     /// Formats `1200/9600 frames, 3 failed, 812/s, 1.20 GB/s, 0:10 left, lab6_0001.h5 1.1`.
     pub(crate) fn format_line(&self, now: Instant) -> String {
-        let FrameCounts { done, failed } = self.frames;
+        let done = self.frames.done;
         let (total, unit) = (self.total, if self.total == 1 { "frame" } else { "frames" });
         let (least, mut parts) = match self.total_may_grow {
             true => ("at least ", vec![format!("{done} of at least {total} {unit}")]),
             false => ("", vec![format!("{done}/{total} {unit}")]),
         };
-        parts.extend((failed > 0).then(|| format!("{failed} failed")));
+        parts.extend(self.frames.without_result());
         let rates = self.recent_rates(now);
         parts.extend(rates.map(format_rates));
         let left = self.seconds_left(rates).filter(|_| self.left() > 0);
@@ -174,7 +193,7 @@ impl Counts {
             Some(RunEnd::Finished { limited_by, .. }) => {
                 ("finished", limited_by.filter(|_| self.worked > 0))
             }
-            Some(RunEnd::Stopped { .. }) => ("stopped", None),
+            Some(RunEnd::Stopped { .. } | RunEnd::Failed { .. }) => ("stopped", None),
         };
         let mut object = json!({
             "type": "progress",
@@ -184,6 +203,7 @@ impl Counts {
             "total": self.total,
             "total_is_exact": !self.total_may_grow,
             "failed": self.frames.failed,
+            "never_taken": self.frames.never_taken,
             "kept": self.kept,
             "seconds": round_tenths(self.seconds(now)),
             "frames_per_second": rates.map(|rates| round_tenths(rates.frames)),
@@ -199,25 +219,26 @@ impl Counts {
 
     /// Formats the line that sums up a run; `None` if there was nothing to do.
     pub(crate) fn format_end(&self, now: Instant, end: RunEnd<'_>) -> Option<String> {
-        if self.total == 0 {
-            return None;
-        }
-        let FrameCounts { done, failed } = self.frames;
+        let done = self.frames.done;
         let total = format_count(self.total, "frame");
         let stages = match end {
-            RunEnd::Stopped { advice } => {
+            RunEnd::Stopped { advice } if self.total == 0 => {
+                return Some(format!("stopped before the first frame; {advice}"));
+            }
+            _ if self.total == 0 => return None,
+            RunEnd::Stopped { advice } | RunEnd::Failed { advice } => {
                 let least = if self.total_may_grow { "at least " } else { "" };
                 return Some(format!("{} of {least}{total} done and kept; {advice}", self.kept));
             }
             RunEnd::Finished { stages, .. } => stages,
         };
         let mut line = if done == self.total { total } else { format!("{done} of {total}") };
-        if failed > 0 {
-            line += &format!(", {failed} failed");
+        for part in self.frames.without_result() {
+            line += &format!(", {part}");
         }
         match self.found {
             0 => (),
-            found if found == self.total => line += ", all done before",
+            found if found + self.frames.never_taken == self.total => line += ", all done before",
             found => line += &format!(", {found} of them done before"),
         }
         line += &format!(", in {}", format_seconds(self.seconds(now)));
@@ -274,7 +295,8 @@ mod tests {
     use super::*;
 
     fn counts(done: u64, total: u64) -> Counts {
-        Counts { frames: FrameCounts { done, failed: 0 }, total, worked: done, ..Counts::default() }
+        let frames = FrameCounts { done, ..FrameCounts::default() };
+        Counts { frames, total, worked: done, ..Counts::default() }
     }
 
     #[test]
@@ -285,7 +307,7 @@ mod tests {
         // The ten seconds before the first frame say nothing about the rate.
         (0..=10).for_each(|second| run.sample(began + Duration::from_secs(second)));
         run = Counts {
-            frames: FrameCounts { done: 1200, failed: 3 },
+            frames: FrameCounts { done: 1200, failed: 3, never_taken: 0 },
             worked: 1203,
             bytes: 2_406_000_000,
             ..run
@@ -338,16 +360,26 @@ mod tests {
             line(&run, finished),
             "96 frames, in 4.00 s: 24.0/s, 12.0 MB/s; limited by reading"
         );
-        let failed =
-            Counts { frames: FrameCounts { done: 90, failed: 6 }, found: 50, worked: 46, ..run };
+        let frames = FrameCounts { done: 90, failed: 6, never_taken: 0 };
+        let failed = Counts { frames, found: 50, worked: 46, ..run };
         let text = "90 of 96 frames, 6 failed, 50 of them done before, in 4.00 s: 11.5/s, 12.0 MB/s; limited by reading";
         assert_eq!(line(&failed, finished), text);
+        let aborted = FrameCounts { done: 90, failed: 0, never_taken: 6 };
+        let aborted = Counts { frames: aborted, found: 90, worked: 0, ..counts(90, 96) };
+        assert_eq!(aborted.left(), 0);
+        assert_eq!(
+            line(&aborted, finished),
+            "90 of 96 frames, 6 never taken, all done before, in 0.00 s"
+        );
         let again = Counts { found: 96, worked: 0, ..counts(96, 96) };
         assert_eq!(line(&again, finished), "96 frames, all done before, in 0.00 s");
         let stopped = Counts { kept: 32, total_may_grow: true, ..counts(40, 96) };
         let stop = RunEnd::Stopped { advice: "run it again" };
         assert_eq!(line(&stopped, stop), "32 of at least 96 frames done and kept; run it again");
-        assert_eq!(Counts::default().format_end(now, stop), None);
+        let nothing = Counts::default();
+        assert_eq!(line(&nothing, stop), "stopped before the first frame; run it again");
+        let failed = RunEnd::Failed { advice: "run it again" };
+        assert_eq!([finished, failed].map(|end| nothing.format_end(now, end)), [None, None]);
     }
 
     #[test]
@@ -356,7 +388,7 @@ mod tests {
         let run = Counts { began: Some(began), scan: "a.h5 1.1".to_owned(), ..counts(96, 96) };
         let now = began + Duration::from_secs(4);
         let end = RunEnd::Finished { limited_by: Some("read"), stages: "" };
-        let expected = r#"{"type":"progress","filter":"x","state":"finished","done":96,"total":96,"total_is_exact":true,"failed":0,"kept":0,"seconds":4.0,"frames_per_second":24.0,"bytes_per_second":0.0,"seconds_left":null,"scan":"a.h5 1.1","limited_by":"read"}"#;
+        let expected = r#"{"type":"progress","filter":"x","state":"finished","done":96,"total":96,"total_is_exact":true,"failed":0,"never_taken":0,"kept":0,"seconds":4.0,"frames_per_second":24.0,"bytes_per_second":0.0,"seconds_left":null,"scan":"a.h5 1.1","limited_by":"read"}"#;
         assert_eq!(run.format_json("x", now, Some(end)), expected);
         let running = run.format_json("x", now, None);
         assert!(

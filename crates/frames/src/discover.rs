@@ -38,7 +38,7 @@ use records::{Acquisition, RawPath};
 use serde::{Deserialize, Serialize};
 use system::untrusted_file;
 
-pub use images::{NumberedFileName, group_series};
+pub use images::{NumberedFileName, group_series, scattered_numbers};
 pub(crate) use remote_walk::DiscoverRequest;
 
 use crate::dataset_path::DatasetPath;

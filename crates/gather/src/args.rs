@@ -14,6 +14,33 @@ use crate::messages;
 use crate::number_range::parse_range;
 use crate::reduction_args::ReductionArgs;
 
+/// The inputs and flags of results: none of them goes with a flag that only answers a question or cleans
+/// up, nor with what such a flag needs beside it. clap does not miss what a flag needs where that could
+/// not be given.
+const RESULT_FLAGS: [&str; 21] = [
+    "inputs",
+    "complete_only",
+    "export",
+    "map",
+    "map_range",
+    "drift",
+    "pixel_images",
+    "subtract",
+    "subtract_scale",
+    "transmission",
+    "thickness",
+    "calibration_factor",
+    "calibrate",
+    "calibration_range",
+    "plot",
+    "plot_scans",
+    "stack",
+    "report",
+    "merge",
+    "merge_all",
+    "overwrite",
+];
+
 /// Write the patterns of each scan to one NeXus file
 ///
 /// Reads result records from `ai-integrate` and writes the scan's final file: a NeXus file with a
@@ -47,7 +74,7 @@ pub struct Args {
     ///
     /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to
     /// `ai-integrate`. Results are looked for where the tasks say; with --from DIR, in DIR.
-    #[arg(long, requires = "plan", group = "question", conflicts_with_all = ["inputs", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", conflicts_with_all = RESULT_FLAGS)]
     pub missing: bool,
 
     /// Print how much of --plan is done, quickly; write no files
@@ -57,21 +84,21 @@ pub struct Args {
     /// all final files are complete: gather would end with 0 for each. Only names of parts and
     /// heads of final files are read: to have damaged files, and raw data and monitors that changed
     /// after scan-find noticed, use --missing.
-    #[arg(long, requires = "plan", group = "question", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "plan", group = "question", hide_short_help = true, conflicts_with = "missing", conflicts_with_all = RESULT_FLAGS)]
     pub count_done: bool,
 
     /// With --missing or --count-done: patterns without their sparse pixels are not done
     ///
     /// For a plan that `ai-integrate --sparse` integrates. Recipes without `plan-split --sigma-clip`
     /// have no such pixels, and count as without this flag.
-    #[arg(long, hide_short_help = true, requires = "question")]
+    #[arg(long, hide_short_help = true, requires = "question", conflicts_with_all = RESULT_FLAGS)]
     pub sparse: bool,
 
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed)
     /// data
     ///
-    /// Default: tasks are not split.
-    #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Such as 500M or 2G: K, M, G and T are powers of 1024. Default: tasks are not split.
+    #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", conflicts_with = "count_done", conflicts_with_all = RESULT_FLAGS, value_parser = filter::byte_count)]
     pub task_bytes: Option<u64>,
 
     /// Remove what replaced results left below --from; gather nothing
@@ -82,11 +109,11 @@ pub struct Args {
     /// kept, because they may be the only copy of their frames. Files that azpipe did not write are
     /// kept, too. Each file or directory that is removed is printed with its size. If another run
     /// is working in DIR, nothing is removed, and the exit status is 2.
-    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "map", "drift", "subtract", "thickness", "transmission", "plot", "plot_scans", "report", "merge", "merge_all"])]
+    #[arg(long, requires = "from", conflicts_with_all = ["plan", "missing", "count_done"], conflicts_with_all = RESULT_FLAGS)]
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
-    #[arg(long, hide_short_help = true, requires = "clean")]
+    #[arg(long, hide_short_help = true, requires = "clean", conflicts_with_all = ["plan", "missing", "count_done"], conflicts_with_all = RESULT_FLAGS)]
     pub dry_run: bool,
 
     /// Skip scans that are running or not yet integrated

@@ -116,13 +116,18 @@ impl<'a> Gatherer<'a> {
         let outcome = match built {
             Ok(outcome) => outcome,
             Err(error) => {
-                filter
-                    .progress()
-                    .correct(FrameCounts::default(), FrameCounts { done: 0, failed: rest });
+                let failed = FrameCounts { failed: rest, ..FrameCounts::default() };
+                filter.progress().correct(FrameCounts::default(), failed);
                 return self.report_output_error(group, &error);
             }
         };
-        filter.progress().add_found(rest);
+        let count = |is_lost: bool| -> u64 {
+            let missing = outcome.missing.iter().filter(|absent| absent.kind.is_loss() == is_lost);
+            missing.map(|absent| absent.range.count()).sum()
+        };
+        let without = FrameCounts { done: 0, failed: count(true), never_taken: count(false) };
+        filter.progress().correct(FrameCounts::default(), without);
+        filter.progress().add_found(rest.saturating_sub(without.failed + without.never_taken));
         if outcome.layout.is_some() {
             filter.progress().keep(target.frames());
         }

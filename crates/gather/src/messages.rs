@@ -183,6 +183,16 @@ pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> S
     format!("{}: {count} ({frames}) without a value of {counters}: they are NaN", written.display())
 }
 
+/// Warns that frames of the background have no pattern.
+pub fn background_frames_without_pattern(path: &Path, frames: &Spans) -> String {
+    let count = format_count(frames.count(), "frame");
+    let frames = format_ranges(frames, MAX_RANGES);
+    format!(
+        "{}: {count} ({frames}) without a pattern: not part of the background; `frame_status` there says why",
+        path.display()
+    )
+}
+
 /// Warns that frames of the background have no factor or no transmission. `counters` are as above.
 pub fn background_frames_without_terms(path: &Path, frames: &Spans, counters: &str) -> String {
     let count = format_count(frames.count(), "frame");

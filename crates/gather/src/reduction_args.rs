@@ -42,7 +42,8 @@ pub struct ReductionArgs {
         default_value = "1",
         hide_default_value = true,
         hide_short_help = true,
-        requires = "subtract"
+        requires = "subtract",
+        conflicts_with_all = ["merge", "merge_all"]
     )]
     pub subtract_scale: FrameValue,
 
@@ -80,7 +81,8 @@ pub struct ReductionArgs {
         value_name = "FACTOR[,ERROR]",
         hide_short_help = true,
         group = "calibration",
-        requires = "thickness"
+        requires = "thickness",
+        conflicts_with_all = ["merge", "merge_all"]
     )]
     pub calibration_factor: Option<CalibrationFactor>,
 
@@ -101,12 +103,13 @@ pub struct ReductionArgs {
         hide_short_help = true,
         value_hint = ValueHint::FilePath,
         group = "calibration",
-        requires = "thickness"
+        requires = "thickness",
+        conflicts_with_all = ["merge", "merge_all"]
     )]
     pub calibrate: Option<PathBuf>,
 
     /// With --calibrate: compare this range of q, in the unit of the patterns
-    #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "calibrate", allow_hyphen_values = true, value_parser = parse_range)]
+    #[arg(long, value_name = "LOW,HIGH", hide_short_help = true, requires = "calibrate", conflicts_with_all = ["calibration_factor", "merge", "merge_all"], allow_hyphen_values = true, value_parser = parse_range)]
     pub calibration_range: Option<[f64; 2]>,
 }
 

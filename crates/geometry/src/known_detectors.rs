@@ -9,13 +9,20 @@ pub(crate) use table::DetectorEntry;
 
 /// No known detector has the name asked for.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("unknown detector {name:?}: did you mean {nearest:?}?")]
+#[error("unknown detector {name:?}{}", match nearest {
+    Some(nearest) => format!(": did you mean {nearest:?}?"),
+    None => "; expected a name that pyFAI knows, such as eiger2_cdte_4m".to_owned(),
+})]
 pub struct UnknownDetector {
     /// Name asked for.
     pub name: String,
-    /// Known name most similar to `name`.
-    pub nearest: String,
+    /// Known name most similar to `name`; `None` if no name is similar.
+    pub nearest: Option<String>,
 }
+
+/// The least similarity at which another name is suggested, from 0 to 1: about every second letter
+/// is right.
+const MIN_SIMILARITY: f64 = 0.5;
 
 /// Returns the class names of all known detectors, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -43,7 +50,7 @@ pub(crate) fn entry_by_name(name: &str) -> Result<&'static DetectorEntry, Unknow
         let all = table::entries().iter().flat_map(|entry| &entry.names);
         let similarity = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
         let nearest = all.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-        let nearest = nearest.expect("the table is not empty").clone();
+        let nearest = nearest.filter(|known| similarity(known) > MIN_SIMILARITY).cloned();
         UnknownDetector { name: name.to_owned(), nearest }
     })
 }
@@ -71,6 +78,12 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_nearest() {
         let message = class_name("Pilatus 2N").unwrap_err().to_string();
         assert_eq!(message, "unknown detector \"Pilatus 2N\": did you mean \"pilatus_2m\"?");
+        assert!(class_name("Eigr4M").unwrap_err().nearest.is_some());
+        for far in ["", " ", "zzzzzzzz"] {
+            let message = class_name(far).unwrap_err().to_string();
+            let expected = "expected a name that pyFAI knows, such as eiger2_cdte_4m";
+            assert_eq!(message, format!("unknown detector {far:?}; {expected}"));
+        }
     }
 
     #[test]

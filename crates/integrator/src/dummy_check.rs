@@ -20,7 +20,14 @@ impl DummyCheck {
     /// that no check is needed.
     pub fn new(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
         let is_dummy_unknown = recipe.dummy == DummySetting::Auto && !is_named;
-        is_dummy_unknown.then(|| Self::unconditional(mask.to_vec(), dtype))
+        // Below or above the limits, such values are left out.
+        let is_left_out = match dtype {
+            PixelType::I16 | PixelType::I32 => recipe.valid_min.is_some_and(|least| least > -1.0),
+            PixelType::U16 => recipe.valid_max.is_some_and(|most| most < 65534.0),
+            PixelType::U32 => recipe.valid_max.is_some_and(|most| most < 4_294_967_294.0),
+            _ => false,
+        };
+        (is_dummy_unknown && !is_left_out).then(|| Self::unconditional(mask.to_vec(), dtype))
     }
 
     /// Returns the mask, true for pixels that are not checked.

@@ -2,6 +2,7 @@
 
 use std::{fmt, io};
 
+use frames::hdf5_array;
 use frames::image::ImageError;
 use frames::source::{FrameChunks, SourceError, SourceReader};
 use kernels::{Pipeline, PixelType};
@@ -37,13 +38,14 @@ impl ImageRole {
 }
 
 /// Reads an image that must have `shape` (rows, columns): a TIFF, CBF, EDF, NPY or Fit2D file, or
-/// an HDF5 dataset. Returns the pixels, row-major, of the first image in it.
+/// an HDF5 dataset. Returns the pixels, row-major, of the one image in it.
 pub fn load_image(
     role: ImageRole,
     file: &FileRef,
     shape: [usize; 2],
 ) -> Result<Vec<f64>, IntegratorError> {
     let stack = ImageStack::open_shaped(role, file, shape)?;
+    stack.only_image()?;
     stack.frame(0, |pixel| pixel)
 }
 
@@ -55,6 +57,7 @@ pub fn load_mask(
     inverted: bool,
 ) -> Result<Vec<bool>, IntegratorError> {
     let stack = ImageStack::open_shaped(ImageRole::Mask, file, shape)?;
+    stack.only_image()?;
     stack.frame(0, |pixel| (pixel != 0.0) != inverted)
 }
 
@@ -68,7 +71,7 @@ pub fn load_mean(
     let (mut sum, mut count) = (Vec::new(), 0);
     for file in files {
         let stack = ImageStack::open_shaped(role, file, shape)?;
-        for frame in 0..stack.store.frames() {
+        for frame in 0..stack.images() {
             let pixels = stack.frame(frame, |pixel| pixel)?;
             count += 1;
             match sum.is_empty() {
@@ -127,9 +130,16 @@ struct ImageStack<'a> {
     role: &'static str,
     file: &'a FileRef,
     shape: [usize; 2],
-    store: SourceReader,
-    dtype: PixelType,
-    pipeline: Pipeline,
+    pixels: StoredPixels,
+}
+
+/// Where the pixels of images are.
+enum StoredPixels {
+    /// In chunks that are decoded as frames are.
+    Chunks(Box<SourceReader>, PixelType, Pipeline),
+    /// In memory, read by the HDF5 library: booleans, 64-bit integers, chunks that were never written, and
+    /// virtual datasets, as Bliss makes for darks.
+    Values(Vec<f64>),
 }
 
 impl<'a> ImageStack<'a> {
@@ -151,8 +161,7 @@ impl<'a> ImageStack<'a> {
     }
 
     fn open(role: ImageRole, file: &'a FileRef) -> Result<Self, IntegratorError> {
-        let role = role.name();
-        let error = |why: &dyn fmt::Display| image_error(role, file, why.to_string(), false);
+        let error = |why: &dyn fmt::Display| image_error(role.name(), file, why.to_string(), false);
         if let Some(dataset) = &file.dataset
             && let Ok(header) = frames::image::probe(&file.path)
         {
@@ -162,7 +171,16 @@ impl<'a> ImageStack<'a> {
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
-        let store = SourceReader::open_any(&source).map_err(|why| {
+        let opened = SourceReader::open_any(&source);
+        if let Some((shape, values)) = read_by_library(role, file, &opened) {
+            return Ok(Self {
+                role: role.name(),
+                file,
+                shape,
+                pixels: StoredPixels::Values(values),
+            });
+        }
+        let store = opened.map_err(|why| {
             let is_retryable = match &why {
                 SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => {
                     may_pass(why)
@@ -170,7 +188,7 @@ impl<'a> ImageStack<'a> {
                 SourceError::NoAnswer { retryable, .. } => *retryable,
                 _ => false,
             };
-            image_error(role, file, why.to_string(), is_retryable)
+            image_error(role.name(), file, why.to_string(), is_retryable)
         })?;
         if store.frames() == 0 {
             return Err(error(&"0 images; expected at least one"));
@@ -182,13 +200,48 @@ impl<'a> ImageStack<'a> {
         let pipeline =
             Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| error(&why))?;
         let shape = store.shape().map(|length| length as usize);
-        Ok(Self { role, file, shape, store, dtype, pipeline })
+        let role = role.name();
+        Ok(Self {
+            role,
+            file,
+            shape,
+            pixels: StoredPixels::Chunks(Box::new(store), dtype, pipeline),
+        })
+    }
+
+    /// Returns the number of images.
+    fn images(&self) -> u64 {
+        match &self.pixels {
+            StoredPixels::Chunks(store, ..) => store.frames(),
+            StoredPixels::Values(values) => (values.len() / (self.shape[0] * self.shape[1])) as u64,
+        }
+    }
+
+    /// Checks that there is one image.
+    fn only_image(&self) -> Result<(), IntegratorError> {
+        match self.images() {
+            1 => Ok(()),
+            images => {
+                let why = format!("{images} images: expected one");
+                Err(image_error(self.role, self.file, why, false))
+            }
+        }
     }
 
     /// Reads an image and returns `value` of each of its pixels, row-major.
     fn frame<T>(&self, row: u64, value: impl Fn(f64) -> T) -> Result<Vec<T>, IntegratorError> {
         let error = |why, is_retryable| image_error(self.role, self.file, why, is_retryable);
-        let chunks = match self.store.frame_chunks(row) {
+        let (store, dtype, pipeline) = match &self.pixels {
+            StoredPixels::Chunks(store, dtype, pipeline) => (store, *dtype, pipeline),
+            StoredPixels::Values(values) => {
+                let size = self.shape[0] * self.shape[1];
+                return Ok(values[row as usize * size..][..size]
+                    .iter()
+                    .map(|&v| value(v))
+                    .collect());
+            }
+        };
+        let chunks = match store.frame_chunks(row) {
             FrameChunks::Whole(chunk) => vec![chunk],
             FrameChunks::Pieces(chunks) => chunks,
             FrameChunks::NoData(why) | FrameChunks::Damaged(why) => {
@@ -196,15 +249,44 @@ impl<'a> ImageStack<'a> {
             }
         };
         let mut assembler = Assembler::default();
-        let read = |chunk: &_, stored: &mut _| self.store.read_chunk(chunk, stored);
+        let read = |chunk: &_, stored: &mut _| store.read_chunk(chunk, stored);
         let mut pixels = Vec::new();
-        let frame =
-            assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
-        frame.map(|_| map_pixels(&pixels, self.dtype, value)).map_err(|why| {
+        let frame = assembler.assemble(pipeline, self.shape, (row, &chunks), read, &mut pixels);
+        frame.map(|_| map_pixels(&pixels, dtype, value)).map_err(|why| {
             let is_retryable = matches!(&why, AssembleError::Read { why, .. } if may_pass(why));
             error(why.to_string(), is_retryable)
         })
     }
+}
+
+/// Returns rows and columns, and the values, of a dataset that can't be read as frames are and that the
+/// HDF5 library can read: an image, or several of one shape. `None` for all others, whose error is that
+/// of `opened`, or comes where they are read.
+fn read_by_library(
+    role: ImageRole,
+    file: &FileRef,
+    opened: &Result<SourceReader, SourceError>,
+) -> Option<([usize; 2], Vec<f64>)> {
+    let dataset = file.dataset.as_deref()?;
+    let needs_library = match opened {
+        Ok(store) => {
+            // Of counts, those that were never written are not known to be 0.
+            let lacks_chunks = || {
+                (0..store.frames())
+                    .any(|row| matches!(store.frame_chunks(row), FrameChunks::NoData(_)))
+            };
+            role == ImageRole::Mask && lacks_chunks()
+                || store.coding().dtype.name().parse::<PixelType>().is_err()
+        }
+        Err(SourceError::Io { .. } | SourceError::Image(_) | SourceError::NoAnswer { .. }) => false,
+        Err(_) => true,
+    };
+    let array = needs_library.then(|| hdf5_array::read_array(&file.path, dataset).ok())??;
+    let shape = match array.shape[..] {
+        [rows, columns] | [_, rows, columns] => [rows as usize, columns as usize],
+        _ => return None,
+    };
+    (shape[0] > 0 && shape[1] > 0 && !array.values.is_empty()).then_some((shape, array.values))
 }
 
 /// Converts native-endian pixels to f64.

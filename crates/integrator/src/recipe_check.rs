@@ -37,8 +37,8 @@ pub fn check_files(recipe: &Recipe) -> Result<(), IntegratorError> {
 }
 
 /// Checks that a recipe can be applied to frames of this layout and pixel type. Reads the files of
-/// the recipe. Returns warnings about images with pixels that can't be used, which take no part in
-/// the patterns.
+/// the recipe. Returns warnings about masked regions without a pixel, and about images with pixels that
+/// can't be used, which take no part in the patterns.
 ///
 /// # Errors
 /// The errors of [`crate::Integrator::new`].
@@ -50,5 +50,6 @@ pub fn check(
     let pixels = PixelGeometry::new(recipe, layout)?;
     invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;
-    pixels.read_images(recipe).map(|images| images.warnings)
+    let images = pixels.read_images(recipe)?;
+    Ok(pixels.mask_warnings().iter().cloned().chain(images.warnings).collect())
 }

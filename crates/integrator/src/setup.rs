@@ -38,7 +38,7 @@ impl IntegrationSetup {
     /// Reads the recipe's files and builds the matrix for frames of this layout.
     pub fn new(recipe: &Recipe, layout: &FrameLayout) -> Result<Self, IntegratorError> {
         let pixels = PixelGeometry::new(recipe, layout)?;
-        let PixelGeometry { poni, view, geometry, mask } = &pixels;
+        let PixelGeometry { poni, view, geometry, mask, .. } = &pixels;
         let binner =
             PixelBinner::new(geometry, view.detector_mask(mask), &binning_request(recipe)?)?;
         let images = pixels.read_images(recipe)?;
@@ -61,6 +61,8 @@ pub struct PixelGeometry {
     geometry: Geometry,
     /// The union of the gap mask and the recipe's masks: true where masked.
     mask: Vec<bool>,
+    /// Warnings about masked regions in which there is no pixel.
+    mask_warnings: Vec<String>,
 }
 
 impl PixelGeometry {
@@ -77,8 +79,13 @@ impl PixelGeometry {
         let sample =
             recipe.sample_frame().map_err(|why| IntegratorError::Unsupported(why.to_string()))?;
         let geometry = geometry.with_sample(sample);
-        let mask = build_mask(recipe, &geometry, &view)?;
-        Ok(Self { poni, view, geometry, mask })
+        let (mask, mask_warnings) = build_mask(recipe, &geometry, &view)?;
+        Ok(Self { poni, view, geometry, mask, mask_warnings })
+    }
+
+    /// Returns the warnings about masked regions in which there is no pixel.
+    pub fn mask_warnings(&self) -> &[String] {
+        &self.mask_warnings
     }
 
     /// Returns the positions of the pixels of the detector as it is read out.
@@ -148,12 +155,12 @@ pub fn read_detector_view(
 }
 
 /// Builds the mask of the frames' pixels, true where masked: the union of the gap mask, the
-/// recipe's masks and its masked regions.
+/// recipe's masks and its masked regions. Returns warnings about regions in which there is no pixel, too.
 fn build_mask(
     recipe: &Recipe,
     geometry: &Geometry,
     view: &DetectorView,
-) -> Result<Vec<bool>, IntegratorError> {
+) -> Result<(Vec<bool>, Vec<String>), IntegratorError> {
     let [rows, columns] = view.frame_shape();
     let gaps = if recipe.detector_mask { view.detector().gap_mask() } else { None };
     let mut mask =
@@ -164,16 +171,26 @@ fn build_mask(
             mask.iter_mut().zip(view.load_mask(load)?).for_each(|(masked, also)| *masked |= also);
         }
     }
+    let mut warnings = Vec::new();
     if !recipe.mask_region.is_empty() {
         let chi = view.select_frame_pixels(geometry.chi_centers());
         for region in &recipe.mask_region {
+            let mut is_empty = true;
             for (pixel, masked) in mask.iter_mut().enumerate() {
                 let center = [pixel / columns, pixel % columns].map(|index| index as f64 + 0.5);
-                *masked |= region.shape.contains(center, chi[pixel].to_degrees()) != region.outside;
+                let is_inside = region.shape.contains(center, chi[pixel].to_degrees());
+                is_empty &= is_inside == region.outside;
+                *masked |= is_inside != region.outside;
+            }
+            if is_empty {
+                warnings.push(format!(
+                    "mask-region {region}: masks none of the {rows} x {columns} pixels; expected rows from 0 to {rows} and \
+                     columns from 0 to {columns}, the row before the column"
+                ));
             }
         }
     }
-    Ok(mask)
+    Ok((mask, warnings))
 }
 
 /// Returns flat · solid angle · polarization · absorbed fraction of each pixel, as far as the

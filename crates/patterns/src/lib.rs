@@ -40,6 +40,7 @@ mod frame_geometry;
 mod frame_row;
 mod frame_status;
 mod h5;
+mod measurement_differences;
 mod monitor_values;
 mod normalize;
 pub mod output;

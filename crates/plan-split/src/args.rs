@@ -104,21 +104,27 @@ pub struct PreviewFlags {
     pub file: Option<PathBuf>,
 
     /// Calibrant whose rings --preview draws, such as LaB6
-    #[arg(long, value_name = "NAME", requires = "preview", hide_short_help = true, long_help = calibrant_help())]
+    #[arg(long, value_name = "NAME", requires = "preview", conflicts_with = "print_recipe", hide_short_help = true, long_help = calibrant_help())]
     pub calibrant: Option<Calibrant>,
 
     /// Frames of --preview, such as 7 or 0,9
     ///
     /// One frame, or the first and the last of several, of which the mean is shown; counted from 0.
     /// Default: 10 frames that are spread over the scan.
-    #[arg(long, value_name = "A[,B]", requires = "preview", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "A[,B]",
+        requires = "preview",
+        conflicts_with = "print_recipe",
+        hide_short_help = true
+    )]
     pub preview_frames: Option<FrameRange>,
 
     /// Let --preview replace any file
     ///
     /// By default, it replaces only pictures that azpipe drew and nobody changed since. Raw data,
     /// records and settings of this run are never replaced.
-    #[arg(long, requires = "preview", hide_short_help = true)]
+    #[arg(long, requires = "preview", conflicts_with = "print_recipe", hide_short_help = true)]
     pub overwrite: bool,
 }
 

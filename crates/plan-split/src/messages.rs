@@ -189,7 +189,7 @@ mod tests {
             DrawError::Calibrant { path: "x.D".into(), why: "No such file or directory".into() }
                 .to_string(),
             "frames".parse::<SplitBy>().unwrap_err(),
-            parse_pair::<f64>("1").unwrap_err(),
+            parse_pair("1").unwrap_err(),
             parse_switch("yes").unwrap_err(),
         ];
         let expected = [

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use geometry::{Detector, GeometryError, Poni, SensorMaterial, UnknownMaterial};
-use recipe::{Recipe, RecipeFile, Settings};
+use recipe::{Recipe, RecipeError, RecipeFile, Settings};
 use records::format_count;
 
 use crate::final_path::replace_separators;
@@ -140,8 +140,10 @@ fn resolve_section(
         PlanError::Recipe(why) => PlanError::Recipe(file.with_file_name(why, flags)),
         other => other,
     };
-    let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(PlanError::from);
-    let recipe = recipe.and_then(with_detector).map_err(with_file_name)?;
+    let settings = flags.clone().with_defaults(settings);
+    let recipe = Recipe::resolve(&settings).map_err(PlanError::from);
+    let complete = |recipe| with_detector(recipe, settings.poni_detector.is_some());
+    let recipe = recipe.and_then(complete).map_err(with_file_name)?;
     moving_geometry::check(&recipe).map_err(with_file_name)?;
     integrator::check_files(&recipe).map_err(|why| with_file_name(why.into()))?;
     Ok(recipe)
@@ -237,7 +239,8 @@ fn recipe_names(files: &[PathBuf], flags: &[String]) -> Result<Vec<Option<String
 
 /// Checks a recipe's geometry and completes it: a detector file that the PONI file names becomes
 /// part of the recipe, and the name of any other detector gets its canonical spelling.
-fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
+/// `is_replaced` is true if the setting poni-detector replaces the detector of the PONI file.
+fn with_detector(recipe: Recipe, is_replaced: bool) -> Result<Recipe, PlanError> {
     let poni_file = recipe.poni_label();
     let wrong = |why: String| PlanError::Geometry { poni: poni_file.clone(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
@@ -245,10 +248,8 @@ fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
         return Err(wrong(GeometryError::NoWavelength(recipe.unit).to_string()));
     }
     if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| recipe::RecipeError::Setting {
-            key: "sensor",
-            why: format!("{sensor}: {why}"),
-        };
+        let wrong =
+            |why: String| RecipeError::Setting { key: "sensor", why: format!("{sensor}: {why}") };
         let material: SensorMaterial =
             sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| {
@@ -262,7 +263,10 @@ fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
     match poni.detector.file() {
         Some(file) => Ok(recipe.with_detector_file(Path::new(file))?),
         None => {
-            let detector = Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?;
+            let detector = Detector::from_poni(&poni).map_err(|why| match is_replaced {
+                true => RecipeError::Setting { key: "poni-detector", why: why.to_string() }.into(),
+                false => wrong(why.to_string()),
+            })?;
             Ok(with_canonical_detector(recipe, &poni, &detector))
         }
     }

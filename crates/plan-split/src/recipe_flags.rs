@@ -19,6 +19,9 @@ const MASKS: &str = "Masks";
 const CORRECTIONS: &str = "Corrections and normalization";
 const ERRORS: &str = "Averages and errors";
 
+/// Edges of bins: one value of a flag, where clap takes `Vec` for a flag that is repeated.
+type Edges = Vec<f64>;
+
 /// The flags that are settings of a recipe. A recipe file has the same keys.
 #[derive(Clone, clap::Args)]
 pub struct RecipeFlags {
@@ -64,7 +67,7 @@ pub struct RecipeFlags {
     /// First row and column of the detector region that the frames show
     ///
     /// In pixels, counted from 0, for instance 512,0. Default: frames show the whole detector.
-    #[arg(long, value_name = "ROW,COLUMN", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_pair::<u64>)]
+    #[arg(long, value_name = "ROW,COLUMN", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_roi)]
     roi: Option<[u64; 2]>,
 
     /// Undo the image operation that Lima recorded [default: on]
@@ -87,25 +90,25 @@ pub struct RecipeFlags {
     incident_angle: Option<IncidentAngle>,
 
     /// Angle by which the sample is turned about the beam, in degrees [default: 0]
-    #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true, value_parser = filter::number("0.5"))]
     tilt_angle: Option<f64>,
 
     /// Orientation of the image relative to the sample, 1 to 8 as in EXIF [default: 1]
     ///
     /// 1: as it is. 2: flipped horizontally. 3: turned by 180 degrees. 4: flipped vertically. 5 to
     /// 8: with the axes exchanged.
-    #[arg(long, value_name = "N", help_heading = GEOMETRY, hide_short_help = true)]
+    #[arg(long, value_name = "N", help_heading = GEOMETRY, hide_short_help = true, value_parser = filter::whole_number::<u64>(1..=8))]
     sample_orientation: Option<u64>,
 
     /// Number of radial bins [default: 1000]
-    #[arg(long, value_name = "N", help_heading = BINNING)]
+    #[arg(long, value_name = "N", help_heading = BINNING, value_parser = filter::whole_number::<u64>(1..))]
     npt: Option<u64>,
 
     /// Number of azimuthal bins; above 1: a cake
     ///
     /// Default: 1, which gives one pattern for each frame. With more, the result is a 2D image of
     /// azimuth and radius, as from `integrate2d` of pyFAI.
-    #[arg(long, value_name = "N", help_heading = BINNING)]
+    #[arg(long, value_name = "N", help_heading = BINNING, value_parser = filter::whole_number::<u64>(1..))]
     npt_azim: Option<u64>,
 
     /// Radial unit, such as 2th_deg [default: q_nm^-1]
@@ -115,29 +118,29 @@ pub struct RecipeFlags {
     /// Radial limits, in the unit [default: all]
     ///
     /// For instance 0.5,40. Default: the range that the unmasked pixels cover.
-    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair::<f64>)]
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair)]
     radial_range: Option<[f64; 2]>,
 
     /// Azimuthal limits, in degrees [default: all]
     ///
     /// For instance --azimuth-range=-30,30. The range may cross 180, as in 170,190. Default: the
     /// full circle.
-    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair::<f64>)]
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair)]
     azimuth_range: Option<[f64; 2]>,
 
     /// Edges of the radial bins, in the unit
     ///
     /// They replace --npt and --radial-range; bins may have different widths. For instance
     /// 0.5,1,2,4,8 for four bins.
-    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
-    radial_edges: Option<Vec<f64>>,
+    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_parser = parse_edges)]
+    radial_edges: Option<Edges>,
 
     /// Edges of the azimuthal bins of a cake, in degrees
     ///
     /// They replace --npt-azim and --azimuth-range. For instance --azimuth-edges=-180,-90,0,30,180
     /// for four bins.
-    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
-    azimuth_edges: Option<Vec<f64>>,
+    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_parser = parse_edges)]
+    azimuth_edges: Option<Edges>,
 
     /// Split pixels: no, bbox, full [default: bbox or no]
     ///
@@ -172,7 +175,7 @@ pub struct RecipeFlags {
     /// Mask pixels below V in each frame
     ///
     /// V is in counts; a pixel of exactly V is valid. Default: no limit.
-    #[arg(long, value_name = "V", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true, value_parser = filter::number("-10"))]
     valid_min: Option<f64>,
 
     /// Mask pixels above V in each frame (saturation)
@@ -180,7 +183,7 @@ pub struct RecipeFlags {
     /// V is in counts; a pixel of exactly V is valid. Default: no limit. --dummy auto masks only
     /// the values by which the detector marks invalid pixels; counts below them, at which a pixel
     /// may be saturated, need this option.
-    #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true)]
+    #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true, value_parser = filter::number("60000"))]
     valid_max: Option<f64>,
 
     /// Values of invalid pixels, masked in each frame [default: auto]
@@ -221,11 +224,11 @@ pub struct RecipeFlags {
     /// Polarization factor, -1 to 1, such as 0.99
     ///
     /// As pyFAI's `polarization_factor`. Default: no correction.
-    #[arg(long, value_name = "F", help_heading = CORRECTIONS, allow_hyphen_values = true)]
+    #[arg(long, value_name = "F", help_heading = CORRECTIONS, allow_hyphen_values = true, value_parser = filter::number("0.99"))]
     polarization: Option<f64>,
 
     /// Angle from the horizontal to the plane of polarization, in degrees [default: 0]
-    #[arg(long, value_name = "DEG", help_heading = CORRECTIONS, hide_short_help = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DEG", help_heading = CORRECTIONS, hide_short_help = true, allow_hyphen_values = true, value_parser = filter::number("90"))]
     polarization_offset: Option<f64>,
 
     /// Correct for the solid angle of each pixel [default: on]
@@ -350,7 +353,7 @@ pub struct RecipeFlags {
     /// 8. Choose N by the errors: noise that is kept is what compression can't shrink. Averages and
     /// merges are made from the rounded cakes, unless sums are kept (`ai-integrate --keep-sums`), and
     /// the errors of averages of few counts may then differ by several times as much.
-    #[arg(long, value_name = "N", help_heading = ERRORS, hide_short_help = true)]
+    #[arg(long, value_name = "N", help_heading = ERRORS, hide_short_help = true, value_parser = filter::whole_number::<u32>(1..=22))]
     keep_bits: Option<u32>,
 }
 
@@ -433,11 +436,24 @@ fn unit_help() -> String {
 }
 
 /// Parses two numbers separated by a comma.
-pub fn parse_pair<T: FromStr>(text: &str) -> Result<[T; 2], String> {
-    let numbers = text
-        .split_once(',')
-        .and_then(|(low, high)| Some([low.trim().parse().ok()?, high.trim().parse().ok()?]));
+pub fn parse_pair(text: &str) -> Result<[f64; 2], String> {
+    let numbers = parse_numbers(text).and_then(|numbers| numbers.try_into().ok());
     numbers.ok_or_else(|| "expected two numbers separated by a comma, as in 1,20".to_owned())
+}
+
+/// Parses the row and the column at which a region of the detector begins.
+fn parse_roi(text: &str) -> Result<[u64; 2], &'static str> {
+    let corner = parse_numbers(text).and_then(|numbers| numbers.try_into().ok());
+    corner.ok_or("expected a row and a column, whole numbers from 0 on, as in 512,0")
+}
+
+/// Parses the edges of bins.
+fn parse_edges(text: &str) -> Result<Edges, &'static str> {
+    parse_numbers(text).ok_or("expected numbers separated by commas, as in 0.5,1,2")
+}
+
+fn parse_numbers<T: FromStr>(text: &str) -> Option<Vec<T>> {
+    text.split(',').map(|number| number.trim().parse().ok()).collect()
 }
 
 /// Parses `on` or `off`.

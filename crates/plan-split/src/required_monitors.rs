@@ -49,6 +49,16 @@ impl RequiredMonitors {
                     (format_count(*count, "value"), format_count(scan.frames, "frame"));
                 Err(format!("monitor {name}: {values}: expected one, or one for each of {frames}"))
             }
+            RequiredQuantity::Values(name, count)
+                if *count != 1 && *count > scan.frames && !may_grow(scan) =>
+            {
+                let (values, frames) =
+                    (format_count(*count, "value"), format_count(scan.frames, "frame"));
+                Err(format!(
+                    "monitor {name}: {values}: expected one, or one for each of {frames}: which of them belong to the frames is \
+                     unknown"
+                ))
+            }
             RequiredQuantity::ExposureTime if scan.exposure_time.is_none() && !is_running => {
                 Err("monitor exposure-time: the scan records none; choose a counter of the scan"
                     .to_owned())
@@ -58,6 +68,16 @@ impl RequiredMonitors {
             }
             _ => Ok(()),
         })
+    }
+}
+
+/// Returns whether more frames may come: a scan that runs may take some, and images may be added to a
+/// series.
+fn may_grow(scan: &Acquisition) -> bool {
+    match scan.scan_state() {
+        ScanState::Running => true,
+        ScanState::Unknown => scan.dataset.is_empty(),
+        ScanState::Ended | ScanState::Aborted => false,
     }
 }
 

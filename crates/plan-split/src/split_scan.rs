@@ -31,7 +31,7 @@ impl FromStr for SplitBy {
         let by = match text.split_once('=') {
             None if text == "file" => Some(Self::File),
             None if text == "scan" => Some(Self::Scan),
-            Some(("bytes", size)) => parse_byte_count(size).map(Self::Bytes),
+            Some(("bytes", size)) => filter::byte_count(size).ok().map(Self::Bytes),
             Some(("frames", count)) => number(count).map(Self::Frames),
             Some(("workers", count)) => number(count).map(Self::Workers),
             _ => None,
@@ -40,19 +40,6 @@ impl FromStr for SplitBy {
             "expected file, scan, bytes=N (such as bytes=2G), frames=N or workers=N, with N at least 1".to_owned()
         })
     }
-}
-
-/// Parses a number of bytes as `sort -S` and `split -b` do: K is 1024.
-fn parse_byte_count(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().last()? {
-        (at, 'K' | 'k') => (&text[..at], 10),
-        (at, 'M' | 'm') => (&text[..at], 20),
-        (at, 'G' | 'g') => (&text[..at], 30),
-        (at, 'T' | 't') => (&text[..at], 40),
-        _ => (text, 0),
-    };
-    let count: u64 = digits.parse().ok()?;
-    count.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
 }
 
 impl fmt::Display for SplitBy {

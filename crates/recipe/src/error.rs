@@ -136,7 +136,15 @@ pub(crate) fn describe_type_error(prefix: &str, why: &toml::de::Error) -> String
         ["usize", "u64", "i64", "u32"].iter().fold(message.to_owned(), |message, name| {
             message.replace(&format!("expected {name}"), "expected a whole number")
         });
-    let message = message.replace("expected f64", "expected a number").replace('\n', ": ");
+    let message = [
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("expected an array of length 2", "expected two numbers, as in [1, 20]"),
+        ("expected a sequence", "expected a list of numbers, as in [0.5, 1, 2]"),
+        ("\n", ": "),
+    ]
+    .iter()
+    .fold(message, |message, (found, better)| message.replace(found, better));
     match key.trim_end_matches('`') {
         "" => format!("{prefix}{message}"),
         key => format!("{prefix}{key}: {message}"),

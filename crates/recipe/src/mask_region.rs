@@ -75,7 +75,22 @@ fn polygon_contains(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
     edges.filter(crosses).count() % 2 == 1
 }
 
-impl_setting_text!(MaskRegion, EXPECTED_REGION,
+/// Returns the form of the shape that a text names, or of all shapes if it names none.
+fn expected_region(text: &str) -> &'static str {
+    match text.trim_start_matches("outside-").split(':').next() {
+        Some("circle") => "circle:ROW,COLUMN,RADIUS: finite numbers, the radius 0 or more",
+        Some("rectangle") => "rectangle:ROW,COLUMN,ROW,COLUMN: finite numbers",
+        Some("polygon") => {
+            "polygon:ROW,COLUMN,ROW,COLUMN,ROW,COLUMN,...: finite numbers, of three corners or more"
+        }
+        Some("sector") => {
+            "sector:FROM,TO: degrees, TO above FROM by at most 360, as in sector:170,190"
+        }
+        _ => EXPECTED_REGION,
+    }
+}
+
+impl_setting_text!(MaskRegion, expected_region(text),
     text => parse_region(text),
     value => {
         let (name, numbers) = match &value.shape {
@@ -127,21 +142,20 @@ mod tests {
         {
             assert_eq!(text.parse::<MaskRegion>().unwrap().to_string(), text);
         }
-        for bad in [
-            "",
-            "circle:1,2",
-            "circle:1,2,-3",
-            "polygon:0,0,1,1",
-            "polygon:0,0,0,4,4,0,1",
-            "sector:10,5",
-            "sector:0,361",
-            "box:1,2,3,4",
-            "circle:a,b,c",
+        for (bad, expected) in [
+            ("", EXPECTED_REGION),
+            ("box:1,2,3,4", EXPECTED_REGION),
+            ("circle:1,2", "circle:ROW,COLUMN,RADIUS: finite numbers, the radius 0 or more"),
+            ("circle:1,2,-3", "circle:ROW,COLUMN,RADIUS: finite"),
+            ("outside-circle:a,b,c", "circle:ROW,COLUMN,RADIUS: finite"),
+            ("rectangle:1,2,3", "rectangle:ROW,COLUMN,ROW,COLUMN: finite numbers"),
+            ("polygon:0,0,1,1", "polygon:ROW,COLUMN,ROW,COLUMN,ROW,COLUMN,...: finite"),
+            ("polygon:0,0,0,4,4,0,1", "polygon:ROW,COLUMN,ROW,COLUMN,ROW,COLUMN,...: finite"),
+            ("sector:10,5", "sector:FROM,TO: degrees, TO above FROM by at most 360"),
+            ("sector:0,361", "sector:FROM,TO: degrees"),
         ] {
-            assert!(
-                bad.parse::<MaskRegion>().unwrap_err().contains("expected [outside-]circle"),
-                "{bad}"
-            );
+            let why = bad.parse::<MaskRegion>().unwrap_err();
+            assert!(why.starts_with(&format!("`{bad}`: expected {expected}")), "{why}");
         }
     }
 

@@ -225,7 +225,14 @@ impl Monitor {
                     MonitorReference::Quantity(Quantity::resolve(name)?)
                 }
             };
-            monitors.push(Self { quantity: Quantity::resolve(&name.name())?, reference });
+            let quantity = Quantity::resolve(&name.name())?;
+            // Numbers are factors, of which two may be equal.
+            let is_given = |other: &Self| other.quantity == quantity;
+            if !matches!(quantity, Quantity::Number(_)) && monitors.iter().any(is_given) {
+                let why = format!("{} given twice; expected each monitor once", quantity.name());
+                return Err(RecipeError::Setting { key: "monitor", why });
+            }
+            monitors.push(Self { quantity, reference });
         }
         let means =
             monitors.iter().filter(|monitor| monitor.reference == MonitorReference::Mean).count();
@@ -311,6 +318,13 @@ mod tests {
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_monitor_is_given_once_but_factors_may_be_equal() {
+        let twice = Monitor::resolve(&names(&["a", "b", "a"]), &[]).unwrap_err().to_string();
+        assert_eq!(twice, "monitor: a given twice; expected each monitor once");
+        assert!(Monitor::resolve(&names(&["0.5", "0.5"]), &[]).is_ok());
     }
 
     #[test]

@@ -110,20 +110,23 @@ mod tests {
     fn errors_name_the_key_and_the_entry_and_what_was_expected() {
         let refuse =
             |text: &str| Settings::parse(text, Path::new("recipe.toml")).unwrap_err().to_string();
-        let region = "expected [outside-]circle:ROW,COLUMN,RADIUS, ";
+        let circle = "expected circle:ROW,COLUMN,RADIUS: ";
         let cases = [
             (
                 "mask-region = ['circle:1,2,3', 'circle:1,2,nan']",
-                format!("mask-region: entry 2: `circle:1,2,nan`: {region}"),
+                format!("mask-region: entry 2: `circle:1,2,nan`: {circle}"),
             ),
             (
                 "mask-region = ['polygon:1,2']",
-                format!("mask-region: entry 1: `polygon:1,2`: {region}"),
+                "mask-region: entry 1: `polygon:1,2`: expected polygon:ROW,COLUMN,".to_owned(),
             ),
-            ("mask-region = 'sector:0,0'", format!("mask-region: `sector:0,0`: {region}")),
+            (
+                "mask-region = 'sector:0,0'",
+                "mask-region: `sector:0,0`: expected sector:FROM,TO: ".to_owned(),
+            ),
             (
                 "mask_region = ['circle:1,2,-5']",
-                format!("mask-region: entry 1: `circle:1,2,-5`: {region}"),
+                format!("mask-region: entry 1: `circle:1,2,-5`: {circle}"),
             ),
             ("mask-region = true", "mask-region: invalid type: boolean `true`".to_owned()),
             (

@@ -17,6 +17,14 @@ use crate::{
     Split, Time, describe_toml_error,
 };
 
+/// The end of errors about a file that may be no recipe at all.
+pub(crate) const EXPECTED_RECIPE: &str = "expected a recipe: TOML with keys such as npt = 1000, a \
+    configuration of pyFAI's worker (JSON), or one of ESRF's integrator (INI)";
+
+/// The keys whose value is a file, or several.
+const FILE_KEYS: [&str; 8] =
+    ["poni", "poni-table", "goniometer", "mask", "mask-inverted", "dark", "flat", "variance"];
+
 /// Name of the TOML table that holds the sections.
 const SECTION_TABLE: &str = "detector";
 
@@ -171,9 +179,10 @@ impl Settings {
             path: path.to_path_buf(),
             why: why.trim().to_owned(),
         };
-        let mut table: toml::Table = text
-            .parse()
-            .map_err(|why: toml::de::Error| syntax_error(describe_toml_error(text, &why)))?;
+        let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| {
+            let why = describe_toml_error(text, &why);
+            syntax_error(format!("{why}; {EXPECTED_RECIPE}"))
+        })?;
         let mut sections = BTreeMap::new();
         match table.remove(SECTION_TABLE) {
             None => (),
@@ -216,10 +225,24 @@ impl Settings {
                 nearest,
             });
         }
-        table.try_into().map_err(|why: toml::de::Error| RecipeError::Syntax {
-            path: path.to_path_buf(),
-            why: describe_type_error(prefix, &why),
-        })
+        let syntax_error = |why| RecipeError::Syntax { path: path.to_path_buf(), why };
+        if let Some((key, _)) = table.iter().find(|(_, value)| has_empty_text(value)) {
+            let what =
+                if FILE_KEYS.contains(&key.as_str()) { "the path of a file" } else { "a value" };
+            return Err(syntax_error(format!(
+                "{prefix}{key}: found an empty text; expected {what}, or no such key"
+            )));
+        }
+        let table: toml::Table = table
+            .into_iter()
+            .map(|(key, value)| {
+                let value = convert_flag_text(&key, value);
+                (key, value)
+            })
+            .collect();
+        table
+            .try_into()
+            .map_err(|why: toml::de::Error| syntax_error(describe_type_error(prefix, &why)))
     }
 
     /// Resolves relative paths of all files from `directory`.
@@ -242,6 +265,34 @@ impl Settings {
         let references = self.monitor_reference.iter_mut().flat_map(OneOrMany::as_mut_slice);
         references.for_each(|reference| reference.resolve_paths_from(directory));
     }
+}
+
+/// Returns whether a value is an empty text, or a list with one.
+fn has_empty_text(value: &toml::Value) -> bool {
+    match value {
+        toml::Value::String(text) => text.is_empty(),
+        toml::Value::Array(values) => values.iter().any(has_empty_text),
+        _ => false,
+    }
+}
+
+/// Converts a text that a flag takes, such as `off` or `1,20`, to the TOML type of its key. Any
+/// other value stays.
+fn convert_flag_text(key: &str, value: toml::Value) -> toml::Value {
+    let toml::Value::String(text) = &value else { return value };
+    let number = |text: &str| {
+        let integer = text.trim().parse().map(toml::Value::Integer);
+        integer.or_else(|_| text.trim().parse().map(toml::Value::Float)).ok()
+    };
+    let converted = match (key, text.as_str()) {
+        ("image-operation" | "detector-mask" | "solid-angle", "on") => Some(true.into()),
+        ("image-operation" | "detector-mask" | "solid-angle", "off") => Some(false.into()),
+        ("roi" | "radial-range" | "azimuth-range" | "radial-edges" | "azimuth-edges", list) => {
+            list.split(',').map(number).collect::<Option<_>>().map(toml::Value::Array)
+        }
+        _ => None,
+    };
+    converted.unwrap_or(value)
 }
 
 /// Returns the name most similar to a mistyped one; `None` if none is similar.
@@ -293,6 +344,50 @@ mod tests {
         );
         let error = parse("split = \"pseudo\"").unwrap_err().to_string();
         assert!(error.contains("expected no, bbox or full"), "{error}");
+    }
+
+    #[test]
+    fn texts_of_flags_are_values_of_keys() {
+        let flags = "radial-range = '1, 20.5'\nroi = '512,0'\nsolid-angle = 'off'\nazimuth-edges = '-90,0,90'";
+        let keys = "radial-range = [1, 20.5]\nroi = [512, 0]\nsolid-angle = false\nazimuth-edges = [-90, 0, 90]";
+        assert_eq!(parse(flags).unwrap(), parse(keys).unwrap());
+        for (text, expected) in [
+            (
+                "radial-range = '1-20'",
+                "radial-range: invalid type: string \"1-20\", expected two numbers, as in [1, 20]",
+            ),
+            (
+                "solid-angle = 'no'",
+                "solid-angle: invalid type: string \"no\", expected true or false",
+            ),
+            (
+                "radial-edges = 'all'",
+                "radial-edges: invalid type: string \"all\", expected a list of numbers, as in [0.5, 1, 2]",
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap_err().to_string(), format!("a.toml: {expected}"));
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_no_value() {
+        for (text, expected) in [
+            ("poni = ''", "poni: found an empty text; expected the path of a file, or no such key"),
+            ("mask = ['m.edf', '']", "mask: found an empty text; expected the path of a file"),
+            ("[detector.p3]\nmonitor = ''", "detector.p3.monitor: found an empty text; expected a"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("a.toml: {expected}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_error_for_a_file_that_is_no_recipe_says_what_one_is() {
+        let error = parse("Detector: Pilatus100k\n").unwrap_err().to_string();
+        assert!(
+            error.starts_with("a.toml: line 1, column ") && error.ends_with(EXPECTED_RECIPE),
+            "{error}"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use geometry::Unit;
+use geometry::{Unit, format_number};
 
 use crate::{
     ErrorFloor, ErrorMeasure, ErrorModel, IncidentAngle, Mean, Recipe, RecipeError, SpreadUse,
@@ -15,6 +15,9 @@ const MAX_BINS: u64 = 1 << 24;
 
 /// Bits of the mantissa that can be kept. Single precision stores 23.
 const KEPT_BITS: RangeInclusive<u32> = 1..=22;
+
+/// Largest angle in degrees, two turns: a larger one is a mistake, such as another unit.
+const MAX_DEGREES: f64 = 720.0;
 
 impl Recipe {
     /// Checks all values.
@@ -32,10 +35,8 @@ impl Recipe {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
                 refuse("polarization", format!("{factor}: expected a number from -1 to 1"))
             }
-            (_, Some(offset)) if !offset.is_finite() => refuse(
-                "polarization-offset",
-                format!("{offset}: expected a finite number of degrees"),
-            ),
+            (_, Some(offset)) => check_angle("polarization-offset", offset)
+                .and_then(|()| self.validate_error_model()),
             _ => self.validate_error_model(),
         }
     }
@@ -45,6 +46,9 @@ impl Recipe {
         check_edges("radial-edges", self.radial_edges.as_deref(), 2)?;
         // A cake has at least two azimuthal bins; azimuth-range selects one.
         check_edges("azimuth-edges", self.azimuth_edges.as_deref(), 3)?;
+        for &angle in self.azimuth_edges.iter().flatten() {
+            check_angle("azimuth-edges", angle)?;
+        }
         if let Some([first, .., last]) = self.azimuth_edges.as_deref()
             && last - first > 360.0
         {
@@ -89,10 +93,8 @@ impl Recipe {
             Some(IncidentAngle::Motor(_)) | None => None,
         };
         let angles = [("incident-angle", incident_angle), ("tilt-angle", self.tilt_angle)];
-        if let Some((key, Some(angle))) =
-            angles.into_iter().find(|(_, angle)| !angle.is_none_or(f64::is_finite))
-        {
-            return refuse(key, format!("{angle}: expected a finite number of degrees"));
+        for (key, angle) in angles {
+            angle.map_or(Ok(()), |angle| check_angle(key, angle))?;
         }
         if let Err(why) = self.sample_frame() {
             return refuse("sample-orientation", why.to_string());
@@ -137,6 +139,9 @@ impl Recipe {
                 "azimuth-range",
                 format!("{low},{high}: expected at most a full circle, 360 degrees"),
             );
+        }
+        for angle in self.azimuth_range.into_iter().flatten() {
+            check_angle("azimuth-range", angle)?;
         }
         match (self.valid_min, self.valid_max) {
             (Some(low), _) if !low.is_finite() => {
@@ -217,6 +222,18 @@ impl Recipe {
     }
 }
 
+/// Checks that an angle is a number of degrees within [`MAX_DEGREES`].
+fn check_angle(key: &'static str, degrees: f64) -> Result<(), RecipeError> {
+    if degrees.abs() <= MAX_DEGREES {
+        return Ok(());
+    }
+    let why = format!(
+        "{}: expected a number of degrees, from -{MAX_DEGREES} to {MAX_DEGREES}",
+        format_number(degrees)
+    );
+    Err(RecipeError::Setting { key, why })
+}
+
 /// Checks that there are at least `min_count` edges, all finite and rising.
 fn check_edges(
     key: &'static str,
@@ -268,6 +285,20 @@ mod tests {
                 .contains("at most 16777216")
         );
         assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
+        let degrees = "expected a number of degrees, from -720 to 720";
+        for (change, expected) in [
+            (
+                (|all| all.azimuth_range = Some([1000.0, 1010.0])) as fn(&mut Settings),
+                "azimuth-range: 1000",
+            ),
+            (|all| all.tilt_angle = Some(1e308), "tilt-angle: 1e308"),
+            (
+                |all| (all.polarization, all.polarization_offset) = (Some(0.9), Some(-1e308)),
+                "polarization-offset: -1e308",
+            ),
+        ] {
+            assert_eq!(refuse(change), format!("{expected}: {degrees}"));
+        }
         assert!(
             refuse(|all| all.radial_edges = Some(vec![1.0]))
                 .starts_with("radial-edges: 1 given; expected at least 2")

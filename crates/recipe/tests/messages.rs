@@ -114,7 +114,10 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
             "polarization-offset = 1",
             "polarization-offset: set without polarization; expected both, or neither",
         ),
-        ("incident-angle = nan", "incident-angle: NaN: expected a finite number of degrees"),
+        (
+            "incident-angle = nan",
+            "incident-angle: NaN: expected a number of degrees, from -720 to 720",
+        ),
         ("sample-orientation = 9", "sample-orientation: 9: expected 1 to 8, as in EXIF"),
         (
             "tilt-angle = 2",

@@ -14,8 +14,8 @@ use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_second_scan, describe_skipped,
-    describe_unwanted, display_dataset, read_failures,
+    absent_summary, describe_first_frame_error, describe_scattered_numbers, describe_second_scan,
+    describe_skipped, describe_unwanted, display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
@@ -150,6 +150,12 @@ impl<'a> Finder<'a> {
                 files,
                 &ArgsScanFilter { args: self.args, linked: &|_| true },
             );
+            if let (DiscoveryKind::Scan(_), Some(numbers)) =
+                (&found.kind, discover::scattered_numbers(files))
+            {
+                let why = describe_scattered_numbers(files.len(), numbers);
+                self.warn_once(found.display_path(), why);
+            }
             // The images are not claimed, so that a later look finds the series again.
             all.push(Discovery { files: Vec::new(), ..found });
         }

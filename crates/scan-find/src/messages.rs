@@ -34,6 +34,15 @@ pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> Str
     )
 }
 
+/// Describes a series of images whose numbers are not taken for those of frames.
+pub fn describe_scattered_numbers(files: usize, [first, last]: [u64; 2]) -> String {
+    format!(
+        "{} with numbers from {first} to {last}: taken one after the other, as if none were missing between them; values by \
+         frame, such as those of --monitor FILE::/PATH, are in the order of the files",
+        format_count(files, "image")
+    )
+}
+
 pub fn describe_skipped(scans: usize) -> String {
     format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
 }

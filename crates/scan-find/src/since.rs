@@ -121,7 +121,15 @@ fn parse_digits(text: &str) -> Option<i64> {
 /// Returns the days from 1970-01-01 to a date of the Gregorian calendar. The computation starts
 /// years in March, so that the leap day is the last day; 400 years have 146097 days.
 fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !((1..=12).contains(&month) && (1..=31).contains(&day)) {
+    let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days_of_month = match month {
+        2 if is_leap_year => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=days_of_month).contains(&day) {
         return None;
     }
     let year = if month < 3 { year - 1 } else { year };
@@ -161,9 +169,18 @@ mod tests {
 
     #[test]
     fn what_is_no_time_says_what_is() {
-        for text in
-            ["", "yesterday", "2026-13-01", "2026-03-04T25:61", "12x", "-3h", "2026-03-04Tnoon"]
-        {
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "2026-02-29",
+            "2026-02-30",
+            "2026-04-31",
+            "2026-03-04T25:61",
+            "12x",
+            "-3h",
+            "2026-03-04Tnoon",
+        ] {
             assert!(text.parse::<Since>().is_err(), "{text}");
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use clap::{Parser, ValueHint};
 use filter::CommonArgs;
 
@@ -104,13 +105,13 @@ pub struct Args {
     ///
     /// PARTITION=DIR is the directory for the nodes of one partition, such as
     /// p9gpu=/opt/ppc64le/bin, which need programs for another architecture. May be repeated.
-    #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
+    #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath, hide_short_help = true, value_parser = OsStringValueParser::new().try_map(ProgramDirectory::parse))]
     pub bin: Vec<ProgramDirectory>,
 
     /// Python with the modules that the target needs, such as dask or Ray
     ///
     /// It must be on this machine and on the nodes. --check says which module it lacks.
-    #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_short_help = true)]
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_short_help = true, value_parser = PathBufValueParser::new().map(PathBuf::into_os_string))]
     pub python: OsString,
 
     #[command(flatten)]

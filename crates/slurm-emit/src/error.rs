@@ -116,7 +116,7 @@ pub enum EmitError {
         /// The argument that it gives.
         argument: String,
         /// The reason, or what to use instead.
-        why: &'static str,
+        why: String,
     },
     /// A file of settings has a key or a value that no flag has.
     #[error("{}: {why}", path.display())]

@@ -68,6 +68,7 @@ mod settings_files;
 mod submission_check;
 mod targets;
 mod task_plan;
+mod unused_flags;
 mod walltime;
 
 use std::ffi::OsString;
@@ -108,6 +109,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         return pipe.into_iter().try_for_each(|line| filter.emit(&Record::Other(text(line)?)));
     }
     let args = settings_files::add_settings_from_files(args)?.with_local_target();
+    if let Some(warning) = unused_flags::describe(&args.target) {
+        filter.warn(&warning);
+    }
     if args.append {
         return append::run(&args, filter);
     }

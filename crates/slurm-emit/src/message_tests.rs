@@ -34,7 +34,7 @@ fn errors() {
         EmitError::PassedArgument {
             flag: "--gather-arg",
             argument: "--help".to_owned(),
-            why: "expected an option with which results are made",
+            why: "expected an option with which results are made".to_owned(),
         },
         EmitError::Settings {
             path: path(),
@@ -113,7 +113,7 @@ fn values_that_flags_refuse() {
         ),
         (
             "--n-workers=0",
-            "error: invalid value '0' for '--n-workers <W>': 0 is not in 1..18446744073709551615",
+            "error: invalid value '0' for '--n-workers <W>': expected a whole number from 1 on",
         ),
     ];
     for (flag, message) in messages {

@@ -1,11 +1,16 @@
 //! Refuses arguments for ai-integrate and gather that the scripts give themselves, or with which
 //! these programs do something other than their part of the work.
 
+use std::path::Path;
+
+use filter::exit_status::USAGE_OR_IO;
+
 use crate::error::EmitError;
+use crate::external_program::run_program;
 use crate::flags::JobSizeFlags;
 
 /// Options that the scripts set, each with what to use in its place.
-const SET_BY_SCRIPTS: [(&str, &str); 9] = [
+const SET_BY_SCRIPTS: [(&str, &str); 10] = [
     ("--threads", "use --cores-per-worker"),
     ("--engines", "use --ai-engines-per-worker"),
     ("--engine", "pass --engine to slurm-emit"),
@@ -15,6 +20,7 @@ const SET_BY_SCRIPTS: [(&str, &str); 9] = [
     ("--plan", "the scripts pass the plan in --dir"),
     ("--from", "the scripts pass the plan in --dir"),
     ("--complete-only", "the scripts pass it where it is due"),
+    ("--out", "results are written, and looked for, where plan-split --out named"),
 ];
 
 /// Options with which a program only answers a question or cleans up.
@@ -31,20 +37,55 @@ const NO_WORK: [&str; 10] = [
     "--dry-run",
 ];
 
-/// Checks the arguments of `--ai-integrate-arg` and `--gather-arg`.
+/// Checks the arguments of `--ai-integrate-arg` and `--gather-arg`, whose programs on this machine are in
+/// `bin`.
 ///
 /// # Errors
-/// An argument is set by the scripts, leads to no results, or is the name of an input.
-pub fn check_passed_arguments(flags: &JobSizeFlags) -> Result<(), EmitError> {
-    let passed =
-        [("--ai-integrate-arg", &flags.ai_integrate_arg), ("--gather-arg", &flags.gather_arg)];
-    passed.into_iter().try_for_each(|(flag, arguments)| {
+/// An argument is set by the scripts, leads to no results, or is the name of an input, or the program
+/// does not know it or its value.
+pub fn check_passed_arguments(flags: &JobSizeFlags, bin: &Path) -> Result<(), EmitError> {
+    let passed = [
+        ("--ai-integrate-arg", &flags.ai_integrate_arg, "ai-integrate"),
+        ("--gather-arg", &flags.gather_arg, "gather"),
+    ];
+    passed.into_iter().try_for_each(|(flag, arguments, program)| {
         check(arguments).map_err(|(argument, why)| EmitError::PassedArgument {
             flag,
             argument: argument.clone(),
-            why,
-        })
+            why: why.to_owned(),
+        })?;
+        match refusal_of_program(&bin.join(program), arguments) {
+            Some(why) => {
+                Err(EmitError::PassedArgument { flag, argument: arguments.join(" "), why })
+            }
+            None => Ok(()),
+        }
     })
+}
+
+/// Returns why a program refuses arguments. A program that is not on this machine refuses none.
+///
+/// It is asked for its help after them: the arguments before are then parsed, and nothing is done.
+fn refusal_of_program(program: &Path, arguments: &[String]) -> Option<String> {
+    if arguments.is_empty() {
+        return None;
+    }
+    let answer =
+        run_program(program, arguments.iter().map(String::as_str).chain(["--help"])).ok()?;
+    if answer.status.code() != Some(i32::from(USAGE_OR_IO)) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&answer.stderr);
+    let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let first = lines.next()?.trim_start_matches("error: ").to_owned();
+    let rest: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    Some(
+        [first]
+            .into_iter()
+            .chain(rest.into_iter().map(str::to_owned))
+            .collect::<Vec<_>>()
+            .join("; "),
+    )
 }
 
 fn check(arguments: &[String]) -> Result<(), (&String, &'static str)> {

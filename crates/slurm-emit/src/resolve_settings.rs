@@ -32,7 +32,7 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// Fails without a working directory, if results tell no rate, if the memory or the
 /// walltime must be estimated and a recipe can't be read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
-    check_passed_arguments(&args.size)?;
+    check_passed_arguments(&args.size, &own_directory()?)?;
     let slurm = &args.slurm;
     let gpus = match (&slurm.gpus, &slurm.gpus_per_task) {
         (Some(count), _) => GpuRequest::Gpus(count.clone()),

@@ -14,6 +14,7 @@ mod single_machine;
 mod slot;
 mod slurm;
 mod snakemake;
+mod unused_flags;
 
 use std::fmt;
 use std::ops::Deref;

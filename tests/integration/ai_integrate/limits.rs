@@ -126,6 +126,31 @@ fn processes_at_the_same_task_leave_one_whole_part() {
 }
 
 #[test]
+fn what_can_not_be_run_at_all_is_refused_before_a_task() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.path("tasks.jsonl");
+    std::fs::write(&tasks, workspace.plan("out", &[])).unwrap();
+    for (flags, cpus, expected) in [
+        (&["--out", "/dev/null"][..], "1", "--out: /dev/null: not a directory; expected one"),
+        (
+            &[],
+            "2000",
+            "SLURM_CPUS_PER_TASK=2000: 1 engine with 2000 threads each: expected at most",
+        ),
+        (&["--engines", "2", "--threads", "1024"], "1", "--engines and --threads: 2 engines with"),
+    ] {
+        let mut command = Command::new(program("ai-integrate"));
+        command.args(["--engine", "cpu"]).args(flags).arg(&tasks).env("SLURM_CPUS_PER_TASK", cpus);
+        let refused = command.output().unwrap();
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{message}");
+        assert!(message.starts_with(&format!("ai-integrate: {expected}")), "{message}");
+        // No frames were begun, so that no count of them tells to go on.
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
 fn an_output_in_the_way_of_a_file_ends_the_run_at_once() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "file"]);

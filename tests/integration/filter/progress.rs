@@ -80,7 +80,7 @@ fn programs_get_objects() {
     let last = json(text.lines().last().expect("an object"));
     let Value::Object(fields) = &last else { panic!("{last}") };
     let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-    let expected = "type filter state done total total_is_exact failed kept seconds frames_per_second bytes_per_second \
+    let expected = "type filter state done total total_is_exact failed never_taken kept seconds frames_per_second bytes_per_second \
                     seconds_left scan limited_by";
     assert_eq!(names.join(" "), expected);
     let numbers =

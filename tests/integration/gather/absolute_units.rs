@@ -300,6 +300,7 @@ fn units_and_transmissions_that_do_not_fit_are_refused_with_what_was_expected() 
         (false, vec!["--transmission", "0.5"], "expected --subtract or --thickness, too"),
         (false, with(&["--transmission", "0.5,0.9"]), "the second value is that of a background"),
         (true, with(&["--transmission", "0.5"]), "expected two numbers, of sample and background"),
+        (true, with(&["--transmission", "0.5,0.9,0.3"]), "expected at most two values"),
         (
             true,
             vec!["--transmission", "diode/monitor/0.83", "--subtract-scale", "diode"],

@@ -137,3 +137,50 @@ fn a_raw_file_that_can_not_be_read_any_more_changes_nothing() {
     let gone = gather().assert_success();
     assert_eq!((gone.stderr.as_str(), counter(&gone, "rot")), ("", rot));
 }
+
+/// The pipe with two recipes, whose patterns are merged.
+fn process_merged(workspace: &mut Workspace, flags: &[&str]) -> Outcome {
+    workspace.find_scans();
+    let mut results = String::new();
+    for (name, range) in [("right", "--azimuth-range=0,90"), ("left", "--azimuth-range=90,180")] {
+        let flags = [range, "--recipe-name", name, "--radial-range", "5,40"];
+        let integrated = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &flags));
+        results += &integrated.assert_success().stdout;
+    }
+    run("gather", &[&["--merge", "both"], flags].concat(), &results).assert_success()
+}
+
+#[test]
+fn a_merged_final_follows_the_counters_and_the_end_of_its_scan() {
+    let mut workspace = Workspace::new(&small_options());
+    let master = &workspace.data.master.clone();
+    let all = shorten(master, "rot", 12);
+    open_hdf5_to_write(master).group("1.1").expect("a group").unlink("end_time").expect("unlinked");
+    let merged = |gathered: &Outcome| {
+        let paths: Vec<String> = gathered
+            .records("summary")
+            .iter()
+            .map(|summary| summary["final"].as_str().expect("a path").to_owned())
+            .collect();
+        let path = paths.iter().find(|path| path.ends_with("_both.h5"));
+        File::open(path.expect("a merged final")).expect("a final file")
+    };
+    let rot = |file: &File| -> Vec<f64> {
+        let counter = file.dataset("1.1/both_integrate/counters/rot").expect("a counter");
+        counter.read_raw().expect("numbers")
+    };
+    assert_eq!(rot(&merged(&process_merged(&mut workspace, NO_ARGUMENTS))).len(), 12);
+
+    write(master, "rot", &all);
+    let file = open_hdf5_to_write(master);
+    write_text(&file.group("1.1").expect("a group"), "end_time", "2026-03-04T10:30:30+01:00");
+    drop(file);
+    let file = merged(&process_merged(&mut workspace, NO_ARGUMENTS));
+    assert_eq!(rot(&file), all);
+    assert!(file.group("1.1").expect("an entry").link_exists("end_time"));
+    drop(file);
+
+    add(master, "rot", 0.25);
+    let corrected: Vec<f64> = all.iter().map(|value| value + 0.25).collect();
+    assert_eq!(rot(&merged(&process_merged(&mut workspace, NO_ARGUMENTS))), corrected);
+}

@@ -232,11 +232,19 @@ fn a_merged_background_has_the_monitor_of_its_members() {
         let range = format!("--azimuth-range={range}");
         recipes.integrate("parts", &[&monitor[..], &["--recipe-name", name, &range]].concat())
     });
-    let merged = run("gather", &["--merge", "all"], &sectors.concat()).assert_success();
+    let merge = |flags: &[&str]| {
+        run("gather", &[&["--merge", "all"], flags].concat(), &sectors.concat()).assert_success()
+    };
+    let merged = merge(&["--keep-parts"]);
     let merged = merged.records("summary").pop().unwrap()["final"].as_str().unwrap().to_owned();
     let sample = |out: &str, flags: &[&str]| {
         run("gather", &["--subtract", &merged], &recipes.integrate(out, flags))
     };
+    let unweighted = sample("unweighted", &monitor);
+    let told = "is merged of patterns that are divided by monitors, so that the mean needs the weights of each frame";
+    assert_eq!(unweighted.status, 2);
+    assert!(unweighted.stderr.contains(told), "{}", unweighted.stderr);
+    merge(&["--average", "mean"]);
     let refused = sample("without", &[]);
     assert_eq!(refused.status, 1);
     let told = "it was integrated with monitor monitor, monitor-reference 1000000, and the sample with \

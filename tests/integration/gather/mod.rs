@@ -19,6 +19,7 @@ mod follow;
 mod frame_counters;
 mod h5web;
 mod hangs;
+mod kept_sums;
 mod late_averages;
 mod maps;
 mod merges;

@@ -185,6 +185,8 @@ fn missing_tasks_are_cut_to_what_is_missing_and_keep_their_ids() {
     assert_eq!(ranges, ["[[0,4]]", "[[8,12]]", "[[12,16]]", "[[16,20]]", "[[20,24]]"]);
     assert_eq!((&left[0]["id"], &left[1]["id"]), (&planned["id"], &planned["id"]));
     assert_ne!(left[0]["part"], left[1]["part"]);
+    let coarse = [&missing[..], &["--task-bytes", "2G"].map(OsStr::new)].concat();
+    assert_eq!(run("gather", &coarse, "").assert_success().records("task").len(), 2);
     let lines: String = left.iter().map(|task| format!("{task}\n")).collect();
     let gathered = run(
         "gather",
@@ -263,4 +265,50 @@ fn no_record_leads_out_of_the_root() {
         assert!(refused.stderr.contains("outside of the output directory"), "{}", refused.stderr);
     }
     assert!(!workspace.path("stolen.h5").exists());
+}
+
+#[test]
+fn finals_under_each_others_names_are_told_of() {
+    let workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
+    let results = workspace.process("out", NO_ARGUMENTS, NO_ARGUMENTS).assert_success();
+    let paths: Vec<String> = results
+        .records("summary")
+        .iter()
+        .map(|summary| summary["final"].as_str().unwrap().to_owned())
+        .collect();
+    let root = workspace.path("out");
+    let gather = || run("gather", &["--from", root.to_str().unwrap()], "");
+    gather().assert_success();
+    let aside = root.join("aside");
+    std::fs::rename(&paths[0], &aside).unwrap();
+    std::fs::rename(&paths[1], &paths[0]).unwrap();
+    std::fs::rename(&aside, &paths[1]).unwrap();
+    let swapped = gather();
+    assert_eq!((swapped.status, swapped.records("fail").len()), (1, 2), "{}", swapped.stderr);
+    let why = "has the patterns of another scan or recipe than azpipe wrote there";
+    assert_eq!(swapped.stderr.matches(why).count(), 2, "{}", swapped.stderr);
+    std::fs::copy(&paths[1], &paths[0]).unwrap();
+    let copied = gather();
+    assert_eq!((copied.status, copied.records("fail").len()), (1, 1), "{}", copied.stderr);
+}
+
+#[test]
+fn a_virtual_final_without_its_parts_is_not_done() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan("out", &["--by", "frames=9"]);
+    std::fs::write(workspace.path("tasks.jsonl"), &tasks).unwrap();
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    run("gather", &["--layout", "virtual"], &results).assert_success();
+    let tasks = workspace.path("tasks.jsonl");
+    let count = || run("gather", &["--plan", tasks.to_str().unwrap(), "--count-done"], "");
+    let done = |counted: &crate::support::Outcome| {
+        let record = &counted.records("progress")[0];
+        (record["frames_done"].as_u64(), record["finals_complete"].as_u64())
+    };
+    assert_eq!(done(&count().assert_success()), (Some(24), Some(1)));
+    for part in &workspace.parts("out")[1..] {
+        std::fs::remove_file(part).unwrap();
+    }
+    let counted = count();
+    assert_eq!((counted.status, done(&counted)), (1, (Some(9), Some(0))), "{}", counted.stdout);
 }

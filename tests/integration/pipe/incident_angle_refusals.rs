@@ -111,7 +111,7 @@ fn settings_without_sense_are_refused_at_the_command_line() {
     );
     assert!(
         refuse(&[&QOOP[..], &["--incident-angle", "nan"]].concat())
-            .contains("NaN: expected a finite number of degrees")
+            .contains("NaN: expected a number of degrees")
     );
     let table = grazing.path_of("table");
     std::fs::write(&table, format!("0,1 {}\n", grazing.workspace.data.poni.display())).unwrap();

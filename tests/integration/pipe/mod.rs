@@ -7,6 +7,7 @@ mod incident_angle_refusals;
 mod kills;
 mod live;
 mod losses;
+mod mask_images;
 mod moving_recipes;
 mod pixel_statistics;
 mod pixel_statistics_history;

@@ -54,6 +54,27 @@ fn recipes() {
         2,
         &["valid-max: -1: expected at least 0"],
     );
+    let detector = plan(&workspace, &["--poni-detector", "Eigr4M"]);
+    assert_one_message(
+        &detector,
+        2,
+        &["plan-split: poni-detector: unknown detector", "did you mean"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--poni-detector", " "]),
+        2,
+        &["poni-detector: unknown detector \" \"; expected a name that pyFAI knows"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--roi=-1,0"]),
+        2,
+        &["expected a row and a column, whole numbers from 0 on"],
+    );
+    assert_one_message(
+        &plan(&workspace, &["--radial-edges", "0.5,1,"]),
+        2,
+        &["'0.5,1,'", "expected numbers separated by commas"],
+    );
     assert_one_message(
         &plan(&workspace, &["--sensor", "CdTe,1e308m"]),
         2,
@@ -65,8 +86,8 @@ fn recipes() {
         2,
         &["recipe.toml: npt: 0: expected"],
     );
-    let by_flag = plan(&workspace, &["--recipe", name, "--npt", "0"]);
-    assert_one_message(&by_flag, 2, &["npt: 0: expected"]);
+    let by_flag = plan(&workspace, &["--recipe", name, "--npt", "2000000"]);
+    assert_one_message(&by_flag, 2, &["npt: 2000000: expected"]);
     assert!(
         !by_flag.stderr.contains("recipe.toml"),
         "the flag is wrong, not the file: {}",

@@ -1,6 +1,7 @@
 //! scan-find as a user meets it: what it lists, what it leaves out, and what it says of the rest.
 
 mod faults;
+mod file_numbers;
 mod follow_ends;
 mod links;
 mod live;

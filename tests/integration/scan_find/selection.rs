@@ -76,6 +76,7 @@ fn by_start_time_on_the_clock_of_the_beamline_or_on_any() {
 fn an_impossible_wish_is_refused() {
     for (flag, value, said) in [
         ("--since", "yesterday", "expected a time such as 2026-03-04"),
+        ("--since", "2026-02-30", "expected a time such as 2026-03-04"),
         ("--detector", "[", "unclosed character class"),
         ("--incomplete", "maybe", "[possible values: emit, skip]"),
         ("--follow=never", "x", "expected a number of seconds"),

@@ -30,3 +30,4 @@ mod snakemake;
 mod submissions;
 mod task;
 mod unanswered;
+mod unused_flags;

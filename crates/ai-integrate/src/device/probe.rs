@@ -72,15 +72,23 @@ pub fn answer(environment: EnvLookup<'_>) -> ExitCode {
     }
 }
 
-/// Returns the time limit.
+/// Returns the time limit. An empty value counts as unset, as in `AZPIPE_FILE_TIMEOUT`.
 ///
 /// # Errors
 /// The variable holds something other than a number of seconds.
 pub fn read_timeout(environment: EnvLookup<'_>) -> Result<Duration, Stop> {
-    match environment(TIMEOUT_VARIABLE).map(|text| text.trim().parse::<u32>()) {
-        None => Ok(DEFAULT_TIMEOUT),
-        Some(Ok(seconds @ 1..)) => Ok(Duration::from_secs(seconds.into())),
-        Some(_) => Err(Stop::fatal(TIMEOUT_VARIABLE, "expected a whole number of seconds from 1")),
+    let Some(text) = environment(TIMEOUT_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(DEFAULT_TIMEOUT);
+    };
+    match text.trim().parse::<u32>() {
+        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds.into())),
+        _ => Err(Stop::fatal(
+            "environment",
+            format!(
+                "{TIMEOUT_VARIABLE}={text:?}: expected a whole number of seconds from 1; unset it for the default of {} s",
+                DEFAULT_TIMEOUT.as_secs()
+            ),
+        )),
     }
 }
 
@@ -184,8 +192,8 @@ mod tests {
         let read = |text: Option<&str>| {
             read_timeout(&|name| text.filter(|_| name == TIMEOUT_VARIABLE).map(str::to_owned)).ok()
         };
-        assert_eq!(read(None), Some(DEFAULT_TIMEOUT));
+        assert_eq!([None, Some("")].map(read), [Some(DEFAULT_TIMEOUT); 2]);
         assert_eq!(read(Some(" 7 ")), Some(Duration::from_secs(7)));
-        assert_eq!(["0", "-1", "1.5", "", "1e3"].map(|text| read(Some(text))), [None; 5]);
+        assert_eq!(["0", "-1", "1.5", "1e3"].map(|text| read(Some(text))), [None; 4]);
     }
 }

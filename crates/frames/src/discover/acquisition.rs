@@ -60,7 +60,7 @@ pub(super) fn build_acquisition(
 }
 
 /// Returns the number of frames that the counters prove: Bliss starts a point before it takes the
-/// frame.
+/// frame. Counters of no or one point say nothing: those of a device that failed, or of a scan.
 fn frames_by_counters(
     entry: &NexusEntry,
     files: &mut OpenFiles,
@@ -76,6 +76,9 @@ fn frames_by_counters(
             .shape()
             .map_err(|err| DiscoverError::from_library(&counter.file, &err))?;
         let points = extents.first().copied().unwrap_or(0);
+        if points < 2 {
+            continue;
+        }
         fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
     }
     Ok(fewest.unwrap_or(0).saturating_sub(1))

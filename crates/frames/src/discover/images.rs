@@ -155,6 +155,15 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
         return Err(why.clone());
     }
     let coding = PixelCoding::native_dtype(first.kind)?;
+    let number = |file: &PathBuf| NumberedFileName::parse(file).map(|numbered| numbered.number);
+    let pairs = files.iter().zip(&files[1..]);
+    let is_same = |(one, other): &(&PathBuf, &PathBuf)| {
+        number(one).is_some_and(|one| Some(one) == number(other))
+    };
+    if let Some((one, other)) = pairs.into_iter().find(is_same) {
+        let [one, other] = [one, other].map(|file| file_name(file));
+        return Err(UnusableError::SameNumber { one, other }.into());
+    }
     let steps = number_step(files);
     let slots = files_by_position(files, steps.as_ref());
     let depth = first.frames as u64;
@@ -226,6 +235,20 @@ fn greatest_common_divisor(one: u64, two: u64) -> u64 {
     }
 }
 
+/// Returns the first and the last number of the files of a series, if these are too far apart for the
+/// numbers of frames, so that the files are taken without gaps.
+pub fn scattered_numbers(files: &[PathBuf]) -> Option<[u64; 2]> {
+    let last = NumberedFileName::parse(files.last()?)?.number;
+    let (first, step) = number_step(files)?;
+    let positions = last.checked_sub(first.number)?.checked_div(step)?;
+    are_scattered(positions, files.len()).then_some([first.number, last])
+}
+
+/// Returns whether most numbers of a series are gaps, given the last position.
+fn are_scattered(last: u64, files: usize) -> bool {
+    last >= (files as u64).saturating_mul(2)
+}
+
 /// Returns the files by position in the series, with `None` for a gap. If most numbers are gaps,
 /// they are no frame numbers (dates, for example), and the files are taken without gaps.
 fn files_by_position(
@@ -240,7 +263,7 @@ fn files_by_position(
     };
     let positions: Vec<u64> = files.iter().map(|file| position(file).unwrap_or_default()).collect();
     let last = positions.last().map_or(0, |&last| last);
-    if last >= (files.len() as u64).saturating_mul(2) {
+    if are_scattered(last, files.len()) {
         return in_a_row();
     }
     let mut slots: Vec<_> = (0..=last).map(|_| None).collect();

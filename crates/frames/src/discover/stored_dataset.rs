@@ -98,6 +98,11 @@ pub(super) fn add_external_segments(
         let found =
             find_linked_file(holder, &name).and_then(|file| Ok((probe_image(&file)?, file)));
         match found {
+            // Which of them they are is in the places of the segments, which are not read.
+            Ok(((image, _), file)) if image.frames as u64 > frames.count() => {
+                let (images, used) = (image.frames as u64, frames.count());
+                return Err(UnusableError::SomeImages { file, images, used }.into());
+            }
             Ok(((image, metadata), file)) => {
                 frame_map.codec = image.format.to_owned();
                 frame_map.coding = PixelCoding::native_dtype(image.kind)?;

@@ -128,18 +128,25 @@ pub(super) fn build_frame_map(
         return failed(first_failure(&each).unwrap_or_else(|| UnusableError::NoLimaFiles.into()));
     };
     let mut frames_per_file = first.frames;
-    if index.checked_add(1) == Some(files.len())
-        && let Some(why) = first_failure(&each[..index])
-    {
+    if index.checked_add(1) == Some(files.len()) && files[index].number > 0 {
         // The last file may hold fewer frames than the others, unless it takes all frames that were
         // requested for it.
         let count = files[index].number.saturating_add(1);
         if requested.is_none() || requested != first.frames.checked_mul(count) {
-            match saved_frames_per_file(&mut cache.files, entry, detector)? {
-                Some(saved) => frames_per_file = saved,
-                None => return failed(why),
+            let saved = saved_frames_per_file(&mut cache.files, entry, detector)?;
+            match (saved, first_failure(&each[..index])) {
+                (Some(saved), _) => frames_per_file = saved,
+                (None, Some(why)) => return failed(why),
+                (None, None) => (),
             }
         }
+    }
+    let longer = files.iter().zip(&each).find_map(|(numbered, (frame_map, _))| {
+        let frames = (**frame_map).as_ref().ok()?.frames;
+        (frames > frames_per_file).then(|| (numbered.file.clone(), frames))
+    });
+    if let Some((file, frames)) = longer {
+        return failed(UnusableError::LimaFileTooLong { file, frames, frames_per_file }.into());
     }
     // No scan has more frames than a record may hold.
     let most = Spans::MAX_FRAMES.checked_div(frames_per_file).unwrap_or(Spans::MAX_FRAMES).max(1);

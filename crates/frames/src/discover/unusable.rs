@@ -78,6 +78,26 @@ pub(crate) enum UnusableError {
         "external storage with a segment of {segment} bytes: expected a multiple of the {frame} bytes of a frame"
     )]
     SegmentSize { segment: u64, frame: u64 },
+    #[error(
+        "external storage in {used} of the {} of {}: expected all of them; `scan-find {}` finds them in the file itself",
+        format_count(*images, "image"),
+        file.display(),
+        file.display()
+    )]
+    SomeImages { file: PathBuf, images: u64, used: u64 },
+    #[error(
+        "{} has {}: expected at most {frames_per_file}, as the first file that can be read, or as the scan says; which frames \
+         they are is unknown",
+        file.display(),
+        format_count(*frames, "frame")
+    )]
+    LimaFileTooLong { file: PathBuf, frames: u64, frames_per_file: u64 },
+    #[error(
+        "{} and {} have the same number: expected one file for each; move one of them elsewhere",
+        one.display(),
+        other.display()
+    )]
+    SameNumber { one: PathBuf, other: PathBuf },
     #[error("external storage with more bytes than its {} take", format_count(*.0, "frame"))]
     SegmentsTooLong(u64),
 }

@@ -20,9 +20,12 @@ const HEADER_READ_BYTES: usize = 4096;
 /// Maximum size of a header in bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// The validated header of an image, and the location of its pixels.
+/// The validated header of an image, or of several that follow each other, and the location of their
+/// pixels.
 struct EdfHeader {
     shape: [usize; 2],
+    /// The number of images, by `Dim_3`.
+    images: u64,
     kind: Dtype,
     big_endian: bool,
     /// Offset of the pixels in the file.
@@ -33,28 +36,31 @@ struct EdfHeader {
 
 fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let first = read_header_block(content, 0)?.ok_or_else(no_image_error)?;
-    let (mut next, mut frames) = (first.next, 1_usize);
+    let (mut next, mut frames) = (first.next, first.images);
     while let Some(block) = read_header_block(content, next)? {
-        (next, frames) = (block.next, frames.saturating_add(1));
+        (next, frames) = (block.next, frames.saturating_add(block.images));
     }
-    let (shape, kind) = (first.shape, first.kind);
+    let (shape, kind, frames) = (first.shape, first.kind, frames as usize);
     Ok(ImageHeader { format: EDF.name, shape, kind, frames, is_unverified: false })
 }
 
 fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
-    let (mut next, mut frames) = (0, 0_usize);
+    let (mut next, mut frames) = (0, 0_u64);
     while let Some(block) = read_header_block(content, next)? {
-        if frames == frame {
-            let shape = block.shape.map(|extent| extent as u64);
-            let bytes =
-                content.read_exact(block.offset, block.kind.frame_bytes(shape), "pixels")?;
+        if let Some(image) =
+            (frame as u64).checked_sub(frames).filter(|&image| image < block.images)
+        {
+            let size = block.kind.frame_bytes(block.shape.map(|extent| extent as u64));
+            let offset = block.offset.saturating_add(image.saturating_mul(size));
+            let bytes = content.read_exact(offset, size, "pixels")?;
             return Ok(Image {
                 shape: block.shape,
                 pixels: PixelData::from_bytes(block.kind, &bytes, block.big_endian),
             });
         }
-        (next, frames) = (block.next, frames.saturating_add(1));
+        (next, frames) = (block.next, frames.saturating_add(block.images));
     }
+    let frames = frames as usize;
     Err(if frames == 0 { no_image_error() } else { FormatError::NoFrame { frame, frames } })
 }
 
@@ -163,19 +169,27 @@ impl EdfKeys {
             return Err(FormatError::Broken(format!("Compression = {method}: expected none")));
         }
         let (columns, rows) = (self.required("Dim_1")?, self.required("Dim_2")?);
+        let images = self.number("Dim_3")?.unwrap_or(1);
+        if let Some(name) = ["Dim_4", "Dim_5"].into_iter().find(|name| self.text(name).is_some()) {
+            return Err(FormatError::Broken(format!("header: {name}: expected Dim_1 to Dim_3")));
+        }
         let kind = parse_dtype(self.text("DataType").unwrap_or("UnsignedShort"))?;
         let size =
-            columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
+            [rows, images, kind.size() as u64].into_iter().try_fold(columns, u64::checked_mul);
         let available = len.saturating_sub(offset);
+        let pixels = match images {
+            1 => format!("{rows} x {columns} {kind} pixels"),
+            _ => format!("{images} x {rows} x {columns} {kind} pixels"),
+        };
         let Some(size) = size.filter(|&size| 0 < size && size <= available) else {
             return Err(FormatError::Broken(format!(
-                "{rows} x {columns} {kind} pixels at offset {offset}: the file has {available} bytes there"
+                "{pixels} at offset {offset}: the file has {available} bytes there"
             )));
         };
         let stored = self.number("EDF_BinarySize")?.or(self.number("Size")?).unwrap_or(size);
         if stored < size {
             return Err(FormatError::Broken(format!(
-                "{rows} x {columns} {kind} pixels take {size} bytes, but Size is {stored}"
+                "{pixels} take {size} bytes, but Size is {stored}"
             )));
         }
         let big_endian = match self.text("ByteOrder").unwrap_or("LowByteFirst") {
@@ -188,7 +202,14 @@ impl EdfKeys {
             }
         };
         let shape = [rows as usize, columns as usize];
-        Ok(EdfHeader { shape, kind, big_endian, offset, next: offset.saturating_add(stored) })
+        Ok(EdfHeader {
+            shape,
+            images,
+            kind,
+            big_endian,
+            offset,
+            next: offset.saturating_add(stored),
+        })
     }
 }
 

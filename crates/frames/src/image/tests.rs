@@ -266,3 +266,29 @@ fn real_frames_are_read() {
         assert_eq!(masked, 1226);
     }
 }
+
+#[test]
+fn an_edf_header_with_a_third_dimension_has_several_images() {
+    let header = |rest: &str| {
+        let text = format!("{{\nDataType = UnsignedByte ;\nDim_1 = 5 ;\nDim_2 = 3 ;\n{rest}");
+        format!("{text:<510}}}\n").into_bytes()
+    };
+    let images = |first: u8, count: u8| -> Vec<u8> {
+        (first..first + count).flat_map(|value| [value; 15]).collect()
+    };
+    // Two images, then one of a header of its own.
+    let file = [header("Dim_3 = 2 ;\n"), images(1, 2), header(""), images(3, 1)].concat();
+    let file = written(&file);
+    assert_eq!(probe(file.path()).unwrap().frames, 3);
+    for frame in 0..3 {
+        assert_eq!(read_frame(file.path(), frame).unwrap(), image([frame as u8 + 1; 15]));
+    }
+    let short = [header("Dim_3 = 2 ;\n"), images(1, 1)].concat();
+    assert!(
+        error_of(&short).contains("2 x 3 x 5 uint8 pixels at offset 512"),
+        "{}",
+        error_of(&short)
+    );
+    let deep = [header("Dim_3 = 1 ;\nDim_4 = 2 ;\n"), images(1, 2)].concat();
+    assert!(error_of(&deep).contains("Dim_4: expected Dim_1 to Dim_3"), "{}", error_of(&deep));
+}

@@ -27,9 +27,13 @@ pub(super) struct StandardScan {
 }
 
 impl<'a> Gatherer<'a> {
-    /// Warns of frames that are not part of the background because they lack a value.
+    /// Warns of frames that are not part of the background because they lack a pattern or a value.
     pub fn warn_of_background_frames(&self) {
         let Some(background) = &self.reduction.background else { return };
+        if !background.without_pattern.is_empty() {
+            let (path, frames) = (background.path(), &background.without_pattern);
+            self.filter.warn(&messages::background_frames_without_pattern(path, frames));
+        }
         if background.without_terms.is_empty() {
             return;
         }
@@ -143,14 +147,10 @@ impl<'a> Gatherer<'a> {
         summary: &mut Summary,
     ) -> Result<Option<PathBuf>, Stop> {
         let background = reduction.background;
-        let warnings =
-            background.map_or(Ok(Vec::new()), |background| background.warnings(final_file));
-        let written = warnings.and_then(|warnings| {
-            Ok((warnings, export::write_reduced(final_file, reduction, &self.policy)?))
-        });
-        match written {
-            Ok((warnings, written)) => {
-                warnings.iter().for_each(|warning| self.filter.warn(warning));
+        match export::write_reduced(final_file, reduction, &self.policy) {
+            Ok(written) => {
+                let warnings = background.map(|background| background.warnings(final_file));
+                warnings.iter().flatten().for_each(|warning| self.filter.warn(warning));
                 let has_monitor = !final_file.recipe.monitor.is_empty();
                 let transmission = reduction.transmission.map(|transmission| &transmission.sample);
                 if !has_monitor && transmission.is_some_and(FrameValue::is_counter) {

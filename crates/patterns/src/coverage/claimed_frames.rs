@@ -9,7 +9,7 @@ use records::{Span, Spans, Task};
 
 use super::UnusableFile;
 use crate::Status;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, OutputLayout};
 use crate::part::{self, Part, range_in_name};
 use crate::source_fingerprint::frames_in_same_files;
 
@@ -41,7 +41,7 @@ impl ClaimedFrames {
 /// whether it has them.
 pub fn find_claimed_frames(out_root: &Path, task: &Task, needs_sparse: bool) -> ClaimedFrames {
     let mut unusable = Vec::new();
-    let in_output = frames_of_output(out_root, task, needs_sparse, &mut unusable);
+    let (mut in_output, is_virtual) = frames_of_output(out_root, task, needs_sparse, &mut unusable);
     let without_pattern: Vec<Spans> = in_output
         .iter()
         .filter(|(status, _)| **status != Status::Ok)
@@ -53,6 +53,10 @@ pub fn find_claimed_frames(out_root: &Path, task: &Task, needs_sparse: bool) -> 
             frames_of_parts(&directory, &doubtful, needs_sparse, &mut unusable)
         })
         .unwrap_or_default();
+    // The patterns of a virtual final file are in its parts.
+    if is_virtual && let Some(frames) = in_output.get_mut(&Status::Ok) {
+        *frames = frames.intersection(&in_parts.all);
+    }
     let mut claimed = ClaimedFrames { done: Spans::default(), in_output, unusable };
     // A part may be newer than the final file.
     for frames in claimed.in_output.values_mut() {
@@ -168,27 +172,28 @@ fn span_of(first: u64, last: u64) -> Span {
 
 /// Returns the frames of the final file by their status, if it has the task's scan and recipe.
 /// Frames whose raw file has changed since, according to the task, are left out. With `needs_sparse`,
-/// frames that lack their sparse pixels are still to be integrated.
+/// frames that lack their sparse pixels are still to be integrated. Returns whether the file is virtual,
+/// too.
 fn frames_of_output(
     out_root: &Path,
     task: &Task,
     needs_sparse: bool,
     unusable: &mut Vec<UnusableFile>,
-) -> BTreeMap<Status, Spans> {
+) -> (BTreeMap<Status, Spans>, bool) {
     let mut by_status: BTreeMap<Status, Spans> = BTreeMap::new();
     if !task.final_file.is_contained() {
-        return by_status;
+        return (by_status, false);
     }
     let output = match OutputFile::open(&out_root.join(task.final_file.as_path())) {
         Ok(output) => output,
-        Err(error) if error.is_not_found() => return by_status,
+        Err(error) if error.is_not_found() => return (by_status, false),
         Err(error) => {
             unusable.push(error.into());
-            return by_status;
+            return (by_status, false);
         }
     };
     if output.task.scan != task.scan || output.task.recipe_digest != task.recipe_digest {
-        return by_status;
+        return (by_status, false);
     }
     for (frame, status) in (0..).zip(&output.status) {
         let has_pixels =
@@ -206,5 +211,5 @@ fn frames_of_output(
         *frames = frames.difference(&changed);
     }
     by_status.retain(|_, frames| !frames.is_empty());
-    by_status
+    (by_status, output.layout == OutputLayout::Virtual)
 }

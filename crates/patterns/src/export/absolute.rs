@@ -57,6 +57,11 @@ impl FromStr for Transmission {
             Err(_) => Err(EXPECTED),
         };
         let (sample, background) = match text.split_once(',') {
+            Some((_, background)) if background.contains(',') => {
+                return Err(
+                    "expected at most two values, of sample and background, as in 0.62,0.95",
+                );
+            }
             Some((sample, background)) => (sample, Some(parse(background)?)),
             None => (text, None),
         };

@@ -4,7 +4,6 @@
 use std::fmt;
 use std::path::Path;
 
-use geometry::Poni;
 use recipe::{Combination, Mismatches, Recipe};
 use records::Spans;
 
@@ -12,12 +11,10 @@ use super::absolute::{Transmission, describe_counters, transmissions};
 use super::mean_pattern::MeanPattern;
 use super::{ExportError, FrameValue};
 use crate::Status;
+use crate::measurement_differences::{different_exposures, different_wavelengths};
 use crate::normalize::Normalizer;
 use crate::output::{OutputError, OutputFile};
 use crate::solid_angle::reference_solid_angle;
-
-/// Largest relative difference of wavelengths that counts as that of two calibrations.
-const WAVELENGTH_TOLERANCE: f64 = 1e-3;
 
 /// The mean pattern of the frames of a final file.
 pub struct Background {
@@ -31,6 +28,8 @@ pub struct Background {
     pub(super) errors: Vec<f64>,
     /// Number of frames in the mean.
     pub(super) frames: usize,
+    /// Frames that were taken and have no pattern; they are not part of the mean.
+    pub without_pattern: Spans,
     /// Frames that have a pattern, but no value of the scale or transmission; they are not part of the
     /// mean.
     pub without_terms: Spans,
@@ -106,6 +105,10 @@ impl Background {
             });
         }
         let (frames, without_terms) = (mean.frames, unknown.into_iter().collect());
+        let statuses = (0_u64..).zip(&output.status);
+        let is_lost = |status: Status| !matches!(status, Status::Ok | Status::NeverTaken);
+        let without_pattern =
+            statuses.filter(|(_, status)| is_lost(**status)).map(|(frame, _)| frame).collect();
         let scale_unit = if scale.is_counter() { sums.0 / sums.2 } else { 1.0 };
         let transmission = sums.1 / sums.2;
         let (intensity, errors) = mean.finish()?;
@@ -117,6 +120,7 @@ impl Background {
             intensity,
             errors,
             frames,
+            without_pattern,
             without_terms,
             scale,
             scale_unit,
@@ -182,26 +186,24 @@ impl Background {
     }
 
     /// Returns warnings if the patterns of another final file, from which the background can be
-    /// subtracted, are made from other pixels, or measured with another detector or wavelength.
-    ///
-    /// # Errors
-    /// Fails if a PONI file is invalid.
-    pub fn warnings(&self, output: &OutputFile) -> Result<Vec<String>, ExportError> {
+    /// subtracted, are made from other pixels, or measured with another detector, wavelength or exposure
+    /// time.
+    pub fn warnings(&self, output: &OutputFile) -> Vec<String> {
         let mut differences = Vec::new();
         let mismatches = self.mismatches(output);
         if !mismatches.is_empty() {
             differences.push(mismatches.describe(&"it", &output.path.display()));
         }
-        differences.extend(self.describe_instruments(output)?);
+        differences.extend(self.describe_instruments(output));
         let path = self.path().display();
         let warning = |why| format!("{path}: subtracted, although {why}, unless that is meant");
-        Ok(differences.into_iter().map(warning).collect())
+        differences.into_iter().map(warning).collect()
     }
 
-    /// Describes the detectors and wavelengths of the background and of another final file, if they
-    /// differ: detectors count different shares of the photons, and samples scatter and absorb
+    /// Describes the detectors, wavelengths and exposure times of the background and of another final file, if
+    /// they differ: detectors count different shares of the photons, and samples scatter and absorb
     /// differently at another wavelength. Neither is in the axes.
-    fn describe_instruments(&self, output: &OutputFile) -> Result<Option<String>, ExportError> {
+    fn describe_instruments(&self, output: &OutputFile) -> Option<String> {
         let mut differences = Vec::new();
         let detectors = [&self.output, output].map(|file| &file.task.acquisition.detector);
         // Merged final files may have several detectors.
@@ -209,27 +211,32 @@ impl Background {
         if !is_merged && detectors[0] != detectors[1] {
             differences.push(detectors.map(|name| format!("the detector {name}")));
         }
-        let wavelengths =
-            [wavelength(&self.output, &self.recipe)?, wavelength(output, &output.recipe)?];
-        if let [Some(own), Some(other)] = wavelengths
-            && (own - other).abs() > WAVELENGTH_TOLERANCE * other
+        let scans = [&self.output, output].map(|file| &file.task.acquisition);
+        let measurements = [(scans[0], &self.recipe), (scans[1], &output.recipe)];
+        if let Some(wavelengths) = different_wavelengths(measurements) {
+            differences.push(wavelengths.map(|metres| format!("a wavelength of {metres:e} m")));
+        }
+        // A scale or a transmission may make up for it.
+        if matches!(self.scale, FrameValue::Number(1.0))
+            && let Some(exposures) = different_exposures(measurements)
         {
-            differences.push([own, other].map(|metres| format!("a wavelength of {metres:e} m")));
+            differences
+                .push(exposures.map(|seconds| format!("{seconds} s of exposure and no monitor")));
         }
         if differences.is_empty() {
-            return Ok(None);
+            return None;
         }
         let describe = |file: usize| {
             let of_file = differences.iter().map(|values| values[file].as_str());
             of_file.collect::<Vec<_>>().join(" and ")
         };
-        Ok(Some(format!(
+        Some(format!(
             "it was measured with {}, and {} with {}; subtract a background that was measured as \
              the sample was",
             describe(0),
             output.path.display(),
             describe(1)
-        )))
+        ))
     }
 
     /// Returns the settings in which the recipe of another final file differs from that of the
@@ -252,6 +259,15 @@ impl Background {
         if mismatches.are_refused() {
             return Err(mismatches.describe(&"it", &"the sample"));
         }
+        let without_pixels = |file: &OutputFile| -> Vec<bool> {
+            file.shared.weights.count.iter().map(|&count| count == 0.0).collect()
+        };
+        let is_zero = Normalizer::new(&self.recipe).empty_value() == 0.0;
+        if is_zero && without_pixels(&self.output) != without_pixels(output) {
+            return Err("other bins of it have no pixel, and --empty 0 wrote them as if they were measured; \
+                        integrate both with --empty nan, or with the same masks"
+                .to_owned());
+        }
         let is_by_mean = !Normalizer::new(&self.recipe).needs_only_own_frame();
         if is_by_mean && self.output.reference != output.reference {
             return Err(format!(
@@ -262,16 +278,6 @@ impl Background {
         }
         Ok(())
     }
-}
-
-/// Returns the wavelength in metres of a final file with this recipe, if its PONI file has one. All
-/// positions of a detector that moves have the same.
-///
-/// # Errors
-/// Fails if the PONI file is invalid.
-fn wavelength(output: &OutputFile, recipe: &Recipe) -> Result<Option<f64>, ExportError> {
-    let poni = Poni::parse(&recipe.poni).map_err(|why| invalid_poni(output, &why))?;
-    Ok(poni.wavelength)
 }
 
 /// Returns the error of a final file whose PONI file is invalid.

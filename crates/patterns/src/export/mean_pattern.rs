@@ -61,8 +61,8 @@ impl<'a> MeanPattern<'a> {
     ///
     /// # Errors
     /// Fails if the file's own average can't be read, or if there are neither sums nor an average of
-    /// several frames of a detector that moves: their bins have weights of their own, by which
-    /// patterns are averaged.
+    /// several frames that have weights of their own, by which patterns are averaged: those of a detector
+    /// that moves, and merged ones that are divided by monitors.
     pub fn finish(mut self) -> Result<(Vec<f64>, Vec<f64>), ExportError> {
         if let Some(averaged) = &self.output.averaged
             && averaged.average.method == AverageMethod::Mean
@@ -74,18 +74,31 @@ impl<'a> MeanPattern<'a> {
                 return Ok((pattern.intensity, pattern.errors.unwrap_or_default()));
             }
         }
-        if self.frames > 1 && self.has_unknown_weights && self.output.recipe.has_moving_geometry() {
-            return Err(ExportError::Reduction {
-                path: self.output.path.clone(),
-                why: format!(
-                    "has frames of several geometries, whose mean needs the weights of each, and \
-                     neither sums nor an average of the same {} frames; run ai-integrate --force \
-                     and gather --average mean for it first",
-                    self.frames
-                ),
-            });
+        if self.frames > 1 && self.has_unknown_weights {
+            self.check_equal_weights()?;
         }
         let pattern = self.sums.take(AverageMethod::Mean, &self.normalizer);
         Ok((pattern.intensity, pattern.errors.unwrap_or_default()))
+    }
+
+    /// Checks that the frames have the weights of the bins and of their monitors alone, which the file has.
+    fn check_equal_weights(&self) -> Result<(), ExportError> {
+        let (why, remedy) = if self.output.recipe.has_moving_geometry() {
+            let remedy = "run ai-integrate --force and gather --average mean for it first";
+            ("has frames of several geometries", remedy)
+        } else if self.output.is_merged() && !self.output.recipe_of_frames()?.monitor.is_empty() {
+            let remedy = "merge it with gather --average mean first";
+            ("is merged of patterns that are divided by monitors", remedy)
+        } else {
+            return Ok(());
+        };
+        Err(ExportError::Reduction {
+            path: self.output.path.clone(),
+            why: format!(
+                "{why}, so that the mean needs the weights of each frame, and has neither sums nor an \
+                 average of the same {} frames; {remedy}",
+                self.frames
+            ),
+        })
     }
 }

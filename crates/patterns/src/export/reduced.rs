@@ -113,6 +113,8 @@ impl ReducedPatterns<'_> {
             process.write_text("background_file", &path.to_string_lossy())?;
             process.write_text("background_digest", background.data_digest())?;
             process.write_scalar("background_frames", background.frames as u64)?;
+            let lost = background.without_pattern.count();
+            process.write_scalar("background_frames_without_pattern", lost)?;
             process.write_text("scale", &background.scale.to_string())?;
         }
         if let Some(transmission) = transmission {

@@ -78,7 +78,7 @@ impl OutputInputs<'_> {
         self.options.keep_sums |= recipe.has_moving_geometry();
         let normalizer = Normalizer::new(&recipe);
         let row_sources = self.choose_rows(&normalizer)?;
-        self.keep_what_is_recompressed(&row_sources);
+        self.keep_sums_and_averages(&row_sources);
         self.warn_of_outdated_monitor(&row_sources);
         self.warn_of_missing_sparse_pixels(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);

@@ -29,7 +29,7 @@ use system::{atomic, ownership};
 
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
-use super::policy::with_kept;
+use super::policy::{has_newer_scan, with_sums_and_averages};
 use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{file_version, open_verified, write_verified};
@@ -38,6 +38,7 @@ use super::{
     WritePolicy, part_index,
 };
 use crate::h5::Group;
+use crate::measurement_differences::{different_exposures, different_wavelengths};
 use crate::part::parts_dir;
 use crate::rounding::NAN64;
 use crate::{Normalizer, SharedBins, Status};
@@ -124,9 +125,18 @@ pub fn merge(
         Ok(there)
             if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests =>
         {
-            options = with_kept(options, &there);
+            options = with_sums_and_averages(options, &there);
             let is_whole = there.is_intact() && there.damaged_bytes.is_none();
-            if is_whole && !there.raw_file_denied && there.satisfies(&options)? {
+            let has_newer_scan = has_newer_scan(target.task(), &there).unwrap_or_else(|why| {
+                outcome.warnings.push(why);
+                false
+            });
+            let is_current = is_whole && !there.raw_file_denied && !has_newer_scan;
+            if !is_whole {
+                // The members have all that it had.
+                outcome.warnings.push(format!("{}: damaged: merged again", there.path.display()));
+            }
+            if is_current && there.satisfies(&options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
                 return Ok((target, outcome));
@@ -192,23 +202,39 @@ pub fn merge(
 fn check_all_mergeable(
     first: &MergeMember,
     others: &[MergeMember],
-) -> Result<Option<String>, OutputError> {
+) -> Result<Vec<String>, OutputError> {
     // Some settings are compared among the members of one detector only.
     let mut detectors = BTreeMap::from([(first.scan().detector.as_str(), first)]);
-    let mut warning = None;
+    let mut warnings = Vec::new();
     for other in others {
         let of_detector = *detectors.entry(other.scan().detector.as_str()).or_insert(other);
         for one in [first, of_detector] {
             one.check_mergeable(other)?;
             let mismatches = one.mismatches(other);
-            if warning.is_none() && !mismatches.is_empty() {
+            if warnings.is_empty() && !mismatches.is_empty() {
                 let [one, other] = [one, other].map(MergeMember::path);
                 let why = mismatches.describe(&one.display(), &other.display());
-                warning = Some(format!("--merge: {why}, unless that is meant"));
+                warnings.push(format!("--merge: {why}, unless that is meant"));
             }
         }
+        let measurements = [first, other].map(|member| (member.scan(), &member.recipe));
+        let names = [first, other].map(|member| member.path().display().to_string());
+        if let Some([one, two]) = different_wavelengths(measurements) {
+            warnings.push(format!(
+                "--merge: {} was measured with a wavelength of {one:e} m, and {} with one of {two:e} m: rings add up only on \
+                 axes that do not depend on it, such as q",
+                names[0], names[1]
+            ));
+        }
+        if let Some([one, two]) = different_exposures(measurements) {
+            warnings.push(format!(
+                "--merge: frames of {} were exposed for {one} s, and of {} for {two} s, and no monitor divides them: integrate \
+                 with --monitor, unless that is meant",
+                names[0], names[1]
+            ));
+        }
     }
-    Ok(warning)
+    Ok(warnings)
 }
 
 /// Checks that all members of an existing merged final file are merged again. If not, it is the

@@ -93,8 +93,9 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         .filter(RawPath::is_contained)
         .map(|name| OutputFile::open(&out_root.join(name.as_path())))
     {
-        // The final file was replaced by the final file of another recipe.
-        Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => Ok(None),
+        Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => {
+            check_replaced(out_root, there)
+        }
         Some(Ok(there)) => skip_if_replaced(OutputSpec::from_file(out_root, &there.task)?),
         // The final file was removed by the user after its parts had been merged.
         Some(Err(OutputError::Io { why, .. }))
@@ -105,6 +106,24 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         Some(Err(error)) => Err(error),
         None => damaged.map_or(Ok(None), |error| Err(error.into())),
     }
+}
+
+/// Checks that a final file that is not of the parts beside its name was replaced by that of another scan
+/// or recipe, and returns `None`.
+///
+/// # Errors
+/// Fails if azpipe did not write it there: by its note, another one belongs there.
+fn check_replaced(out_root: &Path, there: OutputFile) -> Result<Option<OutputSpec>, OutputError> {
+    let name = there.path.strip_prefix(out_root).unwrap_or(&there.path);
+    let owner =
+        OutputOwner::read(out_root, &RawPath::from(name)).map_err(OutputError::io(&there.path))?;
+    let written = OutputOwner::from_task(&there.task);
+    if owner.is_none_or(|owner| owner.is_same_result(&written)) {
+        return Ok(None);
+    }
+    let why = "has the patterns of another scan or recipe than azpipe wrote there: move it back to its own \
+               name, or remove it and integrate again";
+    Err(OutputError::content(&there.path, why))
 }
 
 /// Returns the target, or `None` if its final file belongs to another scan or recipe by now.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use records::Spans;
+use records::{Spans, Task};
 
 use super::content::open_raw_file;
 use super::counters::ScanNumbers;
@@ -58,19 +58,8 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
     Ok(in_parts.saturating_add(count(&target)) >= target.frames())
 }
 
-/// Returns the options with the sums and averages of an existing final file, if the options ask for
-/// another compression of it.
-pub(super) fn with_kept(options: OutputOptions, existing: &OutputFile) -> OutputOptions {
-    let is_recompressed =
-        existing.compression.zip(options.compression).is_some_and(|(has, asked)| has != asked);
-    match is_recompressed {
-        true => with_sums_and_averages(options, existing),
-        false => options,
-    }
-}
-
-/// Returns the options with the sums and averages of an existing final file. Sums of a damaged file are
-/// not kept.
+/// Returns the options with the sums and averages of an existing final file, unless they ask for another
+/// average. Sums of a damaged file are not kept.
 pub(super) fn with_sums_and_averages(
     options: OutputOptions,
     existing: &OutputFile,
@@ -118,11 +107,13 @@ impl OutputInputs<'_> {
             && existing.status == row_sources.status
     }
 
-    /// Adds to the options the sums and averages of a final file that is only compressed anew.
-    pub(super) fn keep_what_is_recompressed(&mut self, row_sources: &RowSources) {
-        let existing = self.existing.as_ref();
-        if let Some(existing) = existing.filter(|there| self.holds_all(there, row_sources)) {
-            self.options = with_kept(self.options, existing);
+    /// Adds to the options the sums and averages of the existing final file, which a new one then has, too,
+    /// if it gets no frames, or has the sums of those that it gets.
+    pub(super) fn keep_sums_and_averages(&mut self, row_sources: &RowSources) {
+        let Some(existing) = &self.existing else { return };
+        let has_all_sums = existing.has_sums && self.parts.iter().all(|part| part.has_sums);
+        if has_all_sums || self.holds_all(existing, row_sources) {
+            self.options = with_sums_and_averages(self.options, existing);
         }
     }
 
@@ -165,7 +156,7 @@ impl OutputInputs<'_> {
             return Ok(None);
         }
         let has_newer_scan = may_be_written
-            && self.has_newer_scan(existing).unwrap_or_else(|why| {
+            && has_newer_scan(self.target.task(), existing).unwrap_or_else(|why| {
                 self.warnings.push(why);
                 false
             });
@@ -174,32 +165,6 @@ impl OutputInputs<'_> {
             return Ok(None);
         }
         Ok(self.existing.as_ref())
-    }
-
-    /// Returns whether the scan was running when the existing final file was written, or counters or
-    /// motors of the raw file were written or corrected since.
-    ///
-    /// # Errors
-    /// Fails with a warning if the raw file can't be read.
-    fn has_newer_scan(&self, existing: &OutputFile) -> Result<bool, String> {
-        let task = self.target.task();
-        let scan = &task.acquisition;
-        let has_new_end = scan.end_time.is_some() && existing.task.acquisition.end_time.is_none();
-        if has_new_end || ScanProgress::new(task) > ScanProgress::new(&existing.task) {
-            return Ok(true);
-        }
-        let warning = |why: &dyn std::fmt::Display| {
-            format!(
-                "{}: can't be read, so its counters and positions are not compared with those of {}: {why}",
-                scan.file.display(),
-                existing.path.display()
-            )
-        };
-        if !changed_since(&scan.file, &existing.path).map_err(|why| warning(&why))? {
-            return Ok(false);
-        }
-        let Some(raw) = open_raw_file(scan).map_err(|why| warning(&why))? else { return Ok(false) };
-        ScanNumbers::differ_in_raw(&raw, scan, existing).map_err(|why| warning(&why))
     }
 
     /// Returns the average patterns of the existing final file if it has no sums to compute them
@@ -303,6 +268,31 @@ impl OutputInputs<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns whether the scan of a task was running when its existing final file was written, or counters or
+/// motors of the raw file were written or corrected since.
+///
+/// # Errors
+/// Fails with a warning if the raw file can't be read.
+pub(super) fn has_newer_scan(task: &Task, existing: &OutputFile) -> Result<bool, String> {
+    let scan = &task.acquisition;
+    let has_new_end = scan.end_time.is_some() && existing.task.acquisition.end_time.is_none();
+    if has_new_end || ScanProgress::new(task) > ScanProgress::new(&existing.task) {
+        return Ok(true);
+    }
+    let warning = |why: &dyn std::fmt::Display| {
+        format!(
+            "{}: can't be read, so its counters and positions are not compared with those of {}: {why}",
+            scan.file.display(),
+            existing.path.display()
+        )
+    };
+    if !changed_since(&scan.file, &existing.path).map_err(|why| warning(&why))? {
+        return Ok(false);
+    }
+    let Some(raw) = open_raw_file(scan).map_err(|why| warning(&why))? else { return Ok(false) };
+    ScanNumbers::differ_in_raw(&raw, scan, existing).map_err(|why| warning(&why))
 }
 
 /// How much later than the raw file a final file must have been written for the raw file to count as

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{file_url, refuse, unknown_key};
 use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
+use crate::settings::EXPECTED_RECIPE;
 use crate::{DummySetting, RecipeError, Settings};
 
 /// Newest supported version of the format.
@@ -90,7 +91,7 @@ const WORKER_KEYS: &[&str] = &[
 pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
     let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why };
     let value: Value = serde_json::from_str(&replace_nonfinite(text))
-        .map_err(|why| syntax_error(why.to_string()))?;
+        .map_err(|why| syntax_error(format!("{why}; {EXPECTED_RECIPE}")))?;
     let Value::Object(mut keys) = value else {
         return Err(syntax_error("expected a JSON object".to_owned()));
     };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as Group, ValueHint};
 
 use crate::job_size::JobSize;
@@ -16,7 +17,7 @@ pub struct JobSizeFlags {
     ///
     /// These are jobs, not nodes: SLURM may start several on one node. To use all GPUs of some
     /// nodes, with one GPU for each job, take the number of nodes times the GPUs of a node.
-    #[arg(long, value_name = "W", overrides_with_all = ["scale", "adapt"], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "W", overrides_with_all = ["scale", "adapt"], value_parser = filter::whole_number::<u64>(1..))]
     pub n_workers: Option<u64>,
 
     /// Jobs that run at a time, in dask's syntax, such as jobs=4
@@ -34,38 +35,38 @@ pub struct JobSizeFlags {
     pub adapt: Option<Adapt>,
 
     /// Fewest nodes with which Ray goes on if it does not start on the others
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = filter::whole_number::<u64>(1..), hide_short_help = true)]
     pub min_nodes: u64,
 
     /// Seconds in which Ray has to start on each node
-    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400), hide_short_help = true)]
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = filter::whole_number::<u64>(1..=86400), hide_short_help = true)]
     pub node_seconds: u64,
 
     /// Tasks at a time in each job [default: 8]
     ///
     /// Each task has its own engine, and the engines of a job share its GPU. dask's name of this
     /// flag, --processes, is accepted, too.
-    #[arg(long, alias = "processes", value_name = "E", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, alias = "processes", value_name = "E", value_parser = filter::whole_number::<u64>(1..))]
     pub ai_engines_per_worker: Option<u64>,
 
     /// CPU threads for each task [default: 4]
     ///
     /// A job requests tasks x threads: 8 x 4 = 32 CPUs by default. To give the CPUs of the whole
     /// job, use --cores.
-    #[arg(long, value_name = "C", overrides_with = "cores", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "C", overrides_with = "cores", value_parser = filter::whole_number::<u64>(1..))]
     pub cores_per_worker: Option<u64>,
 
     /// CPUs of each job, divided among its engines
     ///
     /// Without --ai-engines-per-worker, a job has as many engines as dask-jobqueue starts
     /// processes.
-    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = filter::whole_number::<u64>(1..), hide_short_help = true)]
     pub cores: Option<u64>,
 
     /// Compute engine: auto, cpu or opencl
     ///
     /// Passed to `ai-integrate --engine`; by default, ai-integrate chooses.
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = parse_engine)]
     pub engine: Option<String>,
 
     /// OpenCL devices of each job: 0,1 or slot
@@ -74,7 +75,7 @@ pub struct JobSizeFlags {
     /// GPUs that it requested. slot is for several processes on a machine, each of which takes one
     /// device, in turn: those of --target local, parallel and make, and the workers of dask and
     /// ray. An element of a job array uses all its GPUs with slot, too.
-    #[arg(long, value_name = "I,J", hide_short_help = true)]
+    #[arg(long, value_name = "I,J", hide_short_help = true, value_parser = NonEmptyStringValueParser::new())]
     pub device: Option<String>,
 
     /// Pass an argument to each ai-integrate, as in --ai-integrate-arg=--verify=3; may be repeated
@@ -120,13 +121,13 @@ pub struct JobSizeFlags {
     ///
     /// If there are more batches, each element works on several. There are fewer elements, too,
     /// where SLURM takes fewer jobs of the user.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = filter::whole_number::<u64>(1..), hide_short_help = true)]
     pub max_array_size: Option<u64>,
 
     /// Logical CPUs of a node, for warnings [default: from sinfo]
     ///
     /// On a single machine, its CPUs, for the sizes that are printed; the scripts count them again.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = filter::whole_number::<u64>(1..), hide_short_help = true)]
     pub node_cpus: Option<u64>,
 }
 
@@ -198,6 +199,12 @@ impl FromStr for Adapt {
             .filter(is_range)
             .ok_or_else(|| "expected the fewest and the most jobs, such as 0,8".to_owned())
     }
+}
+
+/// Checks the name of an engine, which are those of `ai-integrate --engine`.
+fn parse_engine(text: &str) -> Result<String, &'static str> {
+    let is_known = ["auto", "cpu", "opencl"].contains(&text);
+    if is_known { Ok(text.to_owned()) } else { Err("expected auto, cpu or opencl") }
 }
 
 fn parse_minutes(text: &str) -> Result<f64, String> {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::str::FromStr;
 
 use clap::Args as Group;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::cluster_argument::ClusterArgument;
 use crate::memory::MemorySize;
@@ -54,7 +55,7 @@ pub struct SlurmFlags {
     /// ESRF.
     ///
     /// --queue is accepted, too, as in dask-jobqueue.
-    #[arg(short, long, alias = "queue", value_name = "P")]
+    #[arg(short, long, alias = "queue", value_name = "P", value_parser = NonEmptyStringValueParser::new())]
     pub partition: Option<String>,
 
     /// Walltime of each job, or auto
@@ -71,7 +72,7 @@ pub struct SlurmFlags {
     /// quarter of T]
     ///
     /// Until then, the job finishes the frames in progress and writes their results.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535), hide_short_help = true)]
+    #[arg(long, value_name = "S", value_parser = filter::whole_number::<u64>(1..=65535), hide_short_help = true)]
     pub drain_seconds: Option<u64>,
 
     /// Memory of each job: 100G, auto or none [default: auto]
@@ -100,29 +101,29 @@ pub struct SlurmFlags {
     pub gres: String,
 
     /// GPUs of each job, such as 1, for sites that require --gpus in place of --gres
-    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus_per_task"], hide_short_help = true)]
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus_per_task"], hide_short_help = true, value_parser = parse_gpu_count)]
     pub gpus: Option<String>,
 
     /// GPUs of each job, such as 1, for sites that require --gpus-per-task in place of --gres
-    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"], hide_short_help = true)]
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"], hide_short_help = true, value_parser = parse_gpu_count)]
     pub gpus_per_task: Option<String>,
 
     /// Request the CPUs of a job as N SLURM tasks on one node
     ///
     /// For sites that require it. ai-integrate still runs once in each job.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = filter::whole_number::<u64>(1..), hide_short_help = true)]
     pub ntasks_per_node: Option<u64>,
 
     /// Account to charge
-    #[arg(short = 'A', long, value_name = "A", help_heading = "Account and nodes")]
+    #[arg(short = 'A', long, value_name = "A", help_heading = "Account and nodes", value_parser = NonEmptyStringValueParser::new())]
     pub account: Option<String>,
 
     /// Quality of service
-    #[arg(long, value_name = "Q", help_heading = "Account and nodes")]
+    #[arg(long, value_name = "Q", help_heading = "Account and nodes", value_parser = NonEmptyStringValueParser::new())]
     pub qos: Option<String>,
 
     /// Features that the nodes must have
-    #[arg(short = 'C', long, value_name = "LIST", help_heading = "Account and nodes")]
+    #[arg(short = 'C', long, value_name = "LIST", help_heading = "Account and nodes", value_parser = NonEmptyStringValueParser::new())]
     pub constraint: Option<String>,
 
     /// Nodes to use, such as node[01-04]
@@ -131,7 +132,8 @@ pub struct SlurmFlags {
         long,
         value_name = "LIST",
         hide_short_help = true,
-        help_heading = "Account and nodes"
+        help_heading = "Account and nodes",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub nodelist: Option<String>,
 
@@ -141,12 +143,13 @@ pub struct SlurmFlags {
         long,
         value_name = "LIST",
         help_heading = "Account and nodes",
-        hide_short_help = true
+        hide_short_help = true,
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub exclude: Option<String>,
 
     /// Reservation to run in
-    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Account and nodes")]
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Account and nodes", value_parser = NonEmptyStringValueParser::new())]
     pub reservation: Option<String>,
 
     /// Licenses, such as that of a file system
@@ -155,7 +158,8 @@ pub struct SlurmFlags {
         long,
         value_name = "LIST",
         hide_short_help = true,
-        help_heading = "Account and nodes"
+        help_heading = "Account and nodes",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub licenses: Option<String>,
 
@@ -171,7 +175,8 @@ pub struct SlurmFlags {
         value_name = "TYPE",
         overrides_with = "threads_per_core",
         hide_short_help = true,
-        help_heading = "Account and nodes"
+        help_heading = "Account and nodes",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub hint: Option<String>,
 
@@ -179,6 +184,7 @@ pub struct SlurmFlags {
     #[arg(
         long,
         value_name = "N",
+        value_parser = filter::whole_number::<u64>(1..),
         overrides_with = "hint",
         hide_short_help = true,
         help_heading = "Account and nodes"
@@ -186,7 +192,7 @@ pub struct SlurmFlags {
     pub threads_per_core: Option<u64>,
 
     /// How srun binds ai-integrate to CPUs, such as cores
-    #[arg(long, value_name = "TYPE", hide_short_help = true, help_heading = "Account and nodes")]
+    #[arg(long, value_name = "TYPE", hide_short_help = true, help_heading = "Account and nodes", value_parser = NonEmptyStringValueParser::new())]
     pub cpu_bind: Option<String>,
 
     /// Name of the jobs [default: azpipe]
@@ -197,12 +203,13 @@ pub struct SlurmFlags {
         long,
         value_name = "NAME",
         help_heading = "Job scripts",
-        hide_short_help = true
+        hide_short_help = true,
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub job_name: Option<String>,
 
     /// Network interface for dask's scheduler and workers, such as ib0
-    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Job scripts")]
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Job scripts", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Option<String>,
 
     /// Pass an argument to dask-jobqueue's SLURMCluster, such as death_timeout=120; may be repeated
@@ -239,7 +246,8 @@ pub struct SlurmFlags {
         value_name = "NAME",
         allow_hyphen_values = true,
         hide_short_help = true,
-        help_heading = "Job scripts"
+        help_heading = "Job scripts",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub skip_directive: Vec<String>,
 
@@ -252,6 +260,19 @@ pub struct SlurmFlags {
     /// Partition of the closing gather [default: that of the job array]
     ///
     /// gather needs no GPU.
-    #[arg(long, value_name = "P", hide_short_help = true, help_heading = "Job scripts")]
+    #[arg(long, value_name = "P", hide_short_help = true, help_heading = "Job scripts", value_parser = NonEmptyStringValueParser::new())]
     pub gather_partition: Option<String>,
+}
+
+/// Checks a number of GPUs as `sbatch --gpus` takes it: `2`, `a100:2`, or several of these.
+fn parse_gpu_count(text: &str) -> Result<String, &'static str> {
+    let is_count = |one: &str| {
+        let count = one.rsplit(':').next().unwrap_or(one);
+        !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if text.split(',').all(is_count) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a number of GPUs, such as 1 or a100:2")
+    }
 }

@@ -20,6 +20,9 @@ use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill_template
 use crate::targets::JobTarget;
 use crate::targets::driver::{self, WorkerPlace};
 use crate::targets::single_machine::with_control_scripts;
+use crate::targets::unused_flags::{
+    BATCH_FLAGS, CPU_BIND, JOB_NAME, NTASKS_PER_NODE, QUEUE_FLAGS, RAY_FLAGS, SLURM_FLAGS,
+};
 use crate::task_plan::TaskPlan;
 
 /// Seconds before the walltime at which a worker ends, and hands its unfinished task to another
@@ -61,6 +64,10 @@ impl JobTarget for Dask {
 
     fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
         Ok(None)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [RAY_FLAGS, &[NTASKS_PER_NODE, CPU_BIND]].concat()
     }
 
     fn scripts(
@@ -120,6 +127,11 @@ impl JobTarget for LocalDask {
 
     fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
         Ok(None)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        let cluster: &[&str] = &[JOB_NAME, "interface", "cluster_kwarg"];
+        [RAY_FLAGS, QUEUE_FLAGS, SLURM_FLAGS, BATCH_FLAGS, cluster].concat()
     }
 
     fn scripts(

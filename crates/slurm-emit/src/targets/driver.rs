@@ -84,6 +84,7 @@ pub fn control_scripts(job: &JobSettings, script: &str) -> [Script; 5] {
 pub fn submit_script_for_this_machine(job: &JobSettings) -> Script {
     let settings = concat(&[
         &change_directory(job),
+        &job.setup_lines(),
         &assign("python", &job.python),
         &assign_size_request(job),
     ]);

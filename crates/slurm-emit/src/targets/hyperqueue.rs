@@ -12,6 +12,7 @@ use crate::scripts::{
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
 use crate::targets::single_machine::with_control_scripts;
+use crate::targets::unused_flags::{DASK_FLAGS, QUEUE_FLAGS, RAY_FLAGS, SLURM_FLAGS};
 use crate::task_plan::TaskPlan;
 
 /// A job of HyperQueue.
@@ -36,6 +37,7 @@ impl JobTarget for HyperQueue {
         _: &TaskPlan,
         _: &[Batch],
     ) -> Result<Vec<Script>, EmitError> {
+        let setup = job.setup_lines();
         let settings = format!(
             "DIR = {}\nENGINES = {}\nCPUS = {}\nNAME = {}\n",
             string_literal(&job.dir),
@@ -47,15 +49,20 @@ impl JobTarget for HyperQueue {
             fill_template(include_str!("hyperqueue/driver.py"), &[(SETTINGS, settings.as_ref())]);
         let submit = concat(&[
             &change_directory(job),
+            &setup,
             &assign_programs(job, GatherRun::Closing),
             &assign_missing(job),
             &assign("python", &job.python),
         ]);
         let submit = fill_template(include_str!("hyperqueue/submit"), &[(SETTINGS, &submit)]);
-        let mut scripts = batch_scripts(job);
+        let mut scripts = batch_scripts(job, &setup);
         scripts.push(Script::new_source("driver.py", driver));
         scripts.push(Script::new_executable("submit", submit));
         Ok(with_control_scripts(job, "workers", scripts))
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [DASK_FLAGS, RAY_FLAGS, QUEUE_FLAGS, SLURM_FLAGS].concat()
     }
 
     fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {

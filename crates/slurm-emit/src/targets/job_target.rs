@@ -63,6 +63,9 @@ pub trait JobTarget: Sync {
         batches: &[Batch],
     ) -> Result<Vec<Script>, EmitError>;
 
+    /// Returns the flags of sizes and resources, by their ids, that change nothing in the scripts.
+    fn unused_flags(&self) -> Vec<&'static str>;
+
     /// Returns the programs and Python modules that the scripts need, besides SLURM's.
     fn required_tools(&self, _job: &JobSettings) -> Vec<RequiredTool> {
         Vec::new()

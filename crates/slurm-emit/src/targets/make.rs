@@ -12,8 +12,9 @@ use crate::job_size::JobSize;
 use crate::required_tool::RequiredTool;
 use crate::scripts::{SETTINGS, Script, concat, fill_template};
 use crate::targets::JobTarget;
-use crate::targets::single_machine::{submit_script, with_control_scripts};
+use crate::targets::single_machine::{self, submit_script, with_control_scripts};
 use crate::targets::slot::{slot_command, slot_script};
+use crate::targets::unused_flags::BATCH_FLAGS;
 use crate::task_plan::TaskPlan;
 
 /// A makefile.
@@ -44,6 +45,10 @@ impl JobTarget for Make {
         scripts.extend(slot_script(job));
         scripts.push(submit_script(job, include_str!("make/submit")));
         Ok(with_control_scripts(job, "workers * engines", scripts))
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [&single_machine::unused_flags(), BATCH_FLAGS].concat()
     }
 
     fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {

@@ -6,7 +6,7 @@ use crate::job_settings::JobSettings;
 use crate::required_tool::RequiredTool;
 use crate::scripts::Script;
 use crate::targets::JobTarget;
-use crate::targets::single_machine::{submit_script, with_control_scripts, worker_script};
+use crate::targets::single_machine::{self, submit_script, with_control_scripts, worker_script};
 use crate::task_plan::TaskPlan;
 
 /// Workers that GNU parallel starts.
@@ -29,6 +29,10 @@ impl JobTarget for Parallel {
     ) -> Result<Vec<Script>, EmitError> {
         let scripts = vec![worker_script(job), submit_script(job, include_str!("parallel/submit"))];
         Ok(with_control_scripts(job, "workers", scripts))
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        single_machine::unused_flags()
     }
 
     fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {

@@ -3,7 +3,7 @@
 //! All options of qsub stand on its command line, in `submit`: a `#PBS` directive can't hold all
 //! names.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::batches::Batch;
 use crate::error::EmitError;
@@ -15,6 +15,7 @@ use crate::scripts::{
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
 use crate::targets::local::Local;
+use crate::targets::unused_flags::{DASK_FLAGS, PYTHON, RAY_FLAGS, SLURM_FLAGS};
 use crate::task_plan::TaskPlan;
 
 /// A job array of PBS.
@@ -38,6 +39,10 @@ impl JobTarget for Pbs {
 
     fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
         Some(&Local)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [DASK_FLAGS, RAY_FLAGS, SLURM_FLAGS, &["drain_seconds", PYTHON]].concat()
     }
 
     fn scripts(
@@ -65,7 +70,7 @@ impl JobTarget for Pbs {
         ]);
         let filled =
             |template, settings: &OsString| fill_template(template, &[(SETTINGS, settings)]);
-        let mut scripts = batch_scripts(job);
+        let mut scripts = batch_scripts(job, OsStr::new(""));
         scripts.extend([
             Script::new_bash("job.pbs", filled(include_str!("pbs/job.pbs"), &array)),
             Script::new_bash("gather.pbs", filled(include_str!("pbs/gather.pbs"), &gather)),

@@ -12,6 +12,10 @@ use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill_template
 use crate::targets::JobTarget;
 use crate::targets::driver::{self, WorkerPlace};
 use crate::targets::single_machine::with_control_scripts;
+use crate::targets::unused_flags::{
+    BATCH_FLAGS, CPU_BIND, DASK_FLAGS, JOB_NAME, NTASKS_PER_NODE, QUEUE_FLAGS, RAY_FLAGS,
+    SLURM_FLAGS,
+};
 use crate::task_plan::TaskPlan;
 
 /// A job on several nodes that starts its own Ray.
@@ -36,6 +40,10 @@ impl JobTarget for Ray {
 
     fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
         Ok(None)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [DASK_FLAGS, &[NTASKS_PER_NODE, CPU_BIND, "gather_partition"]].concat()
     }
 
     fn scripts(
@@ -142,6 +150,13 @@ impl JobTarget for LocalRay {
 
     fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
         Ok(None)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        let all =
+            [DASK_FLAGS, RAY_FLAGS, QUEUE_FLAGS, SLURM_FLAGS, BATCH_FLAGS, &[JOB_NAME]].concat();
+        // The GPUs are those that Ray divides.
+        all.into_iter().filter(|flag| !["gres", "gpus", "gpus_per_task"].contains(flag)).collect()
     }
 
     fn scripts(

@@ -8,6 +8,14 @@ use crate::scripts::{
     SETTINGS, Script, assign, assign_count, assign_list, assign_missing, assign_programs,
     assign_size_request, change_directory, concat, fill_template,
 };
+use crate::targets::unused_flags::{
+    DASK_FLAGS, JOB_NAME, PYTHON, QUEUE_FLAGS, RAY_FLAGS, SLURM_FLAGS,
+};
+
+/// Returns the flags that change nothing in scripts that start programs on this machine alone.
+pub fn unused_flags() -> Vec<&'static str> {
+    [DASK_FLAGS, RAY_FLAGS, QUEUE_FLAGS, SLURM_FLAGS, &[JOB_NAME, PYTHON]].concat()
+}
 
 /// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the
 /// number of processes that write a file of results at the same time, as an expression of bash of
@@ -39,6 +47,7 @@ pub fn with_control_scripts(
 pub fn worker_script(job: &JobSettings) -> Script {
     let settings = concat(&[
         &change_directory(job),
+        &job.setup_lines(),
         &assign_programs(job, GatherRun::Early),
         &assign_size_request(job),
         &assign("device", job.device.as_deref().unwrap_or_default()),
@@ -54,6 +63,7 @@ pub fn worker_script(job: &JobSettings) -> Script {
 pub fn submit_script(job: &JobSettings, template: &str) -> Script {
     let settings = concat(&[
         &change_directory(job),
+        &job.setup_lines(),
         &assign_programs(job, GatherRun::Closing),
         &assign_missing(job),
         &assign_size_request(job),

@@ -22,6 +22,7 @@ use crate::scripts::{
 };
 use crate::targets::JobTarget;
 use crate::targets::local::Local;
+use crate::targets::unused_flags::{DASK_FLAGS, PYTHON, RAY_FLAGS};
 use crate::task_plan::TaskPlan;
 
 /// A job array, and a gather after it.
@@ -46,6 +47,10 @@ impl JobTarget for Slurm {
 
     fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
         Some(&Local)
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [DASK_FLAGS, RAY_FLAGS, &[PYTHON]].concat()
     }
 
     fn scripts(

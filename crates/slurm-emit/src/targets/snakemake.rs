@@ -11,6 +11,7 @@ use crate::scripts::{
 use crate::targets::JobTarget;
 use crate::targets::batch_script::batch_scripts;
 use crate::targets::single_machine::with_control_scripts;
+use crate::targets::unused_flags::{DASK_FLAGS, JOB_NAME, QUEUE_FLAGS, RAY_FLAGS, SLURM_FLAGS};
 use crate::task_plan::TaskPlan;
 
 /// A Snakefile.
@@ -31,21 +32,27 @@ impl JobTarget for Snakemake {
         _: &TaskPlan,
         _: &[Batch],
     ) -> Result<Vec<Script>, EmitError> {
+        let setup = job.setup_lines();
         let size = format!("ENGINES = {}\nCPUS = {}\n", job.size.engines, job.size.cpus());
         let snakefile =
             fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
         let submit = concat(&[
             &change_directory(job),
+            &setup,
             &assign_programs(job, GatherRun::Closing),
             &assign_missing(job),
             &assign("python", &job.python),
             &assign_size_request(job),
         ]);
-        let mut scripts = batch_scripts(job);
+        let mut scripts = batch_scripts(job, &setup);
         scripts.push(Script::new_source("Snakefile", snakefile));
         let submit = fill_template(include_str!("snakemake/submit"), &[(SETTINGS, &submit)]);
         scripts.push(Script::new_executable("submit", submit));
         Ok(with_control_scripts(job, "workers", scripts))
+    }
+
+    fn unused_flags(&self) -> Vec<&'static str> {
+        [DASK_FLAGS, RAY_FLAGS, QUEUE_FLAGS, SLURM_FLAGS, &[JOB_NAME]].concat()
     }
 
     fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {

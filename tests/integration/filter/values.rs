@@ -1,0 +1,42 @@
+//! Values that an option does not take, of every option of every filter.
+
+use clap::Arg;
+
+/// Values that some options refuse.
+const VALUES: [&str; 9] =
+    ["", "x", "-1", "1e3", "0", "2.5", "99999999999999999999999", "1,", "60,000"];
+
+/// Words of Rust's parsers and of clap, which say nothing of what is expected.
+const WORDS: [&str; 7] = [
+    "invalid digit",
+    "invalid float",
+    "cannot parse",
+    "number too large",
+    "number too small",
+    "18446744073709551615",
+    " is not in ",
+];
+
+#[test]
+fn messages_say_what_is_expected_in_words_of_users() {
+    let commands = [
+        scan_find::command(),
+        plan_split::command(),
+        ai_integrate::command(),
+        gather::command(),
+        slurm_emit::command(),
+    ];
+    for command in commands {
+        let takes_value = |option: &&Arg| option.get_action().takes_values();
+        let options = command.get_arguments().filter(takes_value).filter_map(Arg::get_long);
+        for option in options {
+            for value in VALUES {
+                let arguments = [command.get_name().to_owned(), format!("--{option}={value}")];
+                let Err(why) = command.clone().try_get_matches_from(arguments) else { continue };
+                let why = why.to_string();
+                let found = WORDS.iter().find(|word| why.contains(**word));
+                assert_eq!(found, None, "{} --{option}={value:?}: {why}", command.get_name());
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Masks as other programs write them, masks that mask nothing, and values by frame that are not one for
+//! each frame.
+
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, create_hdf5, npy, run, small_options};
+
+const SHAPE: [usize; 2] = [195, 487];
+
+fn plan_with(workspace: &Workspace, out: &str, flag: &str, value: &str) -> Outcome {
+    let (poni, out) = (workspace.data.poni.to_str().unwrap(), workspace.path(out));
+    let flags = ["--poni", poni, "--npt", "50", "--out", out.to_str().unwrap(), flag, value];
+    run("plan-split", &flags, &workspace.scans)
+}
+
+#[test]
+fn a_mask_of_booleans_masks_as_one_of_bytes() {
+    let workspace = Workspace::new(&small_options());
+    let is_masked = |pixel: usize| pixel % SHAPE[1] < 200;
+    let masked: Vec<bool> = (0..SHAPE[0] * SHAPE[1]).map(is_masked).collect();
+    let file = create_hdf5(workspace.path("m.h5"));
+    let bools = file.new_dataset::<bool>().shape((SHAPE[0], SHAPE[1])).create("bools").unwrap();
+    bools.write_raw(&masked).unwrap();
+    let wide: Vec<i64> = masked.iter().map(|&masked| masked.into()).collect();
+    let longs = file.new_dataset::<i64>().shape((SHAPE[0], SHAPE[1])).create("longs").unwrap();
+    longs.write_raw(&wide).unwrap();
+    // Chunks that were never written are 0.
+    let shape = (SHAPE[0], SHAPE[1]);
+    let sparse =
+        file.new_dataset::<u8>().shape(shape).chunk((SHAPE[0], 200)).create("sparse").unwrap();
+    drop((bools, longs, sparse, file));
+    let bytes: Vec<u8> = masked.iter().map(|&masked| masked.into()).collect();
+    std::fs::write(workspace.path("m.npy"), npy("|u1", SHAPE, &bytes)).unwrap();
+    std::fs::write(workspace.path("none.npy"), npy("|u1", SHAPE, &vec![0; bytes.len()])).unwrap();
+    let patterns = |out: &str, mask: &str| {
+        let mask = workspace.path(mask);
+        let planned = plan_with(&workspace, out, "--mask", mask.to_str().unwrap()).assert_success();
+        let results = run("ai-integrate", NO_ARGUMENTS, &planned.stdout).assert_success();
+        let gathered = run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+        let path = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
+        let file = hdf5::File::open(path).unwrap();
+        let intensity = file.dataset("1.1/pilatus_integrate/integrated/intensity").unwrap();
+        intensity.read_raw::<f32>().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+    };
+    let (expected, unmasked) = (patterns("bytes", "m.npy"), patterns("none", "none.npy"));
+    assert_ne!(expected, unmasked);
+    for (name, expected) in [("bools", &expected), ("longs", &expected), ("sparse", &unmasked)] {
+        assert_eq!(patterns(name, &format!("m.h5::/{name}")), *expected, "{name}");
+    }
+}
+
+#[test]
+fn a_mask_of_several_images_is_refused() {
+    let workspace = Workspace::new(&small_options());
+    let file = create_hdf5(workspace.path("m.h5"));
+    let stack = file.new_dataset::<u8>().shape((2, SHAPE[0], SHAPE[1])).create("stack").unwrap();
+    stack.write_raw(&vec![0_u8; 2 * SHAPE[0] * SHAPE[1]]).unwrap();
+    drop((stack, file));
+    let mask = workspace.path("m.h5::/stack");
+    let refused = plan_with(&workspace, "out", "--mask", mask.to_str().unwrap());
+    assert_eq!((refused.status, refused.records("task").len()), (1, 0), "{}", refused.stderr);
+    assert!(refused.stderr.contains("2 images: expected one"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_region_without_a_pixel_is_told_of() {
+    let workspace = Workspace::new(&small_options());
+    for region in ["circle:243,97,20", "rectangle:300,0,400,100"] {
+        let planned = plan_with(&workspace, "out", "--mask-region", region).assert_success();
+        let why = format!("mask-region {region}: masks none of the 195 x 487 pixels");
+        assert!(planned.stderr.contains(&why), "{}", planned.stderr);
+    }
+    let planned = plan_with(&workspace, "other", "--mask-region", "circle:97,243,20");
+    assert!(!planned.assert_success().stderr.contains("masks none"));
+}
+
+#[test]
+fn monitor_values_for_other_frames_are_refused() {
+    let mut workspace = Workspace::new(&small_options());
+    let file = create_hdf5(workspace.path("monitor.h5"));
+    for count in [20_usize, 24, 26] {
+        let values: Vec<f64> = (0..count).map(|frame| frame as f64 + 1.0).collect();
+        file.new_dataset_builder().with_data(&values).create(count.to_string().as_str()).unwrap();
+    }
+    drop(file);
+    workspace.find_scans();
+    for (count, is_planned) in [(20, false), (24, true), (26, false)] {
+        let monitor = format!("{}::/{count}", workspace.path("monitor.h5").display());
+        let planned = plan_with(&workspace, &format!("out{count}"), "--monitor", &monitor);
+        assert_eq!(!planned.records("task").is_empty(), is_planned, "{}", planned.stderr);
+        let why = format!("{count} values: expected one, or one for each of 24 frames");
+        assert_eq!(planned.stderr.contains(&why), !is_planned, "{}", planned.stderr);
+    }
+}
+
+#[test]
+fn frames_without_a_valid_pixel_are_told_of() {
+    let mut workspace = Workspace::new(&small_options());
+    let file = create_hdf5(workspace.path("lost.h5"));
+    let frames: Vec<i32> = (0..4 * SHAPE[0] * SHAPE[1])
+        .map(|at| if at / (SHAPE[0] * SHAPE[1]) == 2 { -1 } else { 5 })
+        .collect();
+    let (shape, chunk) = ((4, SHAPE[0], SHAPE[1]), (1, SHAPE[0], SHAPE[1]));
+    let data = file.new_dataset::<i32>().shape(shape).chunk(chunk).create("data").unwrap();
+    data.write_raw(&frames).unwrap();
+    drop((data, file));
+    let scans = run("scan-find", &[workspace.path("lost.h5::/data")], "").assert_success().stdout;
+    workspace.scans = scans;
+    let tasks = workspace.plan("out", NO_ARGUMENTS);
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+    let why = "no valid pixel in frame 2: patterns of NaN";
+    assert!(integrated.stderr.contains(why), "{}", integrated.stderr);
+}
