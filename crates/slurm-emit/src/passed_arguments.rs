@@ -1,6 +1,7 @@
 //! Refuses arguments for ai-integrate and gather that the scripts give themselves, or with which
 //! these programs do something other than their part of the work.
 
+use std::io;
 use std::path::Path;
 
 use filter::exit_status::USAGE_OR_IO;
@@ -48,44 +49,37 @@ pub fn check_passed_arguments(flags: &JobSizeFlags, bin: &Path) -> Result<(), Em
         ("--ai-integrate-arg", &flags.ai_integrate_arg, "ai-integrate"),
         ("--gather-arg", &flags.gather_arg, "gather"),
     ];
-    passed.into_iter().try_for_each(|(flag, arguments, program)| {
+    let mut passed = passed.into_iter().filter(|(_, arguments, _)| !arguments.is_empty());
+    passed.try_for_each(|(flag, arguments, program)| {
         check(arguments).map_err(|(argument, why)| EmitError::PassedArgument {
             flag,
             argument: argument.clone(),
             why: why.to_owned(),
         })?;
+        // One that does not run here is not asked.
         match refusal_of_program(&bin.join(program), arguments) {
-            Some(why) => {
+            Ok(Some(why)) => {
                 Err(EmitError::PassedArgument { flag, argument: arguments.join(" "), why })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     })
 }
 
-/// Returns why a program refuses arguments. A program that is not on this machine refuses none.
+/// Returns why a program refuses arguments, if it does.
 ///
-/// It is asked for its help after them: the arguments before are then parsed, and nothing is done.
-fn refusal_of_program(program: &Path, arguments: &[String]) -> Option<String> {
-    if arguments.is_empty() {
-        return None;
-    }
-    let answer =
-        run_program(program, arguments.iter().map(String::as_str).chain(["--help"])).ok()?;
-    if answer.status.code() != Some(i32::from(USAGE_OR_IO)) {
-        return None;
-    }
+/// It is asked for its version after them: the arguments before are then parsed, and nothing is done.
+///
+/// # Errors
+/// Fails if the program does not run here.
+pub fn refusal_of_program(program: &Path, arguments: &[String]) -> io::Result<Option<String>> {
+    let words = arguments.iter().map(String::as_str).chain(["--version"]);
+    let answer = run_program(program, words)?;
+    let is_refused = answer.status.code() == Some(i32::from(USAGE_OR_IO));
     let text = String::from_utf8_lossy(&answer.stderr);
-    let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let first = lines.next()?.trim_start_matches("error: ").to_owned();
-    let rest: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    Some(
-        [first]
-            .into_iter()
-            .chain(rest.into_iter().map(str::to_owned))
-            .collect::<Vec<_>>()
-            .join("; "),
-    )
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    Ok(is_refused.then(|| lines.join("; ").trim_start_matches("error: ").to_owned()))
 }
 
 fn check(arguments: &[String]) -> Result<(), (&String, &'static str)> {

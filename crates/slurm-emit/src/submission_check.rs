@@ -9,6 +9,7 @@ use crate::check_failure::CheckFailure;
 use crate::external_program::{last_line, run_program, run_program_with_input};
 use crate::job_settings::JobSettings;
 use crate::partitions::{Partition, list_partitions, select_partitions};
+use crate::passed_arguments::refusal_of_program;
 use crate::scripts::Script;
 use crate::targets::JobTarget;
 
@@ -92,11 +93,8 @@ fn check_arguments(job: &JobSettings) -> Vec<CheckFailure> {
     for (flag, program, arguments) in
         passed.into_iter().filter(|(_, _, arguments)| !arguments.is_empty())
     {
-        let words = arguments.iter().map(String::as_str).chain(["--version"]);
-        match run_program(job.bin.join(program), words) {
-            Ok(output) if output.status.code() == Some(2) => {
-                let text = String::from_utf8_lossy(&output.stderr);
-                let why = text.lines().next().unwrap_or_default();
+        match refusal_of_program(&job.bin.join(program), arguments) {
+            Ok(Some(why)) => {
                 failures.push(CheckFailure::new(flag, format_args!("{program} refuses it: {why}")));
             }
             // `check_programs` reports a program that is not there.

@@ -63,7 +63,7 @@ fn recipes() {
     assert_one_message(
         &plan(&workspace, &["--poni-detector", " "]),
         2,
-        &["poni-detector: unknown detector \" \"; expected a name that pyFAI knows"],
+        &["poni-detector: unknown detector \"\"; expected a name that pyFAI knows"],
     );
     assert_one_message(
         &plan(&workspace, &["--roi=-1,0"]),
