@@ -114,7 +114,9 @@ impl PlannedRecipe {
             checked_layouts.insert(key, checked.clone());
         }
         checked?;
-        Ok(self.monitors.check(scan)?)
+        self.monitors.check(scan)?;
+        self.monitors.describe_longer(scan).iter().for_each(|warning| warn(warning));
+        Ok(())
     }
 
     fn check_layout(

@@ -49,16 +49,6 @@ impl RequiredMonitors {
                     (format_count(*count, "value"), format_count(scan.frames, "frame"));
                 Err(format!("monitor {name}: {values}: expected one, or one for each of {frames}"))
             }
-            RequiredQuantity::Values(name, count)
-                if *count != 1 && *count > scan.frames && !may_grow(scan) =>
-            {
-                let (values, frames) =
-                    (format_count(*count, "value"), format_count(scan.frames, "frame"));
-                Err(format!(
-                    "monitor {name}: {values}: expected one, or one for each of {frames}: which of them belong to the frames is \
-                     unknown"
-                ))
-            }
             RequiredQuantity::ExposureTime if scan.exposure_time.is_none() && !is_running => {
                 Err("monitor exposure-time: the scan records none; choose a counter of the scan"
                     .to_owned())
@@ -68,6 +58,22 @@ impl RequiredMonitors {
             }
             _ => Ok(()),
         })
+    }
+
+    /// Describes lists of values that are longer than a scan, of which the first are taken.
+    pub fn describe_longer(&self, scan: &Acquisition) -> Vec<String> {
+        let longer = self.0.iter().filter_map(|quantity| match quantity {
+            RequiredQuantity::Values(name, count) if *count > scan.frames && !may_grow(scan) => {
+                Some((name, *count))
+            }
+            _ => None,
+        });
+        let describe = |(name, count): (&String, u64)| {
+            let (values, frames) =
+                (format_count(count, "value"), format_count(scan.frames, "frame"));
+            format!("monitor {name}: {values} for {frames}: the first {} are taken", scan.frames)
+        };
+        longer.map(describe).collect()
     }
 }
 
