@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use frames::hdf5_array;
+use frames::hdf5_array::{self, Hdf5ArrayError};
 use frames::image::ImageError;
 use frames::source::{FrameChunks, SourceError, SourceReader};
 use kernels::{Pipeline, PixelType};
@@ -172,7 +172,7 @@ impl<'a> ImageStack<'a> {
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
         let opened = SourceReader::open_any(&source);
-        if let Some((shape, values)) = read_by_library(role, file, &opened) {
+        if let Some((shape, values)) = read_by_library(role, file, &opened)? {
             return Ok(Self {
                 role: role.name(),
                 file,
@@ -259,34 +259,52 @@ impl<'a> ImageStack<'a> {
     }
 }
 
+/// Rows and columns of images, and the values of all their pixels.
+type ImageValues = ([usize; 2], Vec<f64>);
+
 /// Returns rows and columns, and the values, of a dataset that can't be read as frames are and that the
 /// HDF5 library can read: an image, or several of one shape. `None` for all others, whose error is that
 /// of `opened`, or comes where they are read.
+///
+/// # Errors
+/// Fails if the file could not be read, so that nothing is known of the dataset, or if the library can't
+/// read what has no other reader, such as a virtual dataset whose files are away.
 fn read_by_library(
     role: ImageRole,
     file: &FileRef,
     opened: &Result<SourceReader, SourceError>,
-) -> Option<([usize; 2], Vec<f64>)> {
-    let dataset = file.dataset.as_deref()?;
-    let needs_library = match opened {
+) -> Result<Option<ImageValues>, IntegratorError> {
+    let Some(dataset) = file.dataset.as_deref() else { return Ok(None) };
+    let refused = match opened {
+        // Of counts, those that were never written are not known to be 0.
         Ok(store) => {
-            // Of counts, those that were never written are not known to be 0.
-            let lacks_chunks = || {
-                (0..store.frames())
-                    .any(|row| matches!(store.frame_chunks(row), FrameChunks::NoData(_)))
-            };
-            role == ImageRole::Mask && lacks_chunks()
-                || store.coding().dtype.name().parse::<PixelType>().is_err()
+            let lacks_chunks = (0..store.frames())
+                .any(|row| matches!(store.frame_chunks(row), FrameChunks::NoData(_)));
+            if role != ImageRole::Mask || !lacks_chunks {
+                return Ok(None);
+            }
+            None
         }
-        Err(SourceError::Io { .. } | SourceError::Image(_) | SourceError::NoAnswer { .. }) => false,
-        Err(_) => true,
+        Err(SourceError::Dataset { why, .. }) => Some(why),
+        Err(_) => return Ok(None),
     };
-    let array = needs_library.then(|| hdf5_array::read_array(&file.path, dataset).ok())??;
+    let error = |why: String, is_retryable| image_error(role.name(), file, why, is_retryable);
+    let array = match hdf5_array::read_array(&file.path, dataset) {
+        Ok(array) => array,
+        Err(Hdf5ArrayError::Io { why, .. }) => return Err(error(why.to_string(), may_pass(&why))),
+        Err(why @ Hdf5ArrayError::NoAnswer { .. }) => return Err(error(why.to_string(), true)),
+        Err(Hdf5ArrayError::Dataset { why, .. }) => {
+            let refused = refused.map_or_else(String::new, |refused| format!("{refused}; "));
+            return Err(error(format!("{refused}the HDF5 library: {why}"), false));
+        }
+        Err(why) => return Err(error(why.to_string(), false)),
+    };
     let shape = match array.shape[..] {
         [rows, columns] | [_, rows, columns] => [rows as usize, columns as usize],
-        _ => return None,
+        _ => return Ok(None),
     };
-    (shape[0] > 0 && shape[1] > 0 && !array.values.is_empty()).then_some((shape, array.values))
+    let is_image = shape[0] > 0 && shape[1] > 0 && !array.values.is_empty();
+    Ok(is_image.then_some((shape, array.values)))
 }
 
 /// Converts native-endian pixels to f64.

@@ -1,6 +1,6 @@
 //! How the measurements behind two final files differ, in what neither axes nor recipes show.
 
-use geometry::Poni;
+use geometry::{Poni, PoniError};
 use recipe::Recipe;
 use records::Acquisition;
 
@@ -12,8 +12,14 @@ const TOLERANCE: f64 = 1e-3;
 pub(crate) type Measurement<'a> = (&'a Acquisition, &'a Recipe);
 
 /// Returns the wavelengths of two measurements in metres, if they are known and differ.
-pub(crate) fn different_wavelengths(measurements: [Measurement<'_>; 2]) -> Option<[f64; 2]> {
-    differ(measurements.map(|(_, recipe)| Poni::parse(&recipe.poni).ok()?.wavelength))
+///
+/// # Errors
+/// Fails if a PONI text is invalid.
+pub(crate) fn different_wavelengths(
+    [(_, one), (_, two)]: [Measurement<'_>; 2],
+) -> Result<Option<[f64; 2]>, PoniError> {
+    let wavelength = |recipe: &Recipe| Poni::parse(&recipe.poni).map(|poni| poni.wavelength);
+    Ok(differ([wavelength(one)?, wavelength(two)?]))
 }
 
 /// Returns the exposure times of a frame of two measurements in seconds, if they are known and differ, and
@@ -37,7 +43,9 @@ mod tests {
     fn exposures_are_compared_unless_a_monitor_makes_up_for_them() {
         let recipe = |monitor: Option<&str>| {
             let monitor = monitor.map(|name| OneOrMany::One(MonitorSetting::Name(name.to_owned())));
-            let geometry = Some("Distance: 1\nWavelength: 1e-10".to_owned());
+            let poni = "poni_version: 2.1\nDetector: Pilatus100k\nDetector_config: {}\nDistance: 0.1\n\
+                        Poni1: 0\nPoni2: 0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+            let geometry = Some(poni.to_owned());
             Recipe::resolve(&Settings { geometry, monitor, ..Settings::default() }).unwrap()
         };
         let scan = |seconds| Acquisition { exposure_time: seconds, ..Acquisition::default() };
@@ -47,6 +55,11 @@ mod tests {
         assert_eq!(different_exposures([(&short, &bare), (&short, &bare)]), None);
         assert_eq!(different_exposures([(&short, &bare), (&unknown, &bare)]), None);
         assert_eq!(different_exposures([(&short, &divided), (&long, &divided)]), None);
-        assert_eq!(different_wavelengths([(&short, &bare), (&long, &divided)]), None);
+        let wavelengths = |other: &Recipe| different_wavelengths([(&short, &bare), (&long, other)]);
+        assert_eq!(wavelengths(&divided).unwrap(), None);
+        let poni = bare.poni.replace("1e-10", "2e-10");
+        assert_eq!(wavelengths(&Recipe { poni, ..bare.clone() }).unwrap(), Some([1e-10, 2e-10]));
+        let poni = "no PONI text".to_owned();
+        assert!(wavelengths(&Recipe { poni, ..bare.clone() }).is_err());
     }
 }

@@ -10,6 +10,9 @@ use filter::CommonArgs;
 use crate::flags::{JobSizeFlags, ProgramDirectory, SlurmFlags};
 use crate::targets::Target;
 
+/// The partition that stands for this machine.
+pub const THIS_MACHINE: &str = "local";
+
 /// Write SLURM job scripts that integrate tasks
 ///
 /// Reads task records (from plan-split) and writes a directory with the plan, a job array, a
@@ -134,7 +137,7 @@ impl Args {
     /// Replaces the target if the partition is `local`, which means this machine to ESRF's
     /// integrator.
     pub fn with_local_target(mut self) -> Self {
-        if self.slurm.partition.as_deref() == Some("local") {
+        if self.slurm.partition.as_deref() == Some(THIS_MACHINE) {
             self.slurm.partition = None;
             self.target = self.target.on_this_machine();
         }

@@ -4,10 +4,8 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 
+use crate::args::THIS_MACHINE;
 use crate::targets::Target;
-
-/// The partition that stands for this machine; see [`Args::with_local_target`](crate::args::Args::with_local_target).
-const THIS_MACHINE: &str = "local";
 
 /// Describes the flags on the command line of this process that change nothing in the scripts of a target;
 /// `None` if there are none. The settings of a profile are for all targets, and of them nothing is said.
@@ -19,8 +17,8 @@ fn describe_those_of(
     target: &Target,
     command_line: impl Iterator<Item = OsString>,
 ) -> Option<String> {
-    let command = crate::command();
-    let given = command.clone().try_get_matches_from(command_line).ok()?;
+    // It was parsed before.
+    let given = crate::command().try_get_matches_from(command_line).ok()?;
     let is_unused = |flag: &&str| {
         given.value_source(flag) == Some(ValueSource::CommandLine)
             && !(*flag == "partition"

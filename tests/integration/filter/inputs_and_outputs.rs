@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::ValueHint;
 
 use crate::support::{
-    NO_ARGUMENTS, Outcome, Workspace, npy, program, read_files_below, run, small_options,
+    NO_ARGUMENTS, Outcome, Workspace, filters, npy, program, read_files_below, run, small_options,
 };
 
 const SHAPE: [usize; 2] = [195, 487];
@@ -48,14 +48,7 @@ const PATHS: [(&str, &[&str], &[&str]); 5] = [
 
 #[test]
 fn every_flag_with_a_path_is_an_input_or_an_output() {
-    let commands = [
-        scan_find::command(),
-        plan_split::command(),
-        ai_integrate::command(),
-        gather::command(),
-        slurm_emit::command(),
-    ];
-    for (command, (name, inputs, outputs)) in commands.iter().zip(PATHS) {
+    for (command, (name, inputs, outputs)) in filters::commands().iter().zip(PATHS) {
         assert_eq!(command.get_name(), name);
         let takes_path = |argument: &&clap::Arg| {
             let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();

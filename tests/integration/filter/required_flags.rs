@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
+use crate::support::filters;
+
 /// Values, of which one suits nearly every flag that takes one.
 const VALUES: &[&str] = &[
     "1",
@@ -41,14 +43,10 @@ const VALUES: &[&str] = &[
 ];
 
 /// The filters, each with arguments that are enough.
-fn filters() -> [(Command, &'static [&'static str]); 5] {
-    [
-        (scan_find::command(), &[]),
-        (plan_split::command(), &["--poni", "a.poni", "--out", "b"]),
-        (ai_integrate::command(), &[]),
-        (gather::command(), &[]),
-        (slurm_emit::command(), &["--dir", "a"]),
-    ]
+fn filters() -> impl Iterator<Item = (Command, &'static [&'static str])> {
+    let enough: [&[&str]; 5] =
+        [&[], &["--poni", "a.poni", "--out", "b"], &[], &[], &["--dir", "a"]];
+    filters::commands().into_iter().zip(enough)
 }
 
 /// Why arguments are refused, and the flags that they lack.

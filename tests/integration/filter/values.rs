@@ -2,6 +2,8 @@
 
 use clap::Arg;
 
+use crate::support::filters;
+
 /// Values that some options refuse.
 const VALUES: [&str; 9] =
     ["", "x", "-1", "1e3", "0", "2.5", "99999999999999999999999", "1,", "60,000"];
@@ -19,14 +21,7 @@ const WORDS: [&str; 7] = [
 
 #[test]
 fn messages_say_what_is_expected_in_words_of_users() {
-    let commands = [
-        scan_find::command(),
-        plan_split::command(),
-        ai_integrate::command(),
-        gather::command(),
-        slurm_emit::command(),
-    ];
-    for command in commands {
+    for command in filters::commands() {
         let takes_value = |option: &&Arg| option.get_action().takes_values();
         let options = command.get_arguments().filter(takes_value).filter_map(Arg::get_long);
         for option in options {

@@ -3,7 +3,7 @@
 mod example;
 mod page;
 
-use crate::support::program;
+use crate::support::{filters, program};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,14 +23,7 @@ const SECTIONS: [&str; 10] = [
 
 /// Each filter's name, what somebody wrote of it, and its page as it should be.
 fn pages() -> impl Iterator<Item = (String, String, String)> {
-    let commands = [
-        scan_find::command(),
-        plan_split::command(),
-        ai_integrate::command(),
-        gather::command(),
-        slurm_emit::command(),
-    ];
-    commands.into_iter().map(|command| {
+    filters::commands().into_iter().map(|command| {
         let name = command.get_name().to_owned();
         let sections = package_directory().join("man/extra").join(format!("{name}.man"));
         let sections = std::fs::read_to_string(&sections)

@@ -48,6 +48,27 @@ fn a_mask_of_booleans_masks_as_one_of_bytes() {
 }
 
 #[test]
+fn a_virtual_mask_needs_its_files() {
+    let workspace = Workspace::new(&small_options());
+    let (plain, whole) = (workspace.path("plain.h5"), (SHAPE[0], SHAPE[1]));
+    let file = create_hdf5(&plain);
+    let zeros = file.new_dataset::<u8>().shape(whole).create("mask").unwrap();
+    zeros.write_raw(&vec![0_u8; SHAPE[0] * SHAPE[1]]).unwrap();
+    drop((zeros, file));
+    let file = create_hdf5(workspace.path("m.h5"));
+    let builder = file.new_dataset::<u8>().shape(whole);
+    builder.virtual_map("plain.h5", "mask", whole, .., whole, ..).create("mask").unwrap();
+    drop(file);
+    let mask = workspace.path("m.h5::/mask");
+    plan_with(&workspace, "out", "--mask", mask.to_str().unwrap()).assert_success();
+    std::fs::remove_file(plain).unwrap();
+    let refused = plan_with(&workspace, "out", "--mask", mask.to_str().unwrap());
+    assert!(refused.status != 0 && refused.records("task").is_empty(), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the HDF5 library: "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("plain.h5"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_mask_of_several_images_is_refused() {
     let workspace = Workspace::new(&small_options());
     let file = create_hdf5(workspace.path("m.h5"));

@@ -22,6 +22,17 @@ pub struct Filter {
     pub status: i32,
 }
 
+/// The command lines of all filters, in the order of the pipe.
+pub fn commands() -> [clap::Command; 5] {
+    [
+        scan_find::command(),
+        plan_split::command(),
+        ai_integrate::command(),
+        gather::command(),
+        slurm_emit::command(),
+    ]
+}
+
 pub const SCAN_FIND: Filter = Filter {
     name: "scan-find",
     path: env!("CARGO_BIN_EXE_scan-find"),

@@ -147,10 +147,14 @@ impl<'a> Gatherer<'a> {
         summary: &mut Summary,
     ) -> Result<Option<PathBuf>, Stop> {
         let background = reduction.background;
-        match export::write_reduced(final_file, reduction, &self.policy) {
-            Ok(written) => {
-                let warnings = background.map(|background| background.warnings(final_file));
-                warnings.iter().flatten().for_each(|warning| self.filter.warn(warning));
+        let warnings =
+            background.map_or(Ok(Vec::new()), |background| background.warnings(final_file));
+        let written = warnings.and_then(|warnings| {
+            Ok((warnings, export::write_reduced(final_file, reduction, &self.policy)?))
+        });
+        match written {
+            Ok((warnings, written)) => {
+                warnings.iter().for_each(|warning| self.filter.warn(warning));
                 let has_monitor = !final_file.recipe.monitor.is_empty();
                 let transmission = reduction.transmission.map(|transmission| &transmission.sample);
                 if !has_monitor && transmission.is_some_and(FrameValue::is_counter) {

@@ -188,22 +188,25 @@ impl Background {
     /// Returns warnings if the patterns of another final file, from which the background can be
     /// subtracted, are made from other pixels, or measured with another detector, wavelength or exposure
     /// time.
-    pub fn warnings(&self, output: &OutputFile) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Fails if a PONI file is invalid.
+    pub fn warnings(&self, output: &OutputFile) -> Result<Vec<String>, ExportError> {
         let mut differences = Vec::new();
         let mismatches = self.mismatches(output);
         if !mismatches.is_empty() {
             differences.push(mismatches.describe(&"it", &output.path.display()));
         }
-        differences.extend(self.describe_instruments(output));
+        differences.extend(self.describe_instruments(output)?);
         let path = self.path().display();
         let warning = |why| format!("{path}: subtracted, although {why}, unless that is meant");
-        differences.into_iter().map(warning).collect()
+        Ok(differences.into_iter().map(warning).collect())
     }
 
     /// Describes the detectors, wavelengths and exposure times of the background and of another final file, if
     /// they differ: detectors count different shares of the photons, and samples scatter and absorb
     /// differently at another wavelength. Neither is in the axes.
-    fn describe_instruments(&self, output: &OutputFile) -> Option<String> {
+    fn describe_instruments(&self, output: &OutputFile) -> Result<Option<String>, ExportError> {
         let mut differences = Vec::new();
         let detectors = [&self.output, output].map(|file| &file.task.acquisition.detector);
         // Merged final files may have several detectors.
@@ -213,7 +216,9 @@ impl Background {
         }
         let scans = [&self.output, output].map(|file| &file.task.acquisition);
         let measurements = [(scans[0], &self.recipe), (scans[1], &output.recipe)];
-        if let Some(wavelengths) = different_wavelengths(measurements) {
+        let wavelengths =
+            different_wavelengths(measurements).map_err(|why| invalid_poni(output, &why))?;
+        if let Some(wavelengths) = wavelengths {
             differences.push(wavelengths.map(|metres| format!("a wavelength of {metres:e} m")));
         }
         // A scale or a transmission may make up for it.
@@ -224,19 +229,19 @@ impl Background {
                 .push(exposures.map(|seconds| format!("{seconds} s of exposure and no monitor")));
         }
         if differences.is_empty() {
-            return None;
+            return Ok(None);
         }
         let describe = |file: usize| {
             let of_file = differences.iter().map(|values| values[file].as_str());
             of_file.collect::<Vec<_>>().join(" and ")
         };
-        Some(format!(
+        Ok(Some(format!(
             "it was measured with {}, and {} with {}; subtract a background that was measured as \
              the sample was",
             describe(0),
             output.path.display(),
             describe(1)
-        ))
+        )))
     }
 
     /// Returns the settings in which the recipe of another final file differs from that of the

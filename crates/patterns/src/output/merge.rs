@@ -219,7 +219,10 @@ fn check_all_mergeable(
         }
         let measurements = [first, other].map(|member| (member.scan(), &member.recipe));
         let names = [first, other].map(|member| member.path().display().to_string());
-        if let Some([one, two]) = different_wavelengths(measurements) {
+        let wavelengths = different_wavelengths(measurements).map_err(|why| {
+            OutputError::content(&other.path(), format!("a PONI file of what is merged: {why}"))
+        })?;
+        if let Some([one, two]) = wavelengths {
             warnings.push(format!(
                 "--merge: {} was measured with a wavelength of {one:e} m, and {} with one of {two:e} m: rings add up only on \
                  axes that do not depend on it, such as q",
