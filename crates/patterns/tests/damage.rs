@@ -62,8 +62,8 @@ fn no_flipped_bit_of_a_final_is_taken_for_a_value() {
     let mut told = 0;
     // Texts are in global heaps: the library hangs on some that are damaged.
     let heaps = bytes.windows(4).enumerate().filter(|(_, word)| word == b"GCOL").map(|(at, _)| at);
-    let in_heaps = heaps.flat_map(|at| (at..bytes.len().min(at + 4096)).step_by(7));
-    for at in (0..bytes.len()).step_by(31).chain(in_heaps) {
+    let in_heaps = heaps.flat_map(|at| (at..bytes.len().min(at + 4096)).step_by(13));
+    for at in (0..bytes.len()).step_by(61).chain(in_heaps) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         std::fs::write(&path, damaged).unwrap();
@@ -73,7 +73,7 @@ fn no_flipped_bit_of_a_final_is_taken_for_a_value() {
             Some(found) => assert_eq!(found, good, "byte {at}"),
         }
     }
-    assert!(told > bytes.len() / 31 / 4, "{told} of {}", bytes.len());
+    assert!(told > bytes.len() / 61 / 4, "{told} of {}", bytes.len());
 }
 
 #[test]
@@ -89,14 +89,68 @@ fn a_flipped_bit_in_sums_is_reported_and_its_frame_integrated_again() {
             .in_output
             .all;
     assert!(done.count() < FRAMES, "{done:?}");
-    // Nothing is averaged from it, and its patterns stay.
+    // Nothing is averaged from it, its patterns and averages stay, and so does the damaged file.
     let target = target(out.path(), &scan, &recipe);
     let why = output::build(&target, &options(), &()).unwrap_err().to_string();
     assert!(why.contains("sums of") && why.contains("run ai-integrate"), "{why}");
-    assert!(build(out.path(), &scan, &recipe, OutputOptions::default()).complete);
+    let (damaged, averages) = (std::fs::read(&path).unwrap(), averages(&path));
+    let built = build(out.path(), &scan, &recipe, OutputOptions::default());
+    assert!(built.complete);
+    assert!(
+        built.warnings.iter().any(|why| why.contains("the sums of frame")),
+        "{:?}",
+        built.warnings
+    );
+    assert_eq!(std::fs::read(path.with_extension("h5.damaged")).unwrap(), damaged);
+    assert_eq!(self::averages(&path), averages);
     // Done again, they are parts, which go before the final.
     write_range(out.path(), &scan, &recipe, 0, FRAMES);
     assert!(build(out.path(), &scan, &recipe, options()).complete);
+}
+
+/// Returns the average patterns of a final file as text.
+fn averages(path: &Path) -> String {
+    let there = OutputFile::open(path).unwrap();
+    let averaged = there.averaged.as_ref().expect("the final has averages");
+    let patterns = (0..averaged.frames.len()).map(|at| averaged.pattern(at).unwrap());
+    format!("{:?}", patterns.collect::<Vec<_>>())
+}
+
+#[test]
+fn no_gather_loses_sums_or_averages_of_a_final_with_a_flipped_bit() {
+    let out = tempfile::tempdir().unwrap();
+    let (scan, path) = write(out.path());
+    let recipe = recipe();
+    let (bytes, good) = (std::fs::read(&path).unwrap(), averages(&path));
+    let aside = path.with_extension("h5.damaged");
+    let (mut set_aside, mut mended) = (0, 0);
+    for at in (0..bytes.len()).step_by(251) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        drop(std::fs::remove_file(&aside));
+        let target = target(out.path(), &scan, &recipe);
+        let built = output::build(&target, &OutputOptions::default(), &());
+        if aside.exists() {
+            set_aside += 1;
+            assert_eq!(std::fs::read(&aside).unwrap(), damaged, "byte {at}");
+            continue;
+        }
+        let now = std::fs::read(&path).unwrap();
+        let Ok(built) = built else {
+            assert_eq!(now, damaged, "byte {at}");
+            continue;
+        };
+        if now == damaged {
+            continue;
+        }
+        mended += 1;
+        let there = OutputFile::open(&path).unwrap();
+        assert!(there.has_sums, "byte {at}: {:?}", built.warnings);
+        assert!(!built.complete || averages(&path) == good, "byte {at}: {:?}", built.warnings);
+    }
+
+    assert!(set_aside > 0 && mended > 0, "{set_aside} {mended}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::part::{self, Part, list_parts, parts_dir};
 use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
 
 /// Most ranges of frames in a warning.
-const MAX_RANGES_IN_WARNING: usize = 5;
+pub(super) const MAX_RANGES_IN_WARNING: usize = 5;
 
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {

@@ -3,11 +3,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use records::{Spans, Task};
+use records::{Spans, Task, format_frames};
 
 use super::content::open_raw_file;
 use super::counters::ScanNumbers;
-use super::inputs::{OutputInputs, list_error};
+use super::inputs::{MAX_RANGES_IN_WARNING, OutputInputs, list_error};
 use super::row_sources::{RowSource, RowSources};
 use super::scan_progress::ScanProgress;
 use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec};
@@ -59,15 +59,14 @@ pub(super) fn could_be_complete(target: &OutputSpec) -> Result<bool, OutputError
 }
 
 /// Returns the options with the sums and averages of an existing final file, unless they ask for another
-/// average. Sums of a damaged file are not kept.
+/// average.
 pub(super) fn with_sums_and_averages(
     options: OutputOptions,
     existing: &OutputFile,
 ) -> OutputOptions {
-    let has_sums = existing.has_sums && existing.damaged_bytes.is_none();
     let average = existing.averaged.as_ref().map(|averaged| averaged.average);
     OutputOptions {
-        keep_sums: options.keep_sums || has_sums,
+        keep_sums: options.keep_sums || existing.has_sums,
         average: options.average.or(average),
         ..options
     }
@@ -110,11 +109,35 @@ impl OutputInputs<'_> {
     /// Adds to the options the sums and averages of the existing final file, which a new one then has, too,
     /// if it gets no frames, or has the sums of those that it gets.
     pub(super) fn keep_sums_and_averages(&mut self, row_sources: &RowSources) {
+        self.leave_out_damaged_sums(row_sources);
         let Some(existing) = &self.existing else { return };
         let has_all_sums = existing.has_sums && self.parts.iter().all(|part| part.has_sums);
         if has_all_sums || self.holds_all(existing, row_sources) {
             self.options = with_sums_and_averages(self.options, existing);
         }
+    }
+
+    /// Takes the existing final file for one without sums if some that a new one would need are damaged,
+    /// and no option asks for sums: the patterns are kept, and the damaged file is set aside.
+    fn leave_out_damaged_sums(&mut self, row_sources: &RowSources) {
+        let asks = self.options.keep_sums || self.options.average.is_some();
+        let Some(existing) = self.existing.as_mut().filter(|existing| existing.has_sums && !asks)
+        else {
+            return;
+        };
+        let damaged =
+            row_sources.frames_from_output().intersection(&existing.frames_with_damaged_sums());
+        if damaged.is_empty() {
+            return;
+        }
+        existing.has_sums = false;
+        self.is_damaged = true;
+        self.warnings.push(format!(
+            "{}: damaged: the sums of {} were changed after writing, and the new file has no sums; for all of them run \
+             ai-integrate --keep-sums --force and gather --keep-sums",
+            existing.path.display(),
+            format_frames(&damaged, MAX_RANGES_IN_WARNING)
+        ));
     }
 
     /// Returns whether the existing final file has everything that a new one would have.
@@ -256,8 +279,8 @@ impl OutputInputs<'_> {
         }
         let Some(existing) = &self.existing else { return Ok(()) };
         let frames = row_sources.frames_from_output();
-        let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
-        if !damaged.is_empty() {
+        let damaged = frames.intersection(&existing.frames_with_damaged_sums());
+        if existing.has_sums && !damaged.is_empty() {
             return Err(OutputError::SumsDamaged { path: existing.path.clone(), frames: damaged });
         }
         match needed_for {

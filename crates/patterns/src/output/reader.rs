@@ -58,7 +58,7 @@ pub struct OutputFile {
     /// All bytes of the file. Final files of early versions have no checksums.
     pub(super) bytes: VerifiableBytes,
     /// Frames whose sums are damaged.
-    pub(super) damaged_sums: BTreeSet<u64>,
+    damaged_sums: BTreeSet<u64>,
     /// First bytes that were changed after writing, whatever they hold, once
     /// [`verify_bytes`](Self::verify_bytes) has found them.
     pub(super) damaged_bytes: Option<String>,
@@ -257,6 +257,11 @@ impl OutputFile {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Returns the frames whose sums were verified and are damaged.
+    pub(super) fn frames_with_damaged_sums(&self) -> Spans {
+        self.damaged_sums.iter().copied().collect()
     }
 
     /// Returns whether all rows were verified and none is damaged.

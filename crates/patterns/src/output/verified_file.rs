@@ -65,14 +65,15 @@ pub(super) fn write_verified(
     Ok(digest)
 }
 
-/// Opens a final file and verifies its rows, its sums if they are needed, and all its other bytes.
+/// Opens a final file and verifies its rows, its sums if they are needed or bytes are damaged, and all
+/// its other bytes.
 pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<OutputFile, OutputError> {
     let mut there = OutputFile::open(path)?;
     there.verify(0..there.status.len())?;
-    if needs_sums {
+    there.verify_bytes()?;
+    if needs_sums || there.damaged_bytes.is_some() {
         there.verify_sums(0..there.status.len())?;
     }
-    there.verify_bytes()?;
     there.verify_sparse()?;
     Ok(there)
 }
