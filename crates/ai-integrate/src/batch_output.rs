@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch, Sums};
-use patterns::FrameRow;
 use patterns::part::{PartRow, PatternBuilder, RowEncoder};
+use patterns::{FrameRow, Status};
 
 use crate::batches::RecipeIndex;
 use crate::bins::LastWeights;
@@ -86,7 +86,7 @@ impl BatchOutput {
                 for (member, sums) in group.members.iter().zip(sums) {
                     let weights = &mut weights[member.recipe.0];
                     let row = frame_row(frame, member, stored_digest, sums, weights);
-                    self.unencoded.push(UnencodedRow { recipe: member.recipe, row, cake: None });
+                    self.push_integrated(member.recipe, row, None);
                 }
             }
             IntegratedFrame::Cakes(cakes) => {
@@ -97,8 +97,7 @@ impl BatchOutput {
                         weight_override.map(|own| last.convert(own, |weights| weights));
                     let row = FrameRow::without_sums(frame, status, monitor);
                     let row = FrameRow { stored_digest, weight_override, ..row };
-                    let (recipe, cake) = (member.recipe, Some(pattern));
-                    self.unencoded.push(UnencodedRow { recipe, row, cake });
+                    self.push_integrated(member.recipe, row, Some(pattern));
                 }
             }
         }
@@ -106,6 +105,22 @@ impl BatchOutput {
             let monitor = unknown.monitor.value(frame);
             let row = FrameRow::without_sums(frame, unknown.status, monitor);
             self.push_row(unknown.recipe, FrameRow { stored_digest, ..row });
+        }
+    }
+
+    /// Adds the row of an integrated frame. One without a valid pixel has sums of nothing, and no pattern.
+    fn push_integrated(
+        &mut self,
+        recipe: RecipeIndex,
+        row: FrameRow,
+        cake: Option<PatternBuilder>,
+    ) {
+        let own = row.weight_override.as_ref();
+        if own.is_some_and(|own| own.count.iter().all(|&count| count == 0.)) {
+            let empty = FrameRow::without_sums(row.frame, Status::NoValidPixel, row.monitor);
+            self.push_row(recipe, FrameRow { stored_digest: row.stored_digest, ..empty });
+        } else {
+            self.unencoded.push(UnencodedRow { recipe, row, cake });
         }
     }
 

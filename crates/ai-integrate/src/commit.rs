@@ -157,7 +157,10 @@ impl IntegratedTask {
         for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {
             let all = frames_without_pattern(recipe_task, &self.stats, RecipeIndex(recipe));
             for absent in all.into_iter().map(|(status, frames)| status.to_absent(frames, None)) {
-                if matches!(absent.kind, AbsentKind::NoMonitor | AbsentKind::NoGeometry) {
+                if matches!(
+                    absent.kind,
+                    AbsentKind::NoMonitor | AbsentKind::NoGeometry | AbsentKind::NoValidPixel
+                ) {
                     let of_several = if self.recipe_tasks.len() > 1 {
                         Some(&recipe_task.task.final_file)
                     } else {
@@ -165,10 +168,11 @@ impl IntegratedTask {
                     };
                     let about =
                         of_several.map_or(String::new(), |file| format!(" for {}", file.display()));
-                    let (scan, frames) = (&recipe_task.task.acquisition, absent.range.count());
+                    let scan = &recipe_task.task.acquisition;
+                    let frames = format_count(absent.range.count(), "frame");
                     let (file, entry) = (scan.file.display(), &scan.entry);
                     filter.warn(&format!(
-                        "{file}: entry {entry}{about}: {frames} frames without a pattern: {}",
+                        "{file}: entry {entry}{about}: {frames} without a pattern: {}",
                         absent.reason
                     ));
                     filter.mark_failed_if_frames_absent([absent.kind]);

@@ -41,7 +41,6 @@ mod checksum;
 mod commit;
 mod device;
 mod error;
-mod frame_remarks;
 mod integrated_frame;
 mod matrix_cache;
 mod matrix_file;

@@ -40,6 +40,12 @@ pub fn describe_without_raw_data(task: &Task, frames: &Spans) -> String {
     )
 }
 
+/// Describes the frames of a task that have no sparse pixels because there are too many.
+pub fn describe_too_many(task: &str, frames: &Spans) -> String {
+    let frames = format_frames(frames, MAX_RANGES_IN_MESSAGE);
+    format!("{task}: no sparse pixels of {frames}: clipping rejects more than 1 in 16")
+}
+
 /// Returns the sparse pixels of a frame as a part stores them.
 pub fn sparse_frame(rejected: RejectedPixels) -> SparseFrame {
     match rejected {

@@ -82,7 +82,7 @@ impl TaskStats {
         }
         self.device_error = self.device_error.take().or(batch.device_error);
         let is_done = |row: &PartRow| {
-            row.has_sums || matches!(row.row.status, Status::Geometry | Status::OutOfRange)
+            row.has_sums || row.row.status.is_without_sums_by_recipe()
         };
         let done = batch.rows.iter().filter(|(_, row)| is_done(row));
         for (recipe, PartRow { row, .. }) in done {

@@ -10,6 +10,7 @@ use memory_model::prefetch_threads;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartStorage, PartWriter, RowEncoder};
 use patterns::pixel_statistics::SourceStates;
+use patterns::sparse_pixels::SparseFrame;
 use records::{Fail, Seconds, Spans, Task, format_count};
 
 use crate::args::Args;
@@ -21,7 +22,6 @@ use crate::commit::IntegratedTask;
 use crate::device::pool::DevicePool;
 use crate::device::worker::SharedDevice;
 use crate::error::TaskError;
-use crate::frame_remarks::FrameRemarks;
 use crate::memory;
 use crate::monitor_cache::MonitorCache;
 use crate::pixel_statistics::{self, StatisticsTask};
@@ -30,6 +30,7 @@ use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::segments::find_segments;
 use crate::sources::{FrameLoss, SourcePool};
+use crate::sparse;
 use crate::stats::TaskStats;
 use crate::task_device::{self, TaskDevice};
 use crate::task_names::{describe_scan, describe_task};
@@ -338,7 +339,7 @@ impl<'a> TaskRunner<'a> {
         }
         self.times.add(Stage::Setup, began.elapsed().as_secs_f64());
         let (mut in_statistics, mut statistics_errors) = (Vec::new(), Vec::new());
-        let mut remarks = FrameRemarks::new(recipe_tasks.len());
+        let mut not_sparse = Spans::default();
         for segment in find_segments(recipe_tasks, batches) {
             if self.filter.is_draining() {
                 break;
@@ -397,7 +398,9 @@ impl<'a> TaskRunner<'a> {
                     let part =
                         parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
                     recipe_tasks[recipe.0].check_first_frame(&row.row, self.filter);
-                    remarks.add(*recipe, &row.row);
+                    if let Some(SparseFrame::TooMany { .. }) = row.row.sparse {
+                        not_sparse.push(row.row.frame);
+                    }
                     part.push(row).map_err(cannot_write)?;
                 }
                 let (frames, failed) = (output.frames as u64, output.losses.len() as u64);
@@ -409,7 +412,9 @@ impl<'a> TaskRunner<'a> {
                 Ok(())
             })?;
         }
-        remarks.warn(&name, recipe_tasks, self.filter);
+        if !not_sparse.is_empty() {
+            self.filter.warn(&sparse::describe_too_many(&name, &not_sparse.to_sorted()));
+        }
         self.add_times(&stats);
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {

@@ -42,11 +42,14 @@ pub enum Status {
     Geometry = 10,
     /// No pixel is in the range at the position of the detector and the sample.
     OutOfRange = 11,
+    /// Each pixel of the frame is invalid: it has a value that stands for no measurement, or one beyond
+    /// a limit.
+    NoValidPixel = 12,
 }
 
 impl Status {
     /// Every status, in the order of the numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ok,
         Self::NotIntegrated,
         Self::Absent,
@@ -59,6 +62,7 @@ impl Status {
         Self::NeverTaken,
         Self::Geometry,
         Self::OutOfRange,
+        Self::NoValidPixel,
     ];
 
     /// Returns the status that has a number; `None` for an unknown number.
@@ -81,6 +85,7 @@ impl Status {
             Self::NeverTaken => "never_taken",
             Self::Geometry => "geometry",
             Self::OutOfRange => "out_of_range",
+            Self::NoValidPixel => "no_valid_pixel",
         }
     }
 
@@ -110,6 +115,9 @@ impl Status {
             Self::OutOfRange => {
                 "no pixel in the range at the position of the detector and the sample"
             }
+            Self::NoValidPixel => {
+                "no valid pixel: each has a value that stands for no measurement, or one beyond a limit"
+            }
         }
     }
 
@@ -131,6 +139,7 @@ impl Status {
             Self::Unreadable => AbsentKind::Unreadable,
             Self::NeverTaken => AbsentKind::NeverTaken,
             Self::Geometry | Self::OutOfRange => AbsentKind::NoGeometry,
+            Self::NoValidPixel => AbsentKind::NoValidPixel,
         };
         let reason = match file.filter(|_| self.is_about_file()) {
             Some(file) => format!("{}: {file}", self.reason()),
@@ -150,19 +159,31 @@ impl Status {
         }
     }
 
+    /// Returns whether the frame's data are not there, or could not be read or decoded.
+    pub fn is_without_data(self) -> bool {
+        matches!(
+            self,
+            Self::NotIntegrated
+                | Self::Absent
+                | Self::FileMissing
+                | Self::Corrupt
+                | Self::SourceChanged
+                | Self::Unreadable
+                | Self::NeverTaken
+        )
+    }
+
+    /// Returns whether the frame could be read, and its recipe has no pattern for it, whatever its monitor.
+    pub fn is_without_sums_by_recipe(self) -> bool {
+        matches!(self, Self::Geometry | Self::OutOfRange | Self::NoValidPixel)
+    }
+
     /// Returns whether a rerun skips the frame: it has a pattern, or its task can't give it one.
     /// All other frames are tried again, because their file may come back, be repaired, or become
     /// readable.
     pub fn is_settled(self) -> bool {
-        matches!(
-            self,
-            Self::Ok
-                | Self::Absent
-                | Self::Monitor
-                | Self::NeverTaken
-                | Self::Geometry
-                | Self::OutOfRange
-        )
+        self.is_without_sums_by_recipe()
+            || matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
     }
 }
 
@@ -175,6 +196,6 @@ mod tests {
         for (number, status) in (0u8..).zip(Status::ALL) {
             assert_eq!((status as u8, Status::from_number(number)), (number, Some(status)));
         }
-        assert_eq!(Status::from_number(12), None);
+        assert_eq!(Status::from_number(13), None);
     }
 }

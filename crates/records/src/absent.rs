@@ -33,6 +33,8 @@ pub enum AbsentKind {
     NoMonitor,
     /// The geometry of the frame is unknown, or has no pixel in the range.
     NoGeometry,
+    /// Each pixel of the frame has a value that stands for no measurement, or one beyond a limit.
+    NoValidPixel,
     /// The frame has not been integrated yet.
     NotIntegrated,
 }
@@ -45,15 +47,17 @@ impl AbsentKind {
     }
 
     /// Returns whether a frame of this kind makes a filter end with status 1. Every loss does. With
-    /// `--allow-missing`, a frame without data, monitor or geometry does not, because no rerun would give it
-    /// a pattern. A frame that could not be read, is damaged, or waits to be integrated always
+    /// `--allow-missing`, a frame without data, valid pixel, monitor or geometry does not, because no rerun
+    /// would give it a pattern. A frame that could not be read, is damaged, or waits to be integrated always
     /// does.
     pub fn is_failure(self, allows_missing: bool) -> bool {
         match self {
             Self::NeverTaken => false,
-            Self::Missing | Self::NotWritten | Self::NoMonitor | Self::NoGeometry => {
-                !allows_missing
-            }
+            Self::Missing
+            | Self::NotWritten
+            | Self::NoMonitor
+            | Self::NoGeometry
+            | Self::NoValidPixel => !allows_missing,
             Self::Unreadable | Self::Corrupt | Self::SourceChanged | Self::NotIntegrated => true,
         }
     }

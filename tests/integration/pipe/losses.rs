@@ -137,6 +137,41 @@ fn a_source_that_vanishes_or_changes_after_scan_find_is_a_failure_that_can_be_tr
 }
 
 #[test]
+fn what_an_earlier_run_found_in_a_file_gives_way_to_what_scan_find_says_now() {
+    let mut workspace = workspace_with_defect(Defect::TruncatedChunk);
+    let tasks = workspace.plan("out", &[]);
+    let files: Vec<_> = workspace.data.lima.iter().flatten().cloned().collect();
+    std::fs::write(&files[2], b"not what it was").unwrap();
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &tasks);
+    let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout);
+    let kinds = |gathered: &Outcome| {
+        let summary = gathered.records("summary").remove(0);
+        let entries = summary["missing"].as_array().unwrap().iter();
+        let mut lines: Vec<String> =
+            entries.map(|lost| format!("{} {}", lost["kind"], lost["range"])).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(kinds(&gathered), [r#""corrupt" [[12,13]]"#, r#""source_changed" [[14,21]]"#]);
+    for file in &files[1..3] {
+        std::fs::remove_file(file).unwrap();
+    }
+    workspace.find_scans();
+    // Frames 7 to 13 have patterns, but for the damaged one.
+    let integrated = run("ai-integrate", &["--allow-missing"], &workspace.plan("out", &[]));
+    let gathered = run("gather", &["--allow-missing"], &integrated.stdout);
+    let found = kinds(&gathered);
+    assert!(
+        found.iter().all(|line| line.starts_with(r#""missing""#)) && !found.is_empty(),
+        "{found:?}"
+    );
+    assert_eq!([integrated.status, gathered.status], [0; 2], "{}", gathered.stderr);
+    let (nan, status) = read_rows(&gathered);
+    assert_eq!([&status[12..13], &status[14..21]].concat(), [2; 8]);
+    assert!(nan[12] && nan[14..21].iter().all(|nan| *nan));
+}
+
+#[test]
 fn a_dead_ai_integrate_leaves_an_incomplete_summary() {
     let workspace = Workspace::new(&small_options());
     let tasks = workspace.plan("out", &["--by", "file"]);

@@ -114,22 +114,3 @@ fn monitor_values_for_other_frames_are_told_of() {
         assert_eq!(planned.stderr.contains(told), count != 24, "{}", planned.stderr);
     }
 }
-
-#[test]
-fn frames_without_a_valid_pixel_are_told_of() {
-    let mut workspace = Workspace::new(&small_options());
-    let file = create_hdf5(workspace.path("lost.h5"));
-    let frames: Vec<i32> = (0..4 * SHAPE[0] * SHAPE[1])
-        .map(|at| if at / (SHAPE[0] * SHAPE[1]) == 2 { -1 } else { 5 })
-        .collect();
-    let (shape, chunk) = ((4, SHAPE[0], SHAPE[1]), (1, SHAPE[0], SHAPE[1]));
-    let data = file.new_dataset::<i32>().shape(shape).chunk(chunk).create("data").unwrap();
-    data.write_raw(&frames).unwrap();
-    drop((data, file));
-    let scans = run("scan-find", &[workspace.path("lost.h5::/data")], "").assert_success().stdout;
-    workspace.scans = scans;
-    let tasks = workspace.plan("out", NO_ARGUMENTS);
-    let integrated = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
-    let why = "no valid pixel in frame 2: patterns of NaN";
-    assert!(integrated.stderr.contains(why), "{}", integrated.stderr);
-}

@@ -13,6 +13,7 @@ mod pixel_statistics;
 mod pixel_statistics_history;
 mod pixel_statistics_mask;
 mod pixel_statistics_rules;
+mod no_valid_pixel;
 mod plan_checks;
 mod poni_table;
 mod preview;

@@ -144,7 +144,7 @@ fn frames_without_a_line_have_no_pattern_and_a_rerun_does_nothing() {
     let reason = "geometry unknown: no line in the table of PONI files, or a motor without a value";
     assert_eq!(integrated.status, 1);
     assert!(
-        integrated.stderr.contains(&format!("1 frames without a pattern: {reason}")),
+        integrated.stderr.contains(&format!("1 frame without a pattern: {reason}")),
         "{}",
         integrated.stderr
     );

@@ -111,10 +111,11 @@ impl RowSources {
             ranks.filter(|(rank, _)| outdated.contains(*rank)).map(|(_, frame)| frame).collect();
         for absent in target.absent() {
             for frame in absent.range.iter() {
-                if let Some(status @ Status::NotIntegrated) =
-                    row_sources.status.get_mut(frame as usize)
-                {
-                    *status = Status::from_absent_kind(absent.kind);
+                let at = frame as usize;
+                // What an earlier run found in a file says nothing of the frame once a record lacks it.
+                if row_sources.status.get(at).is_some_and(|status| status.is_without_data()) {
+                    row_sources.status[at] = Status::from_absent_kind(absent.kind);
+                    row_sources.sources[at] = RowSource::None;
                 }
             }
         }
@@ -284,7 +285,7 @@ fn rank(status: Status, is_confirmed: bool) -> u8 {
     match (status, is_confirmed) {
         (Status::Ok, true) => 0,
         (Status::Monitor, true) => 1,
-        (Status::Geometry | Status::OutOfRange, _) => 2,
+        (Status::Geometry | Status::OutOfRange | Status::NoValidPixel, _) => 2,
         (Status::MonitorPending, _) => 2,
         (Status::Ok, false) => 3,
         (Status::Monitor, false) => 4,
