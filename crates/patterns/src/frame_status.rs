@@ -42,8 +42,8 @@ pub enum Status {
     Geometry = 10,
     /// No pixel is in the range at the position of the detector and the sample.
     OutOfRange = 11,
-    /// Each pixel of the frame is invalid: it has a value that stands for no measurement, or one beyond
-    /// a limit.
+    /// No pixel of the frame is valid: each has a value that stands for no measurement or is beyond a
+    /// limit, or sigma clipping rejected it.
     NoValidPixel = 12,
 }
 
@@ -116,7 +116,7 @@ impl Status {
                 "no pixel in the range at the position of the detector and the sample"
             }
             Self::NoValidPixel => {
-                "no valid pixel: each has a value that stands for no measurement, or one beyond a limit"
+                "no valid pixel: each has a value that stands for no measurement or is beyond a limit, or was clipped"
             }
         }
     }

@@ -33,7 +33,8 @@ pub enum AbsentKind {
     NoMonitor,
     /// The geometry of the frame is unknown, or has no pixel in the range.
     NoGeometry,
-    /// Each pixel of the frame has a value that stands for no measurement, or one beyond a limit.
+    /// Each pixel of the frame has a value that stands for no measurement or is beyond a limit, or sigma
+    /// clipping rejected it.
     NoValidPixel,
     /// The frame has not been integrated yet.
     NotIntegrated,

@@ -51,8 +51,9 @@ solid = ai.solidAngleArray(shape).ravel().astype("f8")
 entries = numpy.bincount(indices, minlength=frames[0].size)
 
 def clip(frame):
-    """The pixels that all their bins reject above the mean, and the number of all other rejected shares."""
-    above, rejected = numpy.zeros(frame.size, int), 0
+    """The pixels that all their bins reject above the mean, the number of all other rejected shares, and whether a
+    pixel is left."""
+    above, rejected, left = numpy.zeros(frame.size, int), 0, False
     for start, end in zip(indptr[:-1], indptr[1:]):
         pixels, w = indices[start:end], weights[start:end]
         s, n = frame.ravel()[pixels].astype("f8"), solid[pixels]
@@ -72,10 +73,11 @@ def clip(frame):
             numpy.add.at(above, pixels[far & (s / n > mean)], 1)
             rejected += far.sum()
             keep &= ~far
+        left |= keep.any()
     if above.sum() > max(len(indices) // 16, 4096):
-        return None, int(rejected)
+        return None, int(rejected), left
     written = numpy.nonzero((above == entries) & (entries > 0))[0]
-    return written, int(rejected - entries[written].sum())
+    return written, int(rejected - entries[written].sum()), left
 
 def integrated(path):
     with h5py.File(path) as file:
@@ -86,12 +88,17 @@ with h5py.File(final) as file:
     entry = file[file.attrs["default"]]
     group = entry[entry.attrs["default"]].parent["sparse"]
     path, status, other = group.name, group["status"][()], group["other_shares"][()]
+    frame_status = entry[entry.attrs["default"]]["frame_status"][()]
     types = [str(group[name].dtype) for name in ("nnz", "row", "col", "intensity")]
 scan = SparseScan(final, path[1:])
 wrong, total, others = [], 0, 0
 signal, unclipped = integrated(final), integrated(plain)
 for number, frame in enumerate(frames):
-    (pixels, other_shares), found = clip(frame), scan.getframe(number)
+    (pixels, other_shares, left), found = clip(frame), scan.getframe(number)
+    if not left or frame_status[number]:
+        if left or frame_status[number] != 12 or status[number] != 0 or found is not None:
+            wrong.append([number, "all clipped", int(frame_status[number]), int(status[number])])
+        continue
     if pixels is None:
         if other[number] != other_shares:
             wrong.append([number, "shares of too many", int(other[number]), other_shares])
@@ -189,8 +196,10 @@ fn imaged11_reads_the_pixels_that_numpy_rejects_with_pyfais_matrix() {
     for (number, (raw, split, model, dtype)) in cases.into_iter().enumerate() {
         let flags = ["--split", split, "--error-model", model];
         let tasks = spots.plan(raw, &format!("out{number}"), &[&CLIP[..], &flags].concat());
-        let results = run("ai-integrate", &["--sparse"], &tasks).assert_success();
-        let gathered = run("gather", &["--keep-sums"], &results.stdout).assert_success();
+        let allowing = ["--sparse", "--allow-missing"];
+        let results = run("ai-integrate", &allowing, &tasks).assert_success();
+        let allowing = ["--keep-sums", "--allow-missing"];
+        let gathered = run("gather", &allowing, &results.stdout).assert_success();
         let clipped = final_path(&gathered);
         let tasks = spots.plan(raw, &format!("plain{number}"), &flags);
         let plain = process(&tasks, &[], &["--keep-sums"]);
