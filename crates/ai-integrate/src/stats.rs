@@ -81,9 +81,7 @@ impl TaskStats {
             *bytes += sent_bytes;
         }
         self.device_error = self.device_error.take().or(batch.device_error);
-        let is_done = |row: &PartRow| {
-            row.has_sums || row.row.status.is_without_sums_by_recipe()
-        };
+        let is_done = |row: &PartRow| row.has_sums || row.row.status.is_without_sums_by_recipe();
         let done = batch.rows.iter().filter(|(_, row)| is_done(row));
         for (recipe, PartRow { row, .. }) in done {
             self.done[recipe.0].push(row.frame);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hdf5::{Dataset, File, Group};
 
-use crate::support::{Workspace, run, small_options};
+use crate::support::{Workspace, new_seed, run, small_options};
 
 /// Bytes of the datasets of a file, without those of the files that it links to.
 fn stored_bytes(path: &Path) -> BTreeMap<String, Vec<(u64, u64)>> {
@@ -100,7 +100,9 @@ fn check_every_dataset_of(
     let (good, expected) = (fs::read(path).unwrap(), numbers(path));
     let mut wrong = Vec::new();
     let mut flips = 0;
-    for (name, pieces) in stored_bytes(path) {
+    // Every second one, beginning with another as the sources change.
+    let seed = new_seed() as usize % 2;
+    for (name, pieces) in stored_bytes(path).into_iter().skip(seed).step_by(2) {
         let Some(&(offset, size)) = pieces.get(pieces.len() / 2) else { continue };
         for place in places {
             let at = offset + ((size - 1) as f64 * place) as u64;
@@ -119,8 +121,13 @@ fn check_every_dataset_of(
             }
         }
     }
-    assert!(flips > 30, "{flips}");
-    assert!(wrong.is_empty(), "{} of {flips} for {flags:?}: {}", wrong.len(), wrong.join("\n"));
+    assert!(flips > 15, "{flips}");
+    assert!(
+        wrong.is_empty(),
+        "AZPIPE_SEED={seed}: {} of {flips} for {flags:?}: {}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]

@@ -18,13 +18,14 @@ const METHODS: [&str; 5] = [
     r#"{"median": "20,70", "error-model": "poisson"}"#,
 ];
 
-/// Holds a cake of the case, by all methods, against its sectors. Returns how many bins have
-/// pixels.
-pub fn check(case: &Case) -> usize {
+/// Holds a cake of the case, by two methods that `choice` gives, against its sectors. Returns how many
+/// bins have pixels.
+pub fn check(case: &Case, choice: usize) -> usize {
     let case =
         Case { split: "no".to_owned(), azimuth_range: None, radial_range: None, ..case.clone() };
     let ends = [case.axis[0], case.axis[case.axis.len() - 1]];
-    METHODS
+    [0, 2]
+        .map(|further| METHODS[(choice + further) % METHODS.len()])
         .iter()
         .map(|method| check_method(&case, ends, serde_json::from_str(method).unwrap()))
         .sum()

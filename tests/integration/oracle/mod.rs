@@ -21,10 +21,12 @@ use coverage::Coverage;
 use geometry::Unit;
 use integrator::opencl::{self, Device, DeviceSettings};
 
+use crate::support::new_seed;
+
 /// How many random cases.
-const RANDOM: usize = 210;
+const RANDOM: usize = 140;
 /// How many that are clipped, between quantiles, or of other error models than Poisson's.
-const ROBUST: usize = 110;
+const ROBUST: usize = 80;
 /// How many with corrections and masks of every kind.
 const CORRECTED: usize = 60;
 /// How many in each unit of the table.
@@ -34,11 +36,11 @@ const FIBER: usize = 40;
 /// How many with a correction of parallax.
 const PARALLAX: usize = 30;
 /// How many whose counts are corrected for dead time.
-const DEAD_TIME: usize = 60;
+const DEAD_TIME: usize = 40;
 /// How many with an unweighted mean.
 const UNWEIGHTED: usize = 40;
 /// How many large detectors.
-const LARGE: usize = 5;
+const LARGE: usize = 3;
 /// How many detectors that are described by a file.
 const NEXUS: usize = 5;
 /// Lines of `golden.jsonl`, written by `pyfai.py golden 0 24 DIR`.
@@ -122,7 +124,7 @@ fn golden_patterns_come_out_of_the_pipe() {
 fn random_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("random", RANDOM) else { return };
     let coverage = check_with_opencl("random", cases, is_for_opencl, RANDOM / EVERY);
-    coverage.assert_enough(RANDOM, 20);
+    coverage.assert_enough(RANDOM, 12);
 }
 
 /// Runs lists of cases, and some of them also on OpenCL, as many at the least.
@@ -152,8 +154,10 @@ fn check_with_opencl(
 
 #[test]
 fn rows_of_robust_cakes_are_patterns_of_their_sectors() {
-    let bins: usize = GOLDEN.lines().map(|line| cake::check(&Case::read(line))).sum();
-    assert!(bins > 5000, "{bins} bins have pixels");
+    let seed = new_seed() as usize;
+    let of_case = |(number, line)| cake::check(&Case::read(line), number + seed);
+    let bins: usize = GOLDEN.lines().enumerate().map(of_case).sum();
+    assert!(bins > 2000, "AZPIPE_SEED={seed}: {bins} bins have pixels");
 }
 
 #[test]
