@@ -5,6 +5,7 @@ mod file_numbers;
 mod follow_ends;
 mod links;
 mod live;
+mod lost_images;
 mod names;
 mod nonsense;
 mod opens;

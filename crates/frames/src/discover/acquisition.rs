@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use records::{Absent, AbsentKind, Acquisition, Span};
+use records::{Absent, AbsentKind, Acquisition, Span, Spans};
 
 use super::detector::ScanDetector;
 use super::entry::NexusEntry;
 use super::error::DiscoverError;
 use super::frame_map::FrameMap;
 use super::links::ResolvedObject;
-use super::never_taken;
 use super::open_files::OpenFiles;
+use super::{never_taken, unfinished_lima};
 use crate::ffi::{ElementClass, Hdf5Link, ObjectType};
 
 /// Returns the record of the scan of an entry that a detector took.
@@ -47,9 +47,12 @@ pub(super) fn build_acquisition(
             last_known_frame(frame_map),
             "not taken yet: the scan is still running",
         );
-    } else if let (false, Some(reason)) = (entry.is_successful(), &entry.end_reason) {
-        let taken =
-            last_known_frame(frame_map).max(frames_by_counters(entry, files, &scan.counters)?);
+    } else if entry.is_successful() {
+        add_frames_beyond_dataset(&mut scan, entry, files, detector)?;
+    } else if let Some(reason) = &entry.end_reason {
+        // Bliss starts a point before it takes the frame.
+        let points = fewest_points(entry, files, &scan.counters)?.unwrap_or(0);
+        let taken = last_known_frame(frame_map).max(points.saturating_sub(1));
         never_taken::mark_never_taken(
             &mut scan.absent,
             taken,
@@ -59,13 +62,40 @@ pub(super) fn build_acquisition(
     Ok(scan)
 }
 
-/// Returns the number of frames that the counters prove: Bliss starts a point before it takes the
-/// frame. Counters of no or one point say nothing: those of a device that failed, or of a scan.
-fn frames_by_counters(
+/// Adds frames that were requested, and for which all counters have points, but which the dataset
+/// lacks: a virtual dataset has the frames whose files Bliss was told of.
+fn add_frames_beyond_dataset(
+    scan: &mut Acquisition,
+    entry: &NexusEntry,
+    files: &mut OpenFiles,
+    detector: &ScanDetector,
+) -> Result<(), DiscoverError> {
+    let requested = unfinished_lima::read_requested_frames(files, entry, detector)?;
+    // Either alone may count something else: detectors take several frames at a point, or are asked for
+    // more than they take.
+    let Some(requested) = requested.filter(|requested| *requested > scan.frames as f64) else {
+        return Ok(());
+    };
+    let points = fewest_points(entry, files, &scan.counters)?.unwrap_or(0);
+    let expected = points.min(requested as u64).min(Spans::MAX_FRAMES);
+    if expected > scan.frames {
+        scan.absent.push(Absent {
+            range: Span::new(scan.frames, expected).into(),
+            kind: AbsentKind::NotWritten,
+            reason: format!("not in the dataset, which has {} of {expected} frames", scan.frames),
+        });
+        (scan.frames, scan.complete) = (expected, false);
+    }
+    Ok(())
+}
+
+/// Returns the number of points of the counter that has the fewest. Counters of no or one point say
+/// nothing: those of a device that failed, or of a scan.
+fn fewest_points(
     entry: &NexusEntry,
     files: &mut OpenFiles,
     counters: &BTreeMap<String, String>,
-) -> Result<u64, DiscoverError> {
+) -> Result<Option<u64>, DiscoverError> {
     let mut fewest = None;
     for name in counters.keys() {
         let Some(counter) = files.try_resolve(&entry.group, &format!("measurement/{name}"))? else {
@@ -81,7 +111,7 @@ fn frames_by_counters(
         }
         fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
     }
-    Ok(fewest.unwrap_or(0).saturating_sub(1))
+    Ok(fewest)
 }
 
 /// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with

@@ -235,8 +235,7 @@ fn requested_frames(
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<u64>, DiscoverError> {
-    let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
-    match entry.read_number(files, &place)? {
+    match read_requested_frames(files, entry, detector)? {
         // The conversion saturates.
         Some(count) if count > Spans::MAX_FRAMES as f64 => {
             Err(UnusableError::RequestedFrames(count as u64).into())
@@ -244,6 +243,15 @@ fn requested_frames(
         Some(count) if count >= 1.0 => Ok(Some(count as u64)),
         _ => Ok(None),
     }
+}
+
+/// Returns the number of frames requested from Lima as the master has it, if it does.
+pub(super) fn read_requested_frames(
+    files: &mut OpenFiles,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Option<f64>, DiscoverError> {
+    entry.read_number(files, &format!("{}/acq_parameters/acq_nb_frames", detector.group))
 }
 
 /// Returns the number of frames that Lima was to save in each file, or `None` if the master doesn't
