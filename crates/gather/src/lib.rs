@@ -132,7 +132,7 @@ fn gather(
     let reduction = args.reduction.open()?;
     let drift = args.output.drift.as_ref().map(drift_request).transpose()?;
     let mut gatherer = Gatherer::new(args, policy, &reduction, drift, filter);
-    gatherer.warn_of_background_frames();
+    gatherer.warn_of_background();
     if reads_results(args) {
         gather_results(args, &mut groups, &mut gatherer, filter)?;
     }

@@ -183,6 +183,15 @@ pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> S
     format!("{}: {count} ({frames}) without a value of {counters}: they are NaN", written.display())
 }
 
+/// Warns that the background has other counters than its scan has now.
+pub fn outdated_background(path: &Path) -> String {
+    format!(
+        "{}: counters or motors of its scan were written or corrected since: the background is scaled by the old ones; \
+         gather its scan again, and then the others",
+        path.display()
+    )
+}
+
 /// Warns that frames of the background have no pattern.
 pub fn background_frames_without_pattern(path: &Path, frames: &Spans) -> String {
     let count = format_count(frames.count(), "frame");

@@ -118,6 +118,35 @@ fn corrected_counters_and_motors_are_copied_again_with_all_else_that_the_final_h
 }
 
 #[test]
+fn a_background_with_counters_of_before_is_told_of_until_it_is_gathered_again() {
+    let mut workspace = Workspace::new(&sample::Options { scans: 2, ..small_options() });
+    process(&mut workspace, NO_ARGUMENTS).assert_success();
+    let tasks = workspace.plan("out", NO_ARGUMENTS);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let of_first: String = results
+        .lines()
+        .filter(|line| line.contains("/1.1/"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(!of_first.is_empty() && of_first.len() < results.len());
+    let background = workspace.path("out/LaB6/LaB6_0001/LaB6_0001_scan0002_pilatus.h5");
+    let flags = ["--subtract", background.to_str().expect("a path"), "--subtract-scale", "monitor"];
+    let gather = |of: &str| run("gather", &flags, of);
+    let told = "counters or motors of its scan were written or corrected since";
+    assert!(!gather(&of_first).assert_success().stderr.contains(told));
+    let file = open_hdf5_to_write(&workspace.data.master);
+    let monitor = file.dataset("2.1/measurement/monitor").expect("a counter");
+    let doubled: Vec<f64> =
+        monitor.read_raw::<f64>().expect("values").iter().map(|value| value * 2.0).collect();
+    monitor.write_raw(&doubled).expect("written");
+    drop((monitor, file));
+    let outdated = gather(&of_first);
+    assert!(outdated.stderr.contains(told) && outdated.status == 1, "{}", outdated.stderr);
+    run("gather", NO_ARGUMENTS, &results).assert_success();
+    assert!(!gather(&of_first).assert_success().stderr.contains(told));
+}
+
+#[test]
 fn a_raw_file_that_can_not_be_read_any_more_changes_nothing() {
     let mut workspace = Workspace::new(&small_options());
     let before = process(&mut workspace, NO_ARGUMENTS).assert_success();

@@ -27,9 +27,18 @@ pub(super) struct StandardScan {
 }
 
 impl<'a> Gatherer<'a> {
-    /// Warns of frames that are not part of the background because they lack a pattern or a value.
-    pub fn warn_of_background_frames(&self) {
+    /// Warns of frames that are not part of the background because they lack a pattern or a value, and of
+    /// counters that are not those of its scan.
+    pub fn warn_of_background(&self) {
         let Some(background) = &self.reduction.background else { return };
+        match &background.is_outdated {
+            Ok(false) => (),
+            Ok(true) => {
+                self.filter.warn(&messages::outdated_background(background.path()));
+                self.filter.mark_failed();
+            }
+            Err(why) => self.filter.warn(why),
+        }
         if !background.without_pattern.is_empty() {
             let (path, frames) = (background.path(), &background.without_pattern);
             self.filter.warn(&messages::background_frames_without_pattern(path, frames));

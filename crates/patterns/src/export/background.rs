@@ -13,7 +13,7 @@ use super::{ExportError, FrameValue};
 use crate::Status;
 use crate::measurement_differences::{different_exposures, different_wavelengths};
 use crate::normalize::Normalizer;
-use crate::output::{OutputError, OutputFile};
+use crate::output::{OutputError, OutputFile, has_newer_scan};
 use crate::solid_angle::reference_solid_angle;
 
 /// The mean pattern of the frames of a final file.
@@ -33,6 +33,9 @@ pub struct Background {
     /// Frames that have a pattern, but no value of the scale or transmission; they are not part of the
     /// mean.
     pub without_terms: Spans,
+    /// Whether its counters or motors were written or corrected in the raw file since, or why that is not
+    /// known.
+    pub is_outdated: Result<bool, String>,
     /// Factor at each frame that it is subtracted from.
     pub(super) scale: FrameValue,
     /// Value of the scale that belongs to the mean pattern; 1 for a number.
@@ -114,8 +117,10 @@ impl Background {
         let (intensity, errors) = mean.finish()?;
         let scale = scale.clone();
         let recipe = output.recipe_of_frames()?;
+        let is_outdated = has_newer_scan(&output.task, &output);
         Ok(Self {
             output,
+            is_outdated,
             recipe,
             intensity,
             errors,

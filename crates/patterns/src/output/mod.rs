@@ -107,6 +107,7 @@ pub use merge::{MergeScope, OutdatedMerge, find_outdated_merges, merge};
 pub use options::{BuildObserver, OutputOptions, WritePolicy};
 pub use output_spec::OutputSpec;
 pub use part_index::find_outputs;
+pub(crate) use policy::has_newer_scan;
 pub use reader::OutputFile;
 pub use rows::OutputRows;
 pub(crate) use scanned_motor::axis_dataset_name;

@@ -298,7 +298,7 @@ impl OutputInputs<'_> {
 ///
 /// # Errors
 /// Fails with a warning if the raw file can't be read.
-pub(super) fn has_newer_scan(task: &Task, existing: &OutputFile) -> Result<bool, String> {
+pub(crate) fn has_newer_scan(task: &Task, existing: &OutputFile) -> Result<bool, String> {
     let scan = &task.acquisition;
     let has_new_end = scan.end_time.is_some() && existing.task.acquisition.end_time.is_none();
     if has_new_end || ScanProgress::new(task) > ScanProgress::new(&existing.task) {
