@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
 use patterns::export::{self, DriftRequest};
-use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec};
+use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec, Replaced};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
 use system::ownership::ReplacePolicy;
@@ -282,11 +282,11 @@ impl<'a> Gatherer<'a> {
                 .entry(root.to_owned())
                 .or_default()
                 .insert(name.to_path_buf(), outcome.data_digest.clone());
-            if outcome.replaced_data {
+            if outcome.replaced == Replaced::Data {
                 let of_root = self.replaced_data.entry(root.to_owned()).or_default();
                 of_root.insert(name.to_path_buf(), outcome.data_digest.clone());
             }
-            self.write_exports_and_plot(group, &mut summary, outcome.replaced_data)?;
+            self.write_exports_and_plot(group, &mut summary, outcome.replaced)?;
         }
         group.last_report = Some(report);
         if self.args.output.report.is_some() {

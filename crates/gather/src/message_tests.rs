@@ -6,7 +6,7 @@ use patterns::export::{
     CalibrantLine, Calibration, CalibrationFactor, Displacement, Drift, DriftDoubt, ExportError,
     LineUse, MapRequest, MarkedPixels, OutdatedSubtraction, Standard,
 };
-use patterns::output::{BuildOutcome, OutdatedMerge, OutputError};
+use patterns::output::{BuildOutcome, OutdatedMerge, OutputError, Replaced};
 use records::{Absent, AbsentKind, Span, Spans};
 
 use crate::messages::*;
@@ -56,7 +56,8 @@ fn messages() {
         final_written(path, &outcome(1, false)),
         final_written(path, &outcome(24, true)),
         scan_skipped(path),
-        outdated_exports(path, &["/out/s_scan0001_p3.xye".into()]),
+        outdated_exports(path, &["/out/s_scan0001_p3.xye".into()], Replaced::Data),
+        outdated_exports(path, &["/out/s_scan0001_p3.map.h5".into()], Replaced::Counters),
         earlier_plot(Path::new("p.png"), &["p_a.png", "p_b.png"].map(Path::new)),
         earlier_plot(
             Path::new("p.png"),
@@ -139,6 +140,7 @@ fn messages() {
         "/out/s_scan0001_p3.h5: up to date, not written again",
         "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
         "/out/s_scan0001_p3.h5: its data changed; exports of the earlier data: /out/s_scan0001_p3.xye; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
+        "/out/s_scan0001_p3.h5: its counters changed; exports of the earlier counters: /out/s_scan0001_p3.map.h5; write them again with --map, --subtract or --thickness, or remove them",
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png; remove it if you don't need it",
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png, p_c.png, 1 more; remove it if you don't need it",
         "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",

@@ -8,7 +8,7 @@ use patterns::export::{
     Calibration, Drift, DriftDoubt, ExportError, LineUse, MapRequest, MarkedPixels,
     OutdatedSubtraction, Standard,
 };
-use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError};
+use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError, Replaced};
 use records::format_count;
 use records::{Absent, Spans, format_ranges};
 
@@ -305,10 +305,14 @@ pub fn background_changed(path: &Path) -> String {
 }
 
 /// Warns of exports that were made from what the final file held before.
-pub fn outdated_exports(final_file: &Path, exports: &[PathBuf]) -> String {
+pub fn outdated_exports(final_file: &Path, exports: &[PathBuf], replaced: Replaced) -> String {
+    let (what, flags) = match replaced {
+        Replaced::Counters => ("counters", "--map, --subtract or --thickness"),
+        _ => ("data", "--export, --map, --drift, --subtract, --thickness or --pixel-images"),
+    };
     let names: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: its data changed; exports of the earlier data: {}; write them again with --export, --map, --drift, --subtract, --thickness or --pixel-images, or remove them",
+        "{}: its {what} changed; exports of the earlier {what}: {}; write them again with {flags}, or remove them",
         final_file.display(),
         names.join(", ")
     )

@@ -96,13 +96,17 @@ fn a_final_of_a_running_scan_gets_the_counters_and_the_end_of_the_scan() {
 fn corrected_counters_and_motors_are_copied_again_with_all_else_that_the_final_has() {
     let mut workspace = Workspace::new(&small_options());
     let flags = ["--keep-sums", "--average", "mean"];
-    let before = process(&mut workspace, &flags).assert_success();
+    let exports = ["--map", "rot,epoch", "--export", "xye"];
+    let before = process(&mut workspace, &[&flags[..], &exports].concat()).assert_success();
     let patterns = read(&before, "pilatus_integrate/integrated/intensity");
     let (rot, average) =
         (counter(&before, "rot"), read(&before, "pilatus_integrate/averaged/intensity"));
     add(&workspace.data.master, "rot", 100.);
     // Without the flags: sums and averages are kept.
     let after = process(&mut workspace, NO_ARGUMENTS).assert_success();
+    let told = "its counters changed; exports of the earlier counters: ";
+    assert_eq!(after.stderr.matches(told).count(), 1, "{}", after.stderr);
+    assert!(after.stderr.contains(".map.h5;"), "{}", after.stderr);
     assert_eq!(counter(&after, "rot"), rot.iter().map(|value| value + 100.).collect::<Vec<_>>());
     assert_eq!(read(&after, "pilatus_integrate/integrated/intensity"), patterns);
     assert_eq!(read(&after, "pilatus_integrate/averaged/intensity"), average);

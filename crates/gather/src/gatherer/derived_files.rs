@@ -1,11 +1,12 @@
 //! Writes what is made from final files: exports, plots and the report.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use filter::Stop;
 use patterns::export::{ExportContent, ExportFormat};
-use patterns::output::{self, OutputFile};
+use patterns::output::{self, OutputFile, Replaced};
 use patterns::{export, plot};
 use recipe::{Recipe, RecipeError};
 use records::{Fail, RawPath, ScanState, Summary};
@@ -55,12 +56,12 @@ impl Gatherer<'_> {
     }
 
     /// Writes the exports and the plot of a final file, and adds their paths to the fields of its
-    /// summary. If it took the place of other data, warns of exports that are still of these.
+    /// summary. If it took the place of other data or counters, warns of exports that are still of these.
     pub(super) fn write_exports_and_plot(
         &mut self,
         group: &mut ScanGroup,
         summary: &mut Summary,
-        replaced_data: bool,
+        replaced: Replaced,
     ) -> Result<(), Stop> {
         let output = &self.args.output;
         self.finals.insert(group.target.path());
@@ -71,7 +72,7 @@ impl Gatherer<'_> {
             && !output.pixel_images
             && self.drift.is_none()
             && output.plot.is_none();
-        if wants_none && !replaced_data {
+        if wants_none && replaced == Replaced::Nothing {
             return Ok(());
         }
         let path = group.target.path();
@@ -130,7 +131,7 @@ impl Gatherer<'_> {
         if !group.is_merged {
             written.extend(self.write_drift(group, &final_file, summary)?);
         }
-        if replaced_data || patterns.is_some() {
+        if replaced != Replaced::Nothing || patterns.is_some() {
             match export::existing_exports(&final_file) {
                 Ok(mut earlier) => {
                     // A file that the run reads, such as a mask, stays as it is.
@@ -139,12 +140,7 @@ impl Gatherer<'_> {
                     earlier.retain(|path| {
                         !exports.contains(path) && !written.contains(path) && !is_read(path)
                     });
-                    self.warn_of_earlier_exports(
-                        &path,
-                        earlier,
-                        replaced_data,
-                        patterns.as_deref(),
-                    );
+                    self.warn_of_earlier_exports(&path, earlier, replaced, patterns.as_deref());
                 }
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }
@@ -175,18 +171,22 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Warns of exports of earlier runs: of all if the final file took the place of other data, and
-    /// otherwise of those of reduced patterns, if such were written to `patterns`.
+    /// Warns of exports of earlier runs: of all if the final file took the place of other data, of those
+    /// that are made with counters if it has others, and otherwise of those of reduced patterns, if such
+    /// were written to `patterns`.
     fn warn_of_earlier_exports(
         &self,
         final_file: &Path,
         mut earlier: Vec<PathBuf>,
-        replaced_data: bool,
+        replaced: Replaced,
         patterns: Option<&Path>,
     ) {
-        if replaced_data {
+        if replaced == Replaced::Counters {
+            earlier.retain(|path| is_made_with_counters(path, final_file));
+        }
+        if replaced != Replaced::Nothing {
             if !earlier.is_empty() {
-                self.filter.warn(&messages::outdated_exports(final_file, &earlier));
+                self.filter.warn(&messages::outdated_exports(final_file, &earlier, replaced));
             }
             return;
         }
@@ -302,4 +302,13 @@ fn read_newest_recipe(final_file: &OutputFile) -> Option<Result<Recipe, RecipeEr
 pub(super) fn to_json(path: PathBuf) -> Value {
     let path = std::path::absolute(&path).unwrap_or(path);
     serde_json::to_value(RawPath::from(path)).expect("a path serializes")
+}
+
+/// Returns whether an export of a final file may be made with counters or motors: maps, and patterns
+/// minus a background or in absolute units.
+fn is_made_with_counters(export: &Path, final_file: &Path) -> bool {
+    let bytes = |name: Option<&OsStr>| name.unwrap_or_default().as_encoded_bytes().to_vec();
+    let (name, stem) = (bytes(export.file_name()), bytes(final_file.file_stem()));
+    let kinds = [&b".map."[..], b".subtracted", b".absolute"];
+    name.strip_prefix(&stem[..]).is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
 }

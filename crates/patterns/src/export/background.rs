@@ -33,8 +33,8 @@ pub struct Background {
     /// Frames that have a pattern, but no value of the scale or transmission; they are not part of the
     /// mean.
     pub without_terms: Spans,
-    /// Whether its counters or motors were written or corrected in the raw file since, or why that is not
-    /// known.
+    /// True if its counters or motors were written or corrected in the raw file since, or why that is
+    /// not known.
     pub is_outdated: Result<bool, String>,
     /// Factor at each frame that it is subtracted from.
     pub(super) scale: FrameValue,

@@ -6,6 +6,7 @@ use records::{ScanState, format_frames};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
 
+use super::build_outcome::Replaced;
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
 use super::inputs::OutputInputs;
@@ -113,8 +114,12 @@ impl OutputInputs<'_> {
                 self.write(&recipe, &shared, normalizer, &row_sources, layout, averages)?;
             outcome.layout = Some(layout);
             let is_same = |existing: &OutputFile| existing.data_digest == outcome.data_digest;
-            outcome.replaced_data =
-                self.existing_version.is_some() && !self.existing.as_ref().is_some_and(is_same);
+            outcome.replaced = match &self.existing {
+                _ if self.existing_version.is_none() => Replaced::Nothing,
+                Some(existing) if is_same(existing) && !self.has_newer_scan => Replaced::Nothing,
+                Some(existing) if is_same(existing) => Replaced::Counters,
+                _ => Replaced::Data,
+            };
         }
         // The parts are no longer needed once the final file covers all frames and the mean of the
         // monitor can't change.

@@ -31,8 +31,8 @@ pub struct BuildOutcome {
     pub only_in_replaced: Spans,
     /// Frames without a pattern, with the reasons.
     pub missing: Vec<Absent>,
-    /// True if a file with other data was replaced.
-    pub replaced_data: bool,
+    /// Content of an earlier file that was replaced.
+    pub replaced: Replaced,
     /// Digest of the data; empty if there is no final file.
     pub data_digest: String,
     /// True if a part can't be read. The frames may be in the final file all the same, as they were
@@ -40,6 +40,18 @@ pub struct BuildOutcome {
     pub has_unread_parts: bool,
     /// Warnings, for example about damaged parts.
     pub warnings: Vec<String>,
+}
+
+/// Content of an earlier final file that was replaced by that of a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replaced {
+    /// There was none, or it had the same data.
+    #[default]
+    Nothing,
+    /// Its counters and motors, which were written or corrected since; its patterns are the same.
+    Counters,
+    /// Its patterns.
+    Data,
 }
 
 impl BuildOutcome {

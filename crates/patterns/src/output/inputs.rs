@@ -46,6 +46,9 @@ pub(super) struct OutputInputs<'a> {
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
     pub replaced_patterns: Spans,
+    /// True once the scan is found to have other counters or motors than the existing final file, or an
+    /// end that it lacks.
+    pub has_newer_scan: bool,
     pub warnings: Vec<String>,
     /// Warnings that arise while the final file is written.
     pub write_warnings: RefCell<Vec<String>>,
@@ -184,6 +187,7 @@ impl<'a> OutputInputs<'a> {
             has_unread_parts,
             replaces_other: replaces,
             replaced_patterns,
+            has_newer_scan: false,
             warnings,
             write_warnings: notes,
         })

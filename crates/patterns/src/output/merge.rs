@@ -27,6 +27,7 @@ use recipe::Recipe;
 use records::{Acquisition, IdHasher, Spans, Task};
 use system::{atomic, ownership};
 
+use super::build_outcome::Replaced;
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
 use super::policy::{has_newer_scan, with_sums_and_averages};
@@ -193,7 +194,10 @@ pub fn merge(
     };
     notes::write_note(&target).map_err(OutputError::io(&target.path()))?;
     outcome.data_digest = write_verified(&content, &mut plan.frames()?, observer, was, note)?;
-    outcome.replaced_data = was.is_some();
+    outcome.replaced = match was {
+        Some(_) => Replaced::Data,
+        None => Replaced::Nothing,
+    };
     outcome.warnings.append(&mut warnings.borrow_mut());
     Ok((target, outcome))
 }

@@ -98,7 +98,7 @@ pub use average::{Average, AverageMethod, AveragePattern};
 pub use averaged_patterns::AveragedPatterns;
 pub(crate) use averaging::FrameSumAccumulator;
 pub use build::build;
-pub use build_outcome::BuildOutcome;
+pub use build_outcome::{BuildOutcome, Replaced};
 pub use clean::{Leftover, Leftovers, leftovers};
 pub(crate) use counters::FrameNumbers;
 pub use error::OutputError;

@@ -184,6 +184,7 @@ impl OutputInputs<'_> {
                 false
             });
         if has_newer_scan {
+            self.has_newer_scan = true;
             self.options = with_sums_and_averages(self.options, existing);
             return Ok(None);
         }
