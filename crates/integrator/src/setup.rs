@@ -155,7 +155,7 @@ pub fn read_detector_view(
 }
 
 /// Builds the mask of the frames' pixels, true where masked: the union of the gap mask, the
-/// recipe's masks and its masked regions. Returns warnings about regions in which there is no pixel, too.
+/// recipe's masks and its masked regions. Returns warnings about masks and regions that mask no pixel, too.
 fn build_mask(
     recipe: &Recipe,
     geometry: &Geometry,
@@ -165,13 +165,24 @@ fn build_mask(
     let gaps = if recipe.detector_mask { view.detector().gap_mask() } else { None };
     let mut mask =
         gaps.map_or_else(|| vec![false; rows * columns], |gaps| view.select_frame_pixels(gaps));
+    let mut warnings = Vec::new();
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
             let load = |shape| images::load_mask(file, shape, inverted);
-            mask.iter_mut().zip(view.load_mask(load)?).for_each(|(masked, also)| *masked |= also);
+            let loaded = view.load_mask(load)?;
+            if !loaded.contains(&true) {
+                let (flag, expected) = match inverted {
+                    false => ("mask", "other values than 0"),
+                    true => ("mask-inverted", "0"),
+                };
+                warnings.push(format!(
+                    "{flag} {}: masks none of the {rows} x {columns} pixels; expected {expected} where pixels are masked",
+                    file.path.display()
+                ));
+            }
+            mask.iter_mut().zip(loaded).for_each(|(masked, also)| *masked |= also);
         }
     }
-    let mut warnings = Vec::new();
     if !recipe.mask_region.is_empty() {
         let chi = view.select_frame_pixels(geometry.chi_centers());
         for region in &recipe.mask_region {

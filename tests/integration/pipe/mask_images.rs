@@ -82,6 +82,27 @@ fn a_mask_of_several_images_is_refused() {
 }
 
 #[test]
+fn a_mask_that_masks_nothing_is_told_of() {
+    let workspace = Workspace::new(&small_options());
+    let mask = |name: &str, value: u8| {
+        let path = workspace.path(name);
+        std::fs::write(&path, npy("|u1", SHAPE, &vec![value; SHAPE[0] * SHAPE[1]])).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for (flag, value, expected) in
+        [("--mask", 0, "other values than 0"), ("--mask-inverted", 1, "0")]
+    {
+        let path = mask("m.npy", value);
+        let planned = plan_with(&workspace, "out", flag, &path).assert_success();
+        let why = format!(
+            "{} {path}: masks none of the 195 x 487 pixels; expected {expected} where pixels are masked",
+            &flag[2..]
+        );
+        assert!(planned.stderr.contains(&why), "{}", planned.stderr);
+    }
+}
+
+#[test]
 fn a_region_without_a_pixel_is_told_of() {
     let workspace = Workspace::new(&small_options());
     for region in ["circle:243,97,20", "rectangle:300,0,400,100"] {

@@ -103,6 +103,14 @@ fn read_section(content: &mut FileBytes<'_>) -> Result<CbfHeader, FormatError> {
         mime.number("X-Binary-Size-Fastest-Dimension")?,
         mime.number("X-Binary-Size-Second-Dimension")?,
     );
+    if mime.text("X-Binary-Size-Third-Dimension").is_some() {
+        let images = mime.number("X-Binary-Size-Third-Dimension")?;
+        if images > 1 {
+            return Err(FormatError::Broken(format!(
+                "X-Binary-Size-Third-Dimension {images}: expected one image in a file"
+            )));
+        }
+    }
     let size = mime.number("X-Binary-Size")?;
     // A compressed pixel takes at least one byte.
     let count = columns

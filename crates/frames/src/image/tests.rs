@@ -207,6 +207,33 @@ fn what_is_not_read_is_refused_by_name() {
 }
 
 #[test]
+fn files_with_images_that_are_not_read_are_refused() {
+    let cbf = std::fs::read(fixture("counts.cbf")).unwrap();
+    let at = cbf.windows(28).position(|window| window == b"X-Binary-Size-Second-Dimensi").unwrap();
+    for (images, is_refused) in [("1", false), ("3", true)] {
+        let line = format!("X-Binary-Size-Third-Dimension: {images}\r\n");
+        let bytes = [&cbf[..at], line.as_bytes(), &cbf[at..]].concat();
+        assert_eq!(read(written(&bytes).path()).is_err(), is_refused, "{images}");
+    }
+    // With a directory for the first image only.
+    let stack = |description: &str| {
+        let mut bytes = Vec::new();
+        let mut encoder = ::tiff::encoder::TiffEncoder::new(Cursor::new(&mut bytes)).unwrap();
+        let mut image = encoder.new_image::<::tiff::encoder::colortype::Gray16>(3, 2).unwrap();
+        image.encoder().write_tag(::tiff::tags::Tag::ImageDescription, description).unwrap();
+        image.write_data(&[1, 2, 3, 4, 5, 6]).unwrap();
+        bytes
+    };
+    let file = written(&stack("ImageJ=1.54\nimages=3\nslices=3\n"));
+    let error = probe(file.path()).unwrap_err().to_string();
+    assert!(error.contains("tiff: an ImageJ stack of 3 images"), "{error}");
+    for description in ["ImageJ=1.54\nimages=1\n", "images=3", "ImageJ=1.54\n"] {
+        let file = written(&stack(description));
+        assert_eq!(probe(file.path()).unwrap().frames, 1, "{description}");
+    }
+}
+
+#[test]
 fn headers_that_ask_for_more_than_the_file_has_take_no_memory() {
     let edf = "{\nDataType = Float ;\nDim_1 = 4000000000 ;\nDim_2 = 4000000000 ;\n}\n";
     assert!(error_of(edf.as_bytes()).starts_with("edf: 4000000000 x 4000000000 float32 pixels"));

@@ -32,7 +32,14 @@ const WHITE_IS_ZERO: u16 = 0;
 fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
     let mut decoder = open_decoder(content)?;
     let (shape, kind) = (image_shape(&mut decoder)?, image_dtype(&mut decoder)?);
+    let described = described_images(&mut decoder)?;
     let frames = skip_pages(&mut decoder, usize::MAX)?.saturating_add(1);
+    if let Some(described) = described.filter(|described| *described > frames) {
+        return Err(FormatError::Broken(format!(
+            "an ImageJ stack of {described} images with a directory for {frames} of them, as ImageJ writes more than 4 GB: \
+             expected a directory for each; save the stack as a series of files"
+        )));
+    }
     Ok(ImageHeader { format: TIFF.name, shape, kind, frames, is_unverified: false })
 }
 
@@ -94,6 +101,26 @@ fn skip_pages<R: Read + Seek>(
         skipped = skipped.saturating_add(1);
     }
     Ok(skipped)
+}
+
+/// Returns the number of images that ImageJ says are in the file. Those of a stack that is too large for
+/// the offsets of TIFF lie behind the first one, without directories of their own.
+///
+/// Source: `ij.io.TiffDecoder` of ImageJ, `images=` in the description.
+fn described_images<R: Read + Seek>(
+    decoder: &mut Decoder<R>,
+) -> Result<Option<usize>, FormatError> {
+    let description = match decoder.find_tag(Tag::ImageDescription) {
+        Err(why @ tiff::TiffError::IoError(_)) => return Err(into_format_error(why)),
+        // One that is no text is not of ImageJ.
+        Err(_) | Ok(None) => return Ok(None),
+        Ok(Some(description)) => description,
+    };
+    let Ok(text) = description.into_string() else { return Ok(None) };
+    let images = text
+        .starts_with("ImageJ=")
+        .then(|| text.lines().find_map(|line| line.strip_prefix("images=")?.trim().parse().ok()));
+    Ok(images.flatten())
 }
 
 fn image_shape<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<[usize; 2], FormatError> {
