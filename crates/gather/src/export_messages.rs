@@ -4,12 +4,24 @@ use std::path::Path;
 
 use patterns::export::{Calibration, Standard};
 use recipe::RecipeError;
+use records::{Spans, format_frames};
+
+use crate::messages::MAX_RANGES;
 
 /// Warns that a format needs errors, and the patterns have none.
 pub fn no_errors(path: &Path, format: &str, instead: &str) -> String {
     format!(
         "{}: has no errors (--error-model no): --export {format} {instead}; integrate with another --error-model for errors",
         path.display()
+    )
+}
+
+/// Warns that averages are of no frame.
+pub fn averages_of_nothing(path: &Path, frames: &Spans) -> String {
+    format!(
+        "{}: no pattern of {}: their averages are not exported",
+        path.display(),
+        format_frames(frames, MAX_RANGES)
     )
 }
 
@@ -51,6 +63,7 @@ mod tests {
             [
                 no_errors(path, "fxye", "has an error of 1 at each point"),
                 imprecise_factor(path, &water, &calibration),
+                averages_of_nothing(path, &Spans::first_n(10)),
                 recipe_not_read(&RecipeError::NewerVersion {
                     path: "/out/r.toml".into(),
                     found: 9
@@ -61,6 +74,7 @@ mod tests {
                  integrate with another --error-model for errors",
                 "/out/s_scan0001_p3.h5: its calibration factor from water is known to 20 % only, and so are all intensities \
                  in 1/cm: measure the standard for longer, or choose a wider --calibration-range",
+                "/out/s_scan0001_p3.h5: no pattern of frames 0 to 9: their averages are not exported",
                 "images that were moved since the final file was made may be written over by exports of this run: \
                  /out/r.toml: recipe has version 9, and this azpipe reads up to version 1; update azpipe",
             ]

@@ -9,11 +9,10 @@ use patterns::export::{
     OutdatedSubtraction, Standard,
 };
 use patterns::output::{BuildOutcome, Leftover, OutdatedMerge, OutputError, Replaced};
-use records::format_count;
-use records::{Absent, Spans, format_ranges};
+use records::{Absent, Spans, format_count, format_ranges};
 
 /// The largest number of frame ranges that a message lists.
-const MAX_RANGES: usize = 8;
+pub const MAX_RANGES: usize = 8;
 
 /// The largest number of plots that a message lists.
 const MAX_PLOTS: usize = 3;

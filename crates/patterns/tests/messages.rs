@@ -166,6 +166,7 @@ fn export_errors() {
         [
             ExportError::Final(OutputError::Io { path: path(), why: io_error() }),
             ExportError::NoAverage { path: path() },
+            ExportError::NoPattern { path: path() },
             ExportError::Damaged { path: path(), index: 2 },
             ExportError::Cake { path: path(), format: "xye", azimuthal: 360, radial: 1000 },
             ExportError::Axis {
@@ -188,6 +189,7 @@ fn export_errors() {
         [
             "/out/a.h5: Permission denied (os error 13)",
             "/out/a.h5: has no average pattern to export; run gather with --average mean",
+            "/out/a.h5: no frame has a pattern: there is no average to export",
             "/out/a.h5: damaged: average pattern 2 was changed after writing; run gather again",
             "/out/a.h5: has cakes of 360 x 1000 bins, which --export xye can't hold; use --export nxazint",
             "/out/a.h5: the axis is r (mm); --export fxye expects 2th or q: run plan-split with another --unit",

@@ -78,3 +78,37 @@ fn frames_without_a_valid_pixel_have_no_pattern_by_any_method() {
         assert_eq!(again.records("result")[0]["skipped"], true, "{case}: {}", again.stdout);
     }
 }
+
+#[test]
+fn averages_of_no_frame_are_not_exported() {
+    let workspace = workspace();
+    let tasks = workspace.plan("out", NO_ARGUMENTS);
+    let results = run("ai-integrate", &["--allow-missing"], &tasks).assert_success().stdout;
+    let export = |average: &str| {
+        let flags = ["--allow-missing", "--export", "xye,nxcansas", "--average", average];
+        run("gather", &flags, &results)
+    };
+    let gathered = export("mean,1").assert_success();
+    let why = "no pattern of frame 2: their averages are not exported";
+    assert!(gathered.stderr.contains(why), "{}", gathered.stderr);
+    let files = |end: &str| -> Vec<String> {
+        let names = std::fs::read_dir(workspace.path("out")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(end)).collect();
+        names.sort();
+        names
+    };
+    let expected = [0, 1, 3].map(|frame| format!("lost_scan0001_data_0000{frame}.xye"));
+    assert_eq!(files(".xye"), expected);
+    let [cansas] = &files(".nxcansas.h5")[..] else { panic!("one file") };
+    let cansas = File::open(workspace.path("out").join(cansas)).unwrap();
+    assert_eq!(cansas.groups().unwrap().len(), 3);
+    assert!(!export("mean,2").assert_success().stderr.contains("not exported"));
+
+    // Of a scan without any pattern.
+    let only_lost = workspace.plan("none", &["--valid-max", "1"]);
+    let results = run("ai-integrate", &["--allow-missing"], &only_lost).stdout;
+    let gathered = run("gather", &["--allow-missing", "--export", "xye"], &results);
+    let why = "no frame has a pattern: there is no average to export";
+    assert!(gathered.status == 1 && gathered.stderr.contains(why), "{}", gathered.stderr);
+}

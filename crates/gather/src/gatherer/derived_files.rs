@@ -83,6 +83,7 @@ impl Gatherer<'_> {
         self.protect_inputs(&final_file);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         let reduction = self.find_reduction(group, &final_file, summary)?;
+        self.warn_of_averages_of_nothing(&final_file);
         for format in &output.export {
             self.warn_of_missing_errors(*format, &final_file);
             let reduction = reduction.filter(|_| format.content() == ExportContent::Averages);
@@ -159,6 +160,22 @@ impl Gatherer<'_> {
         }
         summary.extra.insert("plot".to_owned(), to_json(plot));
         Ok(())
+    }
+
+    /// Warns of averages that are not exported, because no frame of theirs has a pattern, although the scan
+    /// has ended.
+    fn warn_of_averages_of_nothing(&self, final_file: &OutputFile) {
+        let scan = &final_file.task.acquisition;
+        let mut formats = self.args.output.export.iter();
+        let exports_averages = formats.any(|format| format.content() == ExportContent::Averages);
+        if scan.scan_state() == ScanState::Running || !exports_averages {
+            return;
+        }
+        let Some(averaged) = &final_file.averaged else { return };
+        let frames = averaged.frames_without_average(scan.frames);
+        if !frames.is_empty() && frames.count() < scan.frames {
+            self.filter.warn(&export_messages::averages_of_nothing(&final_file.path, &frames));
+        }
     }
 
     /// Warns once of a format that needs errors and gets patterns without.

@@ -33,6 +33,9 @@ impl<'a> Averages<'a> {
         if let [azimuthal, radial] = output.shared.axes.shape()[..] {
             return Err(ExportError::Cake { path: path(), format, azimuthal, radial });
         }
+        if averaged.frames.iter().all(|frames| *frames == 0) {
+            return Err(ExportError::NoPattern { path: path() });
+        }
         let mut ranges = averaged.average.ranges(output.task.acquisition.frames);
         ranges.truncate(averaged.frames.len());
         if reduction.is_some_and(|reduction| reduction.units().is_some())
@@ -48,6 +51,13 @@ impl<'a> Averages<'a> {
         };
         let reduction = reduction.map(with_terms).transpose()?;
         Ok(Self { output, averaged, reduction, ranges })
+    }
+
+    /// Returns the numbers of the patterns that are averages of frames; the others are of ranges without
+    /// any.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        let frames = self.averaged.frames.iter().enumerate();
+        frames.filter(|(_, frames)| **frames > 0).map(|(index, _)| index)
     }
 
     /// Returns the reduction of the patterns.

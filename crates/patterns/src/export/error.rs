@@ -16,6 +16,12 @@ pub enum ExportError {
         /// Path of the final file.
         path: PathBuf,
     },
+    /// No frame has a pattern, so that each average is of nothing.
+    #[error("{}: no frame has a pattern: there is no average to export", path.display())]
+    NoPattern {
+        /// Path of the final file.
+        path: PathBuf,
+    },
     /// An average pattern is damaged.
     #[error("{}: damaged: average pattern {index} was changed after writing; run gather again", path.display())]
     Damaged {

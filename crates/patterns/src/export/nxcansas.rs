@@ -69,9 +69,9 @@ impl ExportFormat for NxCanSas {
             file.set_text("canSAS_class", "SASroot")?;
             // Readers take entries in alphabetical order.
             let digits = averages.ranges.len().to_string().len().max(2);
-            for index in 0..averages.ranges.len() {
-                let name = format!("sasentry{:0digits$}", index.saturating_add(1));
-                if index == 0 {
+            for (number, index) in averages.indices().enumerate() {
+                let name = format!("sasentry{:0digits$}", number.saturating_add(1));
+                if number == 0 {
                     file.set_text("default", &name)?;
                 }
                 let entry = create_class(file, &name, "NXentry", "SASentry")?;

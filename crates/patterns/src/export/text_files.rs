@@ -32,7 +32,7 @@ pub(super) fn write_text_files(
     let _lock = digests.lock()?;
     let claim = digests.owned_exports(has_dat_header, policy);
     let mut written = Vec::new();
-    let indices: Vec<usize> = (0..averages.ranges.len()).collect();
+    let indices: Vec<usize> = averages.indices().collect();
     for batch in indices.chunks(FILES_AT_ONCE) {
         let mut new = Vec::new();
         for &index in batch {

@@ -1,5 +1,7 @@
 //! [`AveragedPatterns`]: the average patterns of an open final file, its NXdata group `averaged`.
 
+use records::Spans;
+
 use super::average::{Average, AveragePattern};
 use super::digest;
 use super::schema::name;
@@ -19,6 +21,13 @@ pub struct AveragedPatterns {
 }
 
 impl AveragedPatterns {
+    /// Returns the frames of averages that are of no frame, of a scan of this many.
+    pub fn frames_without_average(&self, frames: u64) -> Spans {
+        let ranges = self.average.ranges(frames).into_iter().zip(&self.frames);
+        let empty = ranges.filter(|(_, averaged)| **averaged == 0);
+        empty.flat_map(|(range, _)| range).collect()
+    }
+
     /// Opens the average patterns of a final file; `None` if it has none. `process` and `coverage`
     /// are groups of the file.
     pub(super) fn read(
