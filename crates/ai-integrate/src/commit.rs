@@ -151,7 +151,7 @@ impl IntegratedTask {
         statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
     }
 
-    /// Warns of the frames that have no monitor or no geometry, by this run or an earlier one; they
+    /// Warns of the frames that have no monitor, geometry or valid pixel, by this run or an earlier one; they
     /// make the status 1 unless missing frames are allowed.
     fn report_without_pattern(&self, filter: &Filter) {
         for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {

@@ -17,7 +17,7 @@ use crate::sources::FrameLoss;
 /// The statistics of a task, summed over its batches.
 #[derive(Default)]
 pub struct TaskStats {
-    /// Frames with sums, or without a geometry, by recipe, in ascending order.
+    /// Frames with sums, or without a geometry or a valid pixel, by recipe, in ascending order.
     done: Vec<Vec<u64>>,
     /// The number of frames processed, integrated or lost.
     frames: usize,
@@ -33,8 +33,8 @@ pub struct TaskStats {
     pub prefetched_bytes: u64,
     /// By recipe, the number of frames that a device integrated, and of bytes sent to it.
     by_device: Vec<(usize, u64)>,
-    /// Done frames without a pattern, because their monitor is invalid or their geometry unknown, by
-    /// recipe and status.
+    /// Done frames without a pattern, because their monitor is invalid, their geometry unknown or no
+    /// pixel valid, by recipe and status.
     without_pattern: Vec<BTreeMap<Status, Vec<u64>>>,
     /// The error that made the run stop using the device.
     pub device_error: Option<DeviceError>,
@@ -114,7 +114,7 @@ impl TaskStats {
     }
 
     /// Returns the frames that a recipe is done with, in ascending order: they have sums, or can't
-    /// have them without a geometry.
+    /// have them without a geometry or a valid pixel.
     pub fn done(&self, recipe: RecipeIndex) -> &[u64] {
         &self.done[recipe.0]
     }
@@ -149,7 +149,7 @@ impl TaskStats {
     }
 
     /// Returns the frames that a recipe is done with and that have no pattern, because their monitor
-    /// is invalid or their geometry unknown, by status.
+    /// is invalid, their geometry unknown or no pixel valid, by status.
     pub fn without_pattern(&self, recipe: RecipeIndex) -> impl Iterator<Item = (Status, Spans)> {
         self.without_pattern[recipe.0]
             .iter()

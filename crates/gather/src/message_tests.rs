@@ -163,7 +163,7 @@ fn messages() {
         "/out/s.drift.h5: the lines may not be those of LaB6: they are 3.1 % of their width from where the displacement has them, which the errors of the intensities do not explain (chi2 7.5); check the calibrant, the PONI file and its wavelength, and integrate cakes (--npt-azim 36) if the beam may have moved",
         "/out/s.drift.h5: the lines may not be those of LaB6: the distance differs by 2.8 %, which is as far as lines are looked for; check the calibrant, the PONI file and its wavelength",
         "/out/s.subtracted.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are NaN",
-        "/out/empty.h5: counters or motors of its scan were written or corrected since: the background is scaled by the old ones; gather its scan again, and then the others",
+        "/out/empty.h5: counters or motors of its scan were written or corrected since: the background is of the old ones; gather its scan again (and merge it again, if it was merged), and then the others",
         "/out/empty.h5: 2 frames (0 to 1) without a pattern: not part of the background; `frame_status` there says why",
         "/out/empty.h5: 2 frames (0 to 1) without a value of --transmission diode above 0: they are not part of the background",
         "/out/s_scan0001_p3.h5: is divided by no monitor, while --transmission names counters: the flux must have been the same in all scans",

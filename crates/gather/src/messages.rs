@@ -185,8 +185,8 @@ pub fn frames_without_terms(written: &Path, frames: &Spans, counters: &str) -> S
 /// Warns that the background has other counters than its scan has now.
 pub fn outdated_background(path: &Path) -> String {
     format!(
-        "{}: counters or motors of its scan were written or corrected since: the background is scaled by the old ones; \
-         gather its scan again, and then the others",
+        "{}: counters or motors of its scan were written or corrected since: the background is of the old ones; gather its \
+         scan again (and merge it again, if it was merged), and then the others",
         path.display()
     )
 }

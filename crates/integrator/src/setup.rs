@@ -1,5 +1,7 @@
 //! Builds what a recipe needs for frames of one layout: geometry, mask, matrix and normalization.
 
+use std::cell::Cell;
+
 use binning::{AzimuthRequest, BinningRequest, BinsRequest, ChiAxis, PixelBinner, RadialAxis};
 use geometry::{Detector, Geometry, Poni, SensorMaterial, UnknownMaterial};
 use kernels::TiledCsc;
@@ -61,7 +63,7 @@ pub struct PixelGeometry {
     geometry: Geometry,
     /// The union of the gap mask and the recipe's masks: true where masked.
     mask: Vec<bool>,
-    /// Warnings about masked regions in which there is no pixel.
+    /// Warnings about masks and regions that mask no pixel.
     mask_warnings: Vec<String>,
 }
 
@@ -83,7 +85,7 @@ impl PixelGeometry {
         Ok(Self { poni, view, geometry, mask, mask_warnings })
     }
 
-    /// Returns the warnings about masked regions in which there is no pixel.
+    /// Returns the warnings about masks and regions that mask no pixel.
     pub fn mask_warnings(&self) -> &[String] {
         &self.mask_warnings
     }
@@ -168,15 +170,21 @@ fn build_mask(
     let mut warnings = Vec::new();
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
-            let load = |shape| images::load_mask(file, shape, inverted);
+            // Before the frames' pixels are selected from it.
+            let masks_any = Cell::new(false);
+            let load = |shape| {
+                let loaded = images::load_mask(file, shape, inverted)?;
+                masks_any.set(masks_any.get() || loaded.contains(&true));
+                Ok(loaded)
+            };
             let loaded = view.load_mask(load)?;
-            if !loaded.contains(&true) {
+            if !masks_any.get() {
                 let (flag, expected) = match inverted {
                     false => ("mask", "other values than 0"),
                     true => ("mask-inverted", "0"),
                 };
                 warnings.push(format!(
-                    "{flag} {}: masks none of the {rows} x {columns} pixels; expected {expected} where pixels are masked",
+                    "{flag} {}: masks no pixel; expected {expected} where pixels are masked",
                     file.path.display()
                 ));
             }

@@ -173,6 +173,11 @@ impl Status {
         )
     }
 
+    /// Returns whether the frame has sums, if they are kept: it was integrated, whatever its monitor is.
+    pub fn may_have_sums(self) -> bool {
+        matches!(self, Self::Ok | Self::Monitor | Self::MonitorPending)
+    }
+
     /// Returns whether the frame could be read, and its recipe has no pattern for it, whatever its monitor.
     pub fn is_without_sums_by_recipe(self) -> bool {
         matches!(self, Self::Geometry | Self::OutOfRange | Self::NoValidPixel)

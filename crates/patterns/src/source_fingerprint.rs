@@ -73,6 +73,11 @@ impl SourceFingerprints {
         }
     }
 
+    /// Forgets the source of a frame.
+    pub fn remove(&mut self, frame: u64) {
+        self.frames.remove(&frame);
+    }
+
     /// Returns the sources that the frames are in, each once.
     pub fn files(&self) -> impl Iterator<Item = &FingerprintedSource> {
         self.files.values()

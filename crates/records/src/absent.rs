@@ -18,7 +18,7 @@ pub enum AbsentKind {
     /// The frame's file does not exist.
     #[default]
     Missing,
-    /// The frame's file exists, and holds no data for the frame.
+    /// The frame's file exists, and holds no data for the frame, or the scan's dataset lacks it.
     NotWritten,
     /// The frame's file could not be opened or read (EIO, ESTALE, EACCES, EMFILE); another attempt
     /// may succeed.
@@ -66,7 +66,7 @@ impl AbsentKind {
 
 /// Frames that have no pattern or can't have one, with the reason. "Absent" refers to the pattern:
 /// a scan record lists frames without data, results and summaries also list damaged frames, frames
-/// without a monitor value or geometry and frames that are still to do.
+/// without a monitor value, geometry or valid pixel and frames that are still to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
     /// The frames, by their numbers in the scan.

@@ -141,6 +141,8 @@ fn what_an_earlier_run_found_in_a_file_gives_way_to_what_scan_find_says_now() {
     let mut workspace = workspace_with_defect(Defect::TruncatedChunk);
     let tasks = workspace.plan("out", &[]);
     let files: Vec<_> = workspace.data.lima.iter().flatten().cloned().collect();
+    let kept = workspace.path("kept.h5");
+    std::fs::rename(&files[2], &kept).unwrap();
     std::fs::write(&files[2], b"not what it was").unwrap();
     let integrated = run("ai-integrate", NO_ARGUMENTS, &tasks);
     let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout);
@@ -169,6 +171,13 @@ fn what_an_earlier_run_found_in_a_file_gives_way_to_what_scan_find_says_now() {
     let (nan, status) = read_rows(&gathered);
     assert_eq!([&status[12..13], &status[14..21]].concat(), [2; 8]);
     assert!(nan[12] && nan[14..21].iter().all(|nan| *nan));
+    // Back in its place as it was, it is integrated.
+    std::fs::rename(&kept, &files[2]).unwrap();
+    workspace.find_scans();
+    let integrated = run("ai-integrate", &["--allow-missing"], &workspace.plan("out", &[]));
+    let gathered = run("gather", &["--allow-missing"], &integrated.stdout);
+    let (_, status) = read_rows(&gathered);
+    assert_eq!(status[14..21], [0; 7], "{}", integrated.stdout);
 }
 
 #[test]

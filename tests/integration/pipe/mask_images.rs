@@ -82,7 +82,7 @@ fn a_mask_of_several_images_is_refused() {
 }
 
 #[test]
-fn a_mask_that_masks_nothing_is_told_of() {
+fn a_mask_that_masks_nothing_is_reported() {
     let workspace = Workspace::new(&small_options());
     let mask = |name: &str, value: u8| {
         let path = workspace.path(name);
@@ -95,7 +95,7 @@ fn a_mask_that_masks_nothing_is_told_of() {
         let path = mask("m.npy", value);
         let planned = plan_with(&workspace, "out", flag, &path).assert_success();
         let why = format!(
-            "{} {path}: masks none of the 195 x 487 pixels; expected {expected} where pixels are masked",
+            "{} {path}: masks no pixel; expected {expected} where pixels are masked",
             &flag[2..]
         );
         assert!(planned.stderr.contains(&why), "{}", planned.stderr);

@@ -70,7 +70,11 @@ fn add_frames_beyond_dataset(
     files: &mut OpenFiles,
     detector: &ScanDetector,
 ) -> Result<(), DiscoverError> {
-    let requested = unfinished_lima::read_requested_frames(files, entry, detector)?;
+    let requested = match unfinished_lima::read_requested_frames(files, entry, detector) {
+        Err(why) if why.absent_kind() == AbsentKind::Unreadable => return Err(why),
+        // The frames of the dataset are known without it.
+        requested => requested.unwrap_or(None),
+    };
     // Either alone may count something else: detectors take several frames at a point, or are asked for
     // more than they take.
     let Some(requested) = requested.filter(|requested| *requested > scan.frames as f64) else {

@@ -219,12 +219,14 @@ fn files_with_images_that_are_not_read_are_refused() {
     let stack = |description: &str| {
         let mut bytes = Vec::new();
         let mut encoder = ::tiff::encoder::TiffEncoder::new(Cursor::new(&mut bytes)).unwrap();
-        let mut image = encoder.new_image::<::tiff::encoder::colortype::Gray16>(3, 2).unwrap();
+        let mut image = encoder.new_image::<::tiff::encoder::colortype::Gray16>(32, 32).unwrap();
         image.encoder().write_tag(::tiff::tags::Tag::ImageDescription, description).unwrap();
-        image.write_data(&[1, 2, 3, 4, 5, 6]).unwrap();
+        image.write_data(&[7; 32 * 32]).unwrap();
         bytes
     };
-    let file = written(&stack("ImageJ=1.54\nimages=3\nslices=3\n"));
+    let alone = stack("ImageJ=1.54\nimages=3\nslices=3\n");
+    assert_eq!(probe(written(&alone).path()).unwrap().frames, 1, "it was one of a stack");
+    let file = written(&[&alone[..], &[0; 2 * 2 * 32 * 32]].concat());
     let error = probe(file.path()).unwrap_err().to_string();
     assert!(error.contains("tiff: an ImageJ stack of 3 images"), "{error}");
     for description in ["ImageJ=1.54\nimages=1\n", "images=3", "ImageJ=1.54\n"] {

@@ -34,7 +34,12 @@ fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> 
     let (shape, kind) = (image_shape(&mut decoder)?, image_dtype(&mut decoder)?);
     let described = described_images(&mut decoder)?;
     let frames = skip_pages(&mut decoder, usize::MAX)?.saturating_add(1);
-    if let Some(described) = described.filter(|described| *described > frames) {
+    drop(decoder);
+    // A single image may have kept the description of its stack.
+    let image_bytes = [shape[0], shape[1], kind.size()].map(|size| size as u64);
+    let image_bytes = image_bytes.into_iter().fold(1, u64::saturating_mul);
+    let has_room = |images: usize| content.len() >= image_bytes.saturating_mul(images as u64);
+    if let Some(described) = described.filter(|images| *images > frames && has_room(*images)) {
         return Err(FormatError::Broken(format!(
             "an ImageJ stack of {described} images with a directory for {frames} of them, as ImageJ writes more than 4 GB: \
              expected a directory for each; save the stack as a series of files"

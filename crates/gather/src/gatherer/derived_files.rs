@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use filter::Stop;
-use patterns::export::{ExportContent, ExportFormat};
+use patterns::Status;
+use patterns::export::{ExportContent, ExportError, ExportFormat};
 use patterns::output::{self, OutputFile, Replaced};
 use patterns::{export, plot};
 use recipe::{Recipe, RecipeError};
-use records::{Fail, RawPath, ScanState, Summary};
+use records::{Fail, RawPath, ScanState, Spans, Summary};
 use serde_json::Value;
 use system::untrusted_file;
 
@@ -83,8 +84,11 @@ impl Gatherer<'_> {
         self.protect_inputs(&final_file);
         let (mut exports, mut written) = (Vec::new(), Vec::new());
         let reduction = self.find_reduction(group, &final_file, summary)?;
-        self.warn_of_averages_of_nothing(&final_file);
+        let averages_nothing = self.find_averages_of_nothing(group, &final_file)?;
         for format in &output.export {
+            if averages_nothing && format.content() == ExportContent::Averages {
+                continue;
+            }
             self.warn_of_missing_errors(*format, &final_file);
             let reduction = reduction.filter(|_| format.content() == ExportContent::Averages);
             let of_each: Vec<_> = std::iter::once(None)
@@ -162,20 +166,36 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Warns of averages that are not exported, because no frame of theirs has a pattern, although the scan
-    /// has ended.
-    fn warn_of_averages_of_nothing(&self, final_file: &OutputFile) {
+    /// Returns whether there is nothing to export because no frame of any average has a pattern, which is a
+    /// failure once the scan has ended. Warns of ranges of frames without a pattern, which are not exported.
+    fn find_averages_of_nothing(
+        &mut self,
+        group: &mut ScanGroup,
+        final_file: &OutputFile,
+    ) -> Result<bool, Stop> {
         let scan = &final_file.task.acquisition;
         let mut formats = self.args.output.export.iter();
         let exports_averages = formats.any(|format| format.content() == ExportContent::Averages);
-        if scan.scan_state() == ScanState::Running || !exports_averages {
-            return;
-        }
-        let Some(averaged) = &final_file.averaged else { return };
+        let Some(averaged) = final_file.averaged.as_ref().filter(|_| exports_averages) else {
+            return Ok(false);
+        };
+        let is_running = scan.scan_state() == ScanState::Running;
         let frames = averaged.frames_without_average(scan.frames);
-        if !frames.is_empty() && frames.count() < scan.frames {
-            self.filter.warn(&export_messages::averages_of_nothing(&final_file.path, &frames));
+        let statuses = (0_u64..).zip(&final_file.status);
+        let never_taken = statuses.filter(|(_, status)| **status == Status::NeverTaken);
+        let never_taken: Spans = never_taken.map(|(frame, _)| frame).collect();
+        if frames.count() == scan.frames {
+            if !is_running {
+                let why = ExportError::NoPattern { path: final_file.path.clone() };
+                self.report_failure(group, &final_file.path, &why, None)?;
+            }
+            return Ok(true);
         }
+        let lost = frames.difference(&never_taken);
+        if !is_running && !lost.is_empty() {
+            self.filter.warn(&export_messages::averages_of_nothing(&final_file.path, &lost));
+        }
+        Ok(false)
     }
 
     /// Warns once of a format that needs errors and gets patterns without.

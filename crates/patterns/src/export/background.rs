@@ -33,8 +33,8 @@ pub struct Background {
     /// Frames that have a pattern, but no value of the scale or transmission; they are not part of the
     /// mean.
     pub without_terms: Spans,
-    /// True if its counters or motors were written or corrected in the raw file since, or why that is
-    /// not known.
+    /// True if it depends on counters, and counters or motors were written or corrected in the raw file
+    /// since; or why that is not known.
     pub is_outdated: Result<bool, String>,
     /// Factor at each frame that it is subtracted from.
     pub(super) scale: FrameValue,
@@ -72,6 +72,8 @@ impl Background {
             }
             why => why.into(),
         })?;
+        let mut values = [Some(scale), transmission].into_iter().flatten();
+        let uses_counters = values.any(FrameValue::is_counter);
         let scales = scale.values(&output)?;
         let transmissions = match transmission {
             Some(transmission) => transmissions(transmission, &output)?,
@@ -115,9 +117,11 @@ impl Background {
         let scale_unit = if scale.is_counter() { sums.0 / sums.2 } else { 1.0 };
         let transmission = sums.1 / sums.2;
         let (intensity, errors) = mean.finish()?;
-        let scale = scale.clone();
         let recipe = output.recipe_of_frames()?;
-        let is_outdated = has_newer_scan(&output.task, &output);
+        let is_outdated = match uses_counters || !recipe.monitor.is_empty() {
+            true => has_newer_scan(&output.task, &output),
+            false => Ok(false),
+        };
         Ok(Self {
             output,
             is_outdated,
@@ -127,7 +131,7 @@ impl Background {
             frames,
             without_pattern,
             without_terms,
-            scale,
+            scale: scale.clone(),
             scale_unit,
             transmission,
         })

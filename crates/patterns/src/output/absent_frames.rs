@@ -67,6 +67,12 @@ impl AbsentFrames {
         self.add_with(task, 0);
     }
 
+    /// Returns whether a record that does not only fill gaps decides about a frame.
+    pub fn is_decided_by_record(&self, frame: u64) -> bool {
+        let range = self.ranges.range(..=frame).next_back().filter(|(_, range)| frame < range.end);
+        range.is_some_and(|(_, range)| self.records[range.record].precedence.epoch > 0)
+    }
+
     fn add_with(&mut self, task: &Task, epoch: u32) {
         let precedence = Precedence { epoch, progress: ScanProgress::new(task) };
         let record = self.records.len();

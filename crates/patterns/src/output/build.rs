@@ -106,6 +106,7 @@ impl OutputInputs<'_> {
                 format_frames(&outcome.only_in_replaced, MAX_RANGES_IN_MESSAGE)
             ));
         } else if may_be_written {
+            self.warnings.extend(self.damaged_sums_warning.take());
             let layout = self.choose_layout(&row_sources);
             let averages = self.averages_to_copy(&row_sources)?;
             let needed_for = self.sums_needed_for(&row_sources, &normalizer, averages.is_some());

@@ -129,7 +129,8 @@ impl<'a> ScanFrames<'a> {
             }
             RowSource::Output => {
                 let rows = self.existing.as_mut().expect("a final that gives rows is open");
-                let sums = if self.needs_sums { rows.sums(frame)? } else { None };
+                let reads_sums = self.needs_sums && status.may_have_sums();
+                let sums = if reads_sums { rows.sums(frame)? } else { None };
                 (Some(rows.pattern(frame)?), sums)
             }
         };

@@ -49,6 +49,8 @@ pub(super) struct OutputInputs<'a> {
     /// True once the scan is found to have other counters or motors than the existing final file, or an
     /// end that it lacks.
     pub has_newer_scan: bool,
+    /// Warning about sums that the new final file lacks because they are damaged.
+    pub damaged_sums_warning: Option<String>,
     pub warnings: Vec<String>,
     /// Warnings that arise while the final file is written.
     pub write_warnings: RefCell<Vec<String>>,
@@ -188,6 +190,7 @@ impl<'a> OutputInputs<'a> {
             replaces_other: replaces,
             replaced_patterns,
             has_newer_scan: false,
+            damaged_sums_warning: None,
             warnings,
             write_warnings: notes,
         })

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use records::{Absent, IdHasher, Spans, Task};
+use records::{Absent, AbsentKind, IdHasher, Spans, Task};
 
 use super::absent_frames::AbsentFrames;
 use super::scan_progress::ScanProgress;
@@ -103,6 +103,14 @@ impl OutputSpec {
     /// Returns whether a task record names the source of a frame.
     pub(super) fn has_record_of(&self, frame: u64) -> bool {
         self.has_record && self.stamps.get(frame).is_some()
+    }
+
+    /// Returns whether it is a task record that says that a frame is absent, for a reason of this kind, and
+    /// the frame was there before: a frame that is yet to come was never there.
+    pub(super) fn is_lost_by_record(&self, frame: u64, kind: AbsentKind) -> bool {
+        let is_loss =
+            matches!(kind, AbsentKind::Missing | AbsentKind::Unreadable | AbsentKind::Corrupt);
+        is_loss && self.has_record && self.absent.is_decided_by_record(frame)
     }
 
     /// Adds what the tasks of parts and the final file say about the scan, and about frames that no
@@ -285,7 +293,7 @@ fn add_files(files: &mut BTreeMap<PathBuf, FileFrames>, task: &Task) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::{AbsentKind, Acquisition, Source, Span};
+    use records::{Acquisition, Source, Span};
 
     /// Returns the task of a range of a running scan of 30 frames, in which the frames from `there`
     /// on are absent.

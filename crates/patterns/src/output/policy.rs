@@ -109,7 +109,7 @@ impl OutputInputs<'_> {
     /// Adds to the options the sums and averages of the existing final file, which a new one then has, too,
     /// if it gets no frames, or has the sums of those that it gets.
     pub(super) fn keep_sums_and_averages(&mut self, row_sources: &RowSources) {
-        self.leave_out_damaged_sums(row_sources);
+        self.damaged_sums_warning = self.leave_out_damaged_sums(row_sources);
         let Some(existing) = &self.existing else { return };
         let has_all_sums = existing.has_sums && self.parts.iter().all(|part| part.has_sums);
         if has_all_sums || self.holds_all(existing, row_sources) {
@@ -118,26 +118,26 @@ impl OutputInputs<'_> {
     }
 
     /// Takes the existing final file for one without sums if some that a new one would need are damaged,
-    /// and no option asks for sums: the patterns are kept, and the damaged file is set aside.
-    fn leave_out_damaged_sums(&mut self, row_sources: &RowSources) {
-        let asks = self.options.keep_sums || self.options.average.is_some();
-        let Some(existing) = self.existing.as_mut().filter(|existing| existing.has_sums && !asks)
-        else {
-            return;
-        };
+    /// and no option asks for sums: the patterns are kept, and the damaged file is set aside. Returns the
+    /// warning for when the new one is written.
+    fn leave_out_damaged_sums(&mut self, row_sources: &RowSources) -> Option<String> {
+        // The mean that exports need can be computed from patterns.
+        let asks_for_average = self.options.average.is_some() && !self.options.averages_for_export;
+        let asks = self.options.keep_sums || asks_for_average;
+        let existing = self.existing.as_mut().filter(|existing| existing.has_sums && !asks)?;
         let damaged =
-            row_sources.frames_from_output().intersection(&existing.frames_with_damaged_sums());
+            row_sources.sums_from_output().intersection(&existing.frames_with_damaged_sums());
         if damaged.is_empty() {
-            return;
+            return None;
         }
         existing.has_sums = false;
         self.is_damaged = true;
-        self.warnings.push(format!(
+        Some(format!(
             "{}: damaged: the sums of {} were changed after writing, and the new file has no sums; for all of them run \
              ai-integrate --keep-sums --force and gather --keep-sums",
             existing.path.display(),
             format_frames(&damaged, MAX_RANGES_IN_WARNING)
-        ));
+        ))
     }
 
     /// Returns whether the existing final file has everything that a new one would have.
@@ -175,16 +175,18 @@ impl OutputInputs<'_> {
         may_be_written: bool,
     ) -> Result<Option<&OutputFile>, OutputError> {
         let Some(existing) = &self.existing else { return Ok(None) };
-        if !self.is_current(existing, row_sources)? {
+        let is_current = self.is_current(existing, row_sources)?;
+        let newer_scan = match may_be_written {
+            true => has_newer_scan(self.target.task(), existing),
+            false => Ok(false),
+        };
+        self.has_newer_scan = newer_scan == Ok(true);
+        if !is_current {
+            // Where the raw file can't be read, that is told when the new one is written.
             return Ok(None);
         }
-        let has_newer_scan = may_be_written
-            && has_newer_scan(self.target.task(), existing).unwrap_or_else(|why| {
-                self.warnings.push(why);
-                false
-            });
-        if has_newer_scan {
-            self.has_newer_scan = true;
+        self.warnings.extend(newer_scan.err());
+        if self.has_newer_scan {
             self.options = with_sums_and_averages(self.options, existing);
             return Ok(None);
         }
@@ -280,7 +282,8 @@ impl OutputInputs<'_> {
         }
         let Some(existing) = &self.existing else { return Ok(()) };
         let frames = row_sources.frames_from_output();
-        let damaged = frames.intersection(&existing.frames_with_damaged_sums());
+        let damaged =
+            row_sources.sums_from_output().intersection(&existing.frames_with_damaged_sums());
         if existing.has_sums && !damaged.is_empty() {
             return Err(OutputError::SumsDamaged { path: existing.path.clone(), frames: damaged });
         }

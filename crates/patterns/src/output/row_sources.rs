@@ -112,10 +112,16 @@ impl RowSources {
         for absent in target.absent() {
             for frame in absent.range.iter() {
                 let at = frame as usize;
-                // What an earlier run found in a file says nothing of the frame once a record lacks it.
-                if row_sources.status.get(at).is_some_and(|status| status.is_without_data()) {
+                let Some(&status) = row_sources.status.get(at) else { continue };
+                // What an earlier run found in a file says nothing of the frame once a record says that
+                // it is lost.
+                let is_outweighed =
+                    || status.is_without_data() && target.is_lost_by_record(frame, absent.kind);
+                if status == Status::NotIntegrated || is_outweighed() {
                     row_sources.status[at] = Status::from_absent_kind(absent.kind);
                     row_sources.sources[at] = RowSource::None;
+                    // If its file comes back, even unchanged, it is integrated.
+                    row_sources.stamps.remove(frame);
                 }
             }
         }
@@ -235,9 +241,18 @@ impl RowSources {
 
     /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
-        let rows = self.sources.iter().zip(&self.status).enumerate();
-        rows.filter(|(_, (origin, status))| **origin == RowSource::Output && **status == Status::Ok)
-            .map(|(frame, _)| frame as u64)
+        self.from_output(|status| status == Status::Ok)
+    }
+
+    /// Returns the frames whose sums come from the existing final file, if it has sums.
+    pub fn sums_from_output(&self) -> Spans {
+        self.from_output(Status::may_have_sums)
+    }
+
+    fn from_output(&self, is_included: impl Fn(Status) -> bool) -> Spans {
+        let rows = self.sources.iter().zip(&self.status).zip(0..);
+        rows.filter(|((origin, status), _)| **origin == RowSource::Output && is_included(**status))
+            .map(|(_, frame)| frame)
             .collect()
     }
 }
