@@ -241,15 +241,15 @@ impl RowSources {
 
     /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
-        self.from_output(|status| status == Status::Ok)
+        self.output_frames(|status| status == Status::Ok)
     }
 
     /// Returns the frames whose sums come from the existing final file, if it has sums.
     pub fn sums_from_output(&self) -> Spans {
-        self.from_output(Status::may_have_sums)
+        self.output_frames(Status::may_have_sums)
     }
 
-    fn from_output(&self, is_included: impl Fn(Status) -> bool) -> Spans {
+    fn output_frames(&self, is_included: impl Fn(Status) -> bool) -> Spans {
         let rows = self.sources.iter().zip(&self.status).zip(0..);
         rows.filter(|((origin, status), _)| **origin == RowSource::Output && is_included(**status))
             .map(|(_, frame)| frame)
