@@ -9,10 +9,11 @@ pub struct CommonArgs {
     /// Exit with 0 even if files or monitor values are missing
     ///
     /// Frames without a pattern for these reasons, and those without a geometry or a valid pixel, are
-    /// NaN in the results, and the records name them as usual. Frames whose data can't be read, is damaged or has changed still give status 1. It
-    /// has an effect in ai-integrate and gather, and slurm-emit passes it to its jobs; scan-find
-    /// and plan-split accept and ignore it. After plan-split --replace, gather then replaces an
-    /// earlier result even if only that has patterns of frames that are missing now.
+    /// NaN in the results, and the records name them as usual. Frames whose data can't be read, is
+    /// damaged or has changed still give status 1. It has an effect in ai-integrate and gather, and
+    /// slurm-emit passes it to its jobs; scan-find and plan-split accept and ignore it. After
+    /// plan-split --replace, gather then replaces an earlier result even if only that has patterns of
+    /// frames that are missing now.
     #[arg(long)]
     pub allow_missing: bool,
 
