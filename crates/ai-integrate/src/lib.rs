@@ -176,14 +176,16 @@ fn sum_up(filter: &Filter, ran: &Result<(), Stop>, times: &BusyTimes, is_forced:
         Err(Stop::Fatal { .. } | Stop::NothingToRead) => RunEnd::Failed {
             advice: match is_forced {
                 true => {
-                    "once the error is mended, run the same command again without --force to go on"
+                    "once the error is mended, run the same command again: with --force to integrate all frames anew, \
+                     without it to add those that no run has integrated"
                 }
                 false => "once the error is mended, run the same command again to go on",
             },
         },
-        Err(_) if is_forced => {
-            RunEnd::Stopped { advice: "run the same command again without --force to go on" }
-        }
+        Err(_) if is_forced => RunEnd::Stopped {
+            advice: "run the same command again: with --force to integrate all frames anew, without it to add those that no \
+                     run has integrated",
+        },
         Err(_) => RunEnd::Stopped { advice: "run the same command again to go on" },
     };
     filter.progress().sum_up(end);

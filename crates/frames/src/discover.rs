@@ -10,7 +10,7 @@
 //! | TIFF, CBF, EDF, NPY image, or a numbered series of them | `1.1` | the file's name |
 
 mod acquisition;
-mod dataset_cache;
+pub(crate) mod dataset_cache;
 mod dectris;
 mod detector;
 mod entry;

@@ -311,7 +311,7 @@ impl From<Hdf5ArrayError> for WorkerFailure {
 }
 
 impl WorkerFailure {
-    fn into_array_error(self, file: &Path) -> Hdf5ArrayError {
+    pub(crate) fn into_array_error(self, file: &Path) -> Hdf5ArrayError {
         let file = file.to_owned();
         match self {
             Self::Io { errno, why } => Hdf5ArrayError::Io { file, why: Self::to_io(errno, why) },

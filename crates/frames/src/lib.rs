@@ -51,6 +51,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod coding;
+pub mod dataset_files;
 pub mod dataset_path;
 pub mod discover;
 pub mod file_check;

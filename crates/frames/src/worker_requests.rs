@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use crate::dataset_files::DatasetFilesRequest;
 use crate::discover::{DiscoverRequest, FileKindRequest};
 use crate::file_check::{CheckRequest, VirtualDatasetRequest};
 use crate::hdf5_array::{ArrayRequest, AttributeRequest, GroupRequest, TextRequest};
@@ -12,10 +13,11 @@ use crate::hdf5_worker::{self, RequestHandler};
 use crate::prefetch::OpenAheadRequest;
 use crate::source::IndexRequest;
 
-static REQUESTS: [RequestHandler; 10] = [
+static REQUESTS: [RequestHandler; 11] = [
     RequestHandler::new::<ArrayRequest>(),
     RequestHandler::new::<AttributeRequest>(),
     RequestHandler::new::<CheckRequest>(),
+    RequestHandler::new::<DatasetFilesRequest>(),
     RequestHandler::new::<DiscoverRequest>(),
     RequestHandler::new::<FileKindRequest>(),
     RequestHandler::new::<GroupRequest>(),

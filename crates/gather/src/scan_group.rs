@@ -108,7 +108,8 @@ impl ScanGroups {
     /// Adds a result record.
     ///
     /// # Errors
-    /// Fails if a path of the record leads out of the output root.
+    /// Fails if a path of the record leads out of the output root, and if an earlier record of the
+    /// same scan and recipe names another final file.
     pub fn add_result(&mut self, result: &TaskResult) -> Result<(), output::OutputError> {
         let index = self.add_task(&result.task)?;
         let group = &mut self.groups[index];
@@ -176,7 +177,13 @@ impl ScanGroups {
         let key = OutputKey::new(task);
         let index = match self.indices.get(&key) {
             Some(&index) => {
-                self.groups[index].target.add(task);
+                let target = &mut self.groups[index].target;
+                let [one, other] = [task, target.task()].map(|task| &task.final_file);
+                if one != other {
+                    let [one, other] = [one, other].map(|path| path.to_path_buf());
+                    return Err(output::OutputError::TwoNames { one, other });
+                }
+                target.add(task);
                 index
             }
             None => self.insert(key, OutputSpec::new(&task.out, task)?),

@@ -8,7 +8,8 @@ use recipe::{FileRef, Recipe};
 
 use crate::IntegratorError;
 use crate::detector_view::DetectorView;
-use crate::images::{self, ImageRole};
+use crate::image_role::ImageRole;
+use crate::images;
 
 /// The images of a recipe by which counts are corrected. Arrays have a value per frame pixel.
 pub struct CorrectionImages {

@@ -10,7 +10,7 @@ use geometry::{Detector, NexusDetector, PixelCorners, Poni};
 use recipe::FileRef;
 
 use crate::IntegratorError;
-use crate::images::{image_error, may_pass};
+use crate::image_role::{image_error, may_pass};
 
 /// How many levels of groups are searched. pyFAI writes the detector to /entry/program/detector.
 const MAX_SEARCH_DEPTH: usize = 4;

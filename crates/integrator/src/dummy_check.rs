@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use kernels::PixelType;
 use recipe::{DummySetting, Recipe};
 
-use crate::images::pixels_to_f64;
+use crate::image_stack::pixels_to_f64;
 
 /// Checks the unmasked pixels of one frame for the dummy values of photon counters.
 pub struct DummyCheck {

@@ -48,6 +48,8 @@ mod detector_view;
 mod dummy_check;
 mod error;
 mod frame_assembly;
+mod image_role;
+mod image_stack;
 mod images;
 mod integrator;
 mod invalid_values;
@@ -61,6 +63,7 @@ mod statistics_rule;
 
 pub use error::IntegratorError;
 pub use frame_assembly::{AssembleError, Assembler};
+pub use image_stack::linked_files;
 pub use integrator::{BinAxis, Decoder, Integrator, recipe_axes};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{

@@ -8,7 +8,8 @@ use recipe::Recipe;
 use records::{Acquisition, FrameLayout};
 
 use crate::frame_assembly::{AssembleError, Assembler};
-use crate::images::{may_pass, pixels_to_f64};
+use crate::image_role::may_pass;
+use crate::image_stack::pixels_to_f64;
 use crate::invalid_values::InvalidValueCache;
 use crate::setup::{self, PixelGeometry};
 use crate::{IntegratorError, invalid_values};

@@ -7,7 +7,8 @@ use kernels::PixelType;
 use recipe::Recipe;
 use records::FrameLayout;
 
-use crate::images::{self, ImageRole};
+use crate::image_role::ImageRole;
+use crate::images;
 use crate::setup::PixelGeometry;
 use crate::{IntegratorError, detector_file, invalid_values};
 

@@ -93,7 +93,12 @@ fn mean_and_sum_come_from_the_sums() {
 /// A dark takes counts from the sums, and not their variance.
 #[test]
 fn subtracting_a_dark_lowers_no_error() {
-    let dark = FileRef { path: "/dark.edf".into(), dataset: None, sha256: "00".repeat(32) };
+    let dark = FileRef {
+        path: "/dark.edf".into(),
+        dataset: None,
+        sha256: "00".repeat(32),
+        linked: Vec::new(),
+    };
     for error_floor in [ErrorFloor::Pixel, ErrorFloor::Bin, ErrorFloor::No] {
         let out = tempfile::tempdir().unwrap();
         let recipe = Recipe { error_floor, dark: vec![dark.clone()], ..recipe() };

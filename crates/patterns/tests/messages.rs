@@ -100,6 +100,7 @@ fn output_errors() {
             OutputError::NotOwned { path: path() },
             OutputError::ConcurrentWrite { path: path() },
             OutputError::EscapesRoot { path: "../a.h5".into() },
+            OutputError::TwoNames { one: "a_x.h5".into(), other: "a_y.h5".into() },
             OutputError::ConflictingParts { frame: 11, one: path(), two: two() },
             OutputError::ConflictingBins { one: path(), two: two() },
             OutputError::NotMergeable {
@@ -141,6 +142,8 @@ fn output_errors() {
             "/out/a.h5: another gather writes it at the same time, probably on another machine; \
              run gather again when that has ended",
             "../a.h5: outside of the output directory; expected a final's path below it",
+            "a_x.h5: the same scan and settings as a_y.h5: expected one name; gather the two plans one after the other, \
+             each right after its integration",
             "frame 11 has different sums in /out/a.h5 and /out/b.h5; remove one of these parts",
             "/out/a.h5: has other axes or weights than /out/b.h5, though their recipe is the same; \
              remove one of them",

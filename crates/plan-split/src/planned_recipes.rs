@@ -143,7 +143,8 @@ fn resolve_section(
     let settings = flags.clone().with_defaults(settings);
     let recipe = Recipe::resolve(&settings).map_err(PlanError::from);
     let complete = |recipe| with_detector(recipe, settings.poni_detector.is_some());
-    let recipe = recipe.and_then(complete).map_err(with_file_name)?;
+    let mut recipe = recipe.and_then(complete).map_err(with_file_name)?;
+    recipe.add_linked_files(|image| Ok(integrator::linked_files(image))).map_err(with_file_name)?;
     moving_geometry::check(&recipe).map_err(with_file_name)?;
     integrator::check_files(&recipe).map_err(|why| with_file_name(why.into()))?;
     Ok(recipe)

@@ -22,6 +22,29 @@ use crate::unsuitable_scan::UnsuitableScan;
 /// The name of the program, which every final file holds.
 const PROGRAM: &str = "azpipe";
 
+/// A scan that has claimed a final file: its id, and where it is.
+struct Claimant {
+    scan: String,
+    file: RawPath,
+    entry: String,
+    detector: String,
+    dataset: String,
+}
+
+impl Claimant {
+    fn new(id: &str, scan: &Acquisition) -> Self {
+        let Acquisition { file, entry, detector, dataset, .. } = scan.clone();
+        Self { scan: id.to_owned(), file, entry, detector, dataset }
+    }
+
+    /// Returns whether another scan is this one, or was measured in its place, in the same file.
+    fn may_be_replaced_by(&self, other: &Self) -> bool {
+        let is_in_place = (&self.entry, &self.detector, &self.dataset)
+            == (&other.entry, &other.detector, &other.dataset);
+        self.file == other.file && (self.scan == other.scan || is_in_place)
+    }
+}
+
 /// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the
 /// run have claimed.
 pub struct Planner {
@@ -30,8 +53,8 @@ pub struct Planner {
     recipes: PlannedRecipes,
     /// True if results of other settings are replaced.
     replace: bool,
-    /// The id and the master file of the scan that claimed each final file.
-    claimed: HashMap<RawPath, (String, RawPath)>,
+    /// The scan that claimed each final file last.
+    claimed: HashMap<RawPath, Claimant>,
     /// The notes about image operations that were printed.
     printed_notes: HashSet<String>,
     /// The directories of raw data that the output root was compared with.
@@ -153,18 +176,14 @@ impl Planner {
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
-            match self.claimed.get(final_file) {
-                Some((claimant, other)) if *claimant != id || *other != acquisition.file => {
-                    return Err(PlanError::SameFinal {
-                        entry,
-                        path: final_file.clone(),
-                        other: other.clone(),
-                    });
-                }
-                _ => {
-                    self.claimed.insert(final_file.clone(), (id.clone(), acquisition.file.clone()))
-                }
-            };
+            let claimant = Claimant::new(&id, &acquisition);
+            if let Some(other) = self.claimed.get(final_file)
+                && !other.may_be_replaced_by(&claimant)
+            {
+                let (path, other) = (final_file.clone(), other.file.clone());
+                return Err(PlanError::SameFinal { entry, path, other });
+            }
+            self.claimed.insert(final_file.clone(), claimant);
         }
         for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
             let owner = OutputOwner::new(&id, &acquisition, &planned.digest, final_file);

@@ -60,14 +60,19 @@ impl RequiredMonitors {
         })
     }
 
-    /// Describes lists of values that are longer than a scan, of which the first are taken.
+    /// Describes lists of values and counters that are longer than a scan, of which the first are
+    /// taken. An aborted scan may have counted one point more. A counter that can't be read is an
+    /// error where it is needed.
     pub fn describe_longer(&self, scan: &Acquisition) -> Vec<String> {
         let longer = self.0.iter().filter_map(|quantity| match quantity {
-            RequiredQuantity::Values(name, count) if *count > scan.frames && !may_grow(scan) => {
-                Some((name, *count))
+            RequiredQuantity::Values(name, count) => Some((name, *count)),
+            RequiredQuantity::Counter(name) if scan.scan_state() == ScanState::Ended => {
+                let values = read_written_numbers(&scan.file, scan.counters.get(name)?);
+                Some((name, values.ok()?.len() as u64))
             }
             _ => None,
         });
+        let longer = longer.filter(|(_, count)| *count > scan.frames && !may_grow(scan));
         let describe = |(name, count): (&String, u64)| {
             let (values, frames) =
                 (format_count(count, "value"), format_count(scan.frames, "frame"));

@@ -1,7 +1,7 @@
 //! References to files that a recipe depends on, with the digest of their content.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use records::{IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,21 @@ pub struct FileRef {
     pub dataset: Option<String>,
     /// SHA-256 of the file in hexadecimal digits, as `sha256sum` prints it.
     pub sha256: String,
+    /// The other files that the dataset's values are in, by links or as a virtual dataset, sorted
+    /// by path. [`Recipe::add_linked_files`] adds them.
+    ///
+    /// [`Recipe::add_linked_files`]: crate::Recipe::add_linked_files
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linked: Vec<LinkedFile>,
+}
+
+/// A file that a dataset's values are in, with the digest of its content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkedFile {
+    /// Absolute path of the file.
+    pub path: RawPath,
+    /// SHA-256 of the file, as in [`FileRef`].
+    pub sha256: String,
 }
 
 impl FileRef {
@@ -33,7 +48,7 @@ impl FileRef {
         let path = std::path::absolute(base.join(&file))
             .map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
         let sha256 = sha256_of_file(&path)?;
-        Ok(Self { path: path.into(), dataset, sha256 })
+        Ok(Self { path: path.into(), dataset, sha256, linked: Vec::new() })
     }
 
     /// Returns the path, with `::` and the dataset if there is one.
@@ -44,20 +59,45 @@ impl FileRef {
         }
     }
 
-    /// Checks that the content of the file has not changed since the recipe was made.
+    /// Adds the other files that the dataset's values are in. Reads all of them for their digests.
     ///
     /// # Errors
-    /// The file can't be read, or its content has changed.
+    /// A file can't be read.
+    pub(crate) fn add_linked_files(&mut self, files: Vec<PathBuf>) -> Result<(), RecipeError> {
+        let link = |path: PathBuf| {
+            let sha256 = sha256_of_file(&path)?;
+            Ok(LinkedFile { path: path.into(), sha256 })
+        };
+        self.linked = files.into_iter().map(link).collect::<Result<_, RecipeError>>()?;
+        Ok(())
+    }
+
+    /// Returns the paths of all files, without that of the dataset.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.path.as_path())
+            .chain(self.linked.iter().map(|file| file.path.as_path()))
+    }
+
+    /// Removes all paths, which are not part of a recipe's digest.
+    pub(crate) fn clear_paths(&mut self) {
+        self.path = RawPath::default();
+        self.linked.iter_mut().for_each(|file| file.path = RawPath::default());
+    }
+
+    /// Checks that the content of all files has not changed since the recipe was made.
+    ///
+    /// # Errors
+    /// A file can't be read, or its content has changed.
     pub fn verify(&self) -> Result<(), RecipeError> {
-        let found = sha256_of_file(&self.path)?;
-        if found == self.sha256 {
-            return Ok(());
+        let linked = self.linked.iter().map(|file| (&file.path, &file.sha256));
+        for (path, expected) in std::iter::once((&self.path, &self.sha256)).chain(linked) {
+            let found = sha256_of_file(path)?;
+            if found != *expected {
+                let (path, expected) = (path.to_path_buf(), expected.clone());
+                return Err(RecipeError::Changed { path, found, expected });
+            }
         }
-        Err(RecipeError::Changed {
-            path: self.path.to_path_buf(),
-            found,
-            expected: self.sha256.clone(),
-        })
+        Ok(())
     }
 }
 

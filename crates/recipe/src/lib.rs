@@ -56,7 +56,7 @@ pub use combination::{Combination, Mismatches};
 pub use constant_monitors::VALID_MONITOR_RATIOS;
 pub use error::{RecipeError, describe_toml_error};
 pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
-pub use file_ref::FileRef;
+pub use file_ref::{FileRef, LinkedFile};
 pub use goniometer::{Goniometer, GoniometerFile};
 pub use import::{IniSection, read_integrator_sections};
 pub use incident_angle::IncidentAngle;

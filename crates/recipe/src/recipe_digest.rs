@@ -2,7 +2,7 @@
 
 use records::{IdHasher, RawPath};
 
-use crate::{Recipe, poni_text};
+use crate::{FileRef, Recipe, poni_text};
 
 /// The key of the geometries of frames.
 const TABLE_KEY: &str = "poni-table";
@@ -84,7 +84,7 @@ impl Recipe {
         recipe.poni_file = RawPath::default();
         recipe.goniometer.iter_mut().for_each(|file| file.path = RawPath::default());
         recipe.poni_table.iter_mut().for_each(|range| *range = range.without_path());
-        recipe.files_mut().for_each(|file| file.path = RawPath::default());
+        recipe.files_mut().for_each(FileRef::clear_paths);
         recipe
     }
 }

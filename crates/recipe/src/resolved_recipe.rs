@@ -319,6 +319,24 @@ impl Recipe {
             .chain(monitors)
     }
 
+    /// Adds to each image that is a dataset the other files that its values are in, which `find`
+    /// returns. A recipe whose images have none keeps its digest.
+    ///
+    /// # Errors
+    /// An error of `find`, or a file that can't be read.
+    pub fn add_linked_files<E: From<RecipeError>>(
+        &mut self,
+        find: impl Fn(&FileRef) -> Result<Vec<PathBuf>, E>,
+    ) -> Result<(), E> {
+        let lists = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
+        let images = lists.into_iter().flatten().chain(&mut self.variance);
+        for file in images.filter(|file| file.dataset.is_some()) {
+            let linked = find(file)?;
+            file.add_linked_files(linked)?;
+        }
+        Ok(())
+    }
+
     /// Returns the name of the recipe's file, relative to the output root.
     pub fn file_name(&self) -> String {
         Self::file_name_for_digest(&self.digest())
@@ -333,8 +351,7 @@ impl Recipe {
     /// masks, dark frames, flat fields, variance, and monitors in HDF5 files.
     pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
         let lists = [&self.mask, &self.mask_inverted, &self.dark, &self.flat].into_iter().flatten();
-        let files =
-            lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
+        let files = lists.chain(&self.detector_file).chain(&self.variance).flat_map(FileRef::paths);
         let monitors = self.monitor.iter().flat_map(Monitor::file_paths);
         let poni = Some(self.poni_file.as_path()).filter(|path| !path.as_os_str().is_empty());
         let table = self.poni_table.iter().filter(|range| !range.poni.is_empty());

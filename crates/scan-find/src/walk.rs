@@ -252,7 +252,8 @@ impl<'a> OperandWalker<'a> {
             Some(_) if !self.follows => {
                 self.finder.warn_once(
                     file.display().to_string(),
-                    "no detector with frames in this HDF5 file".to_owned(),
+                    "no detector with frames in this HDF5 file; if a dataset of it is a frame, name it: FILE::/PATH"
+                        .to_owned(),
                 );
                 Ok(())
             }

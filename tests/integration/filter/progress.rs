@@ -156,7 +156,8 @@ fn what_is_stopped_says_how_much_is_kept() {
         send(&child, signal);
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8(output.stderr).expect("UTF-8");
-        let expected = "ai-integrate: 4 of at least 4 frames done and kept; run the same command again without --force to go on";
+        let expected = "ai-integrate: 4 of at least 4 frames done and kept; run the same command again: with --force to integrate all frames anew, \
+                        without it to add those that no run has integrated";
         assert_eq!((exit_status(output.status), text.trim_end()), (status, expected));
     }
 }

@@ -4,4 +4,5 @@
 mod moves;
 mod pairs;
 mod recipes;
+mod remeasured;
 mod uniform_frames;

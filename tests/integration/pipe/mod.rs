@@ -1,10 +1,12 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
+mod aborted;
 mod dead_time;
 mod goniometer;
 mod incident_angle;
 mod incident_angle_refusals;
 mod kills;
+mod linked_images;
 mod live;
 mod losses;
 mod mask_images;

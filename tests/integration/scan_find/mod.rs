@@ -1,5 +1,6 @@
 //! scan-find as a user meets it: what it lists, what it leaves out, and what it says of the rest.
 
+mod exposure_times;
 mod faults;
 mod file_numbers;
 mod follow_ends;

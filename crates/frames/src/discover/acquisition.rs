@@ -8,7 +8,7 @@ use super::detector::ScanDetector;
 use super::entry::NexusEntry;
 use super::error::DiscoverError;
 use super::frame_map::FrameMap;
-use super::links::ResolvedObject;
+use super::links::{DurationDataset, ResolvedObject};
 use super::open_files::OpenFiles;
 use super::{never_taken, unfinished_lima};
 use crate::ffi::{ElementClass, Hdf5Link, ObjectType};
@@ -119,7 +119,8 @@ fn fewest_points(
 }
 
 /// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with
-/// Lima 1 or Lima 2, Lima 1, Dectris.
+/// Lima 1 or Lima 2, Lima 1, Dectris. `None` also if frames have different times, or their unit is
+/// unknown.
 fn read_exposure_time(
     entry: &NexusEntry,
     files: &mut OpenFiles,
@@ -133,11 +134,30 @@ fn read_exposure_time(
     ];
     let paths = candidates.map(|suffix| format!("{detector}/{suffix}"));
     for suffix in paths.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
-        if let Some(seconds) = entry.read_number(files, suffix)? {
-            return Ok(Some(seconds).filter(|seconds| seconds.is_finite() && *seconds > 0.0));
+        if let Some(DurationDataset { values, units }) =
+            files.read_duration(&entry.group, suffix)?
+        {
+            let is_one = values.windows(2).all(|pair| pair[0] == pair[1]);
+            let number = values.first().filter(|_| is_one);
+            let seconds = number.zip(seconds_per_unit(&units)).map(|(number, unit)| number * unit);
+            return Ok(seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0));
         }
     }
     Ok(None)
+}
+
+/// Returns the seconds of a unit of time; of none, NeXus and Bliss mean seconds.
+fn seconds_per_unit(units: &str) -> Option<f64> {
+    Some(match units.trim().to_lowercase().as_str() {
+        "" | "s" | "sec" | "second" | "seconds" => 1.0,
+        "ms" | "msec" | "millisecond" | "milliseconds" => 1e-3,
+        // The micro sign, and the Greek letter.
+        "us" | "\u{b5}s" | "\u{3bc}s" | "usec" | "microsecond" | "microseconds" => 1e-6,
+        "ns" | "nsec" | "nanosecond" | "nanoseconds" => 1e-9,
+        "min" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hour" | "hours" => 3600.0,
+        _ => return None,
+    })
 }
 
 /// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one

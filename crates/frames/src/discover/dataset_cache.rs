@@ -27,6 +27,15 @@ const MAX_VIRTUAL_DEPTH: usize = 64;
 /// The frame map of a dataset, or the reason why it has none.
 pub(super) type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
 
+/// The files and datasets that the values of a dataset are read from.
+#[derive(Default)]
+pub(crate) struct DatasetReferences {
+    /// The dataset's own file, those passed on the way to it, and those of external storage.
+    pub files: Vec<PathBuf>,
+    /// The sources of a virtual dataset, each with its file, as far as the files exist.
+    pub datasets: Vec<(PathBuf, String)>,
+}
+
 /// Cache of the datasets that were mapped so far.
 #[derive(Default)]
 pub(crate) struct DatasetCache {
@@ -82,35 +91,59 @@ impl DatasetCache {
         file: &Path,
         dataset: &str,
     ) -> Result<Vec<PathBuf>, DiscoverError> {
-        let root = self.files.root(file)?;
-        let Some(found) = self.files.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
-        if found.object.object_type() != ObjectType::Dataset {
-            return Ok(Vec::new());
+        match self.references(file, dataset) {
+            Ok(DatasetReferences { mut files, datasets }) => {
+                files.extend(datasets.into_iter().map(|(file, _)| file));
+                Ok(files)
+            }
+            Err(DiscoverError::NoObject(..)) => Ok(Vec::new()),
+            Err(why) => Err(why),
         }
-        let names: Vec<PathBuf> = match found
-            .object
-            .storage_layout()
-            .map_err(|err| DiscoverError::from_library(&found.file, &err))?
-        {
+    }
+
+    /// Returns the files and datasets that the values of a dataset are read from, without mapping its
+    /// frames.
+    ///
+    /// # Errors
+    /// The dataset doesn't exist or can't be read.
+    pub(crate) fn references(
+        &mut self,
+        file: &Path,
+        dataset: &str,
+    ) -> Result<DatasetReferences, DiscoverError> {
+        let root = self.files.root(file)?;
+        let ResolvedObject { file, object, files_passed: mut files, .. } =
+            self.files.resolve(&root, dataset)?;
+        files.push(file.clone());
+        let mut datasets = BTreeSet::new();
+        if object.object_type() != ObjectType::Dataset {
+            return Ok(DatasetReferences::default());
+        }
+        let find = |name: &Path| match find_linked_file(&file, name) {
+            Ok(found) => Ok(Some(found)),
+            Err(why) if why.is_missing() => Ok(None),
+            Err(why) => Err(why),
+        };
+        let layout =
+            object.storage_layout().map_err(|err| DiscoverError::from_library(&file, &err))?;
+        match layout {
             StorageLayout::Virtual(mappings) => {
-                mappings.into_iter().map(|mapping| mapping.file).collect()
+                let distinct: BTreeSet<_> =
+                    mappings.into_iter().map(|mapping| (mapping.file, mapping.dataset)).collect();
+                for (name, dataset) in distinct {
+                    let found = find(&name)?;
+                    datasets.extend(found.map(|file| (file, absolute_dataset_path(&dataset))));
+                }
             }
             StorageLayout::External(segments) => {
-                segments.into_iter().map(|segment| segment.file).collect()
+                let names: BTreeSet<_> = segments.into_iter().map(|segment| segment.file).collect();
+                for name in names {
+                    files.extend(find(&name)?);
+                }
             }
-            _ => Vec::new(),
-        };
-        let distinct: BTreeSet<PathBuf> = names.into_iter().collect();
-        let mut files = found.files_passed;
-        for name in distinct {
-            match find_linked_file(&found.file, &name) {
-                Ok(file) => files.push(file),
-                Err(why) if why.is_missing() => (),
-                Err(why) => return Err(why),
-            }
+            _ => (),
         }
-        files.push(found.file);
-        Ok(files)
+        Ok(DatasetReferences { files, datasets: datasets.into_iter().collect() })
     }
 
     fn build_frame_map(&mut self, file: &Path, dataset: &str) -> Result<FrameMap, DiscoverError> {
@@ -221,7 +254,7 @@ impl DatasetCache {
 
 /// Returns the path of a dataset in a mapping with exactly one leading slash. Mappings may have
 /// none, or two.
-pub(super) fn absolute_dataset_path(path: &str) -> String {
+pub(crate) fn absolute_dataset_path(path: &str) -> String {
     format!("/{}", path.trim_start_matches('/'))
 }
 

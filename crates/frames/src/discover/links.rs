@@ -19,6 +19,16 @@ const MAX_LINKS: usize = 32;
 /// Maximum size of a text in a record, in bytes.
 const MAX_RECORD_TEXT_BYTES: usize = 64 << 10;
 
+/// Maximum number of durations that are read: no scan has more frames.
+const MAX_DURATIONS: u64 = 10_000_000;
+
+/// Durations: one, or one per frame.
+pub(super) struct DurationDataset {
+    pub values: Vec<f64>,
+    /// As in the file; empty if it names none.
+    pub units: String,
+}
+
 /// An object, and its location after all links have been followed.
 #[derive(Clone, Debug)]
 pub(super) struct ResolvedObject {
@@ -208,6 +218,26 @@ impl OpenFiles {
         path: &str,
     ) -> Result<Option<f64>, DiscoverError> {
         self.read_value(from, path, Hdf5Object::read_first_number)
+    }
+
+    /// Reads a dataset of durations with its unit, or returns `None` if there is no dataset or
+    /// number.
+    ///
+    /// # Errors
+    /// The dataset can't be read.
+    pub(super) fn read_duration(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+    ) -> Result<Option<DurationDataset>, DiscoverError> {
+        self.read_value(from, path, |object| {
+            let count = object.shape()?.iter().fold(1, |count: u64, &n| count.saturating_mul(n));
+            if !object.element_type()?.is_number() || count == 0 || count > MAX_DURATIONS {
+                return Ok(None);
+            }
+            let units = object.read_text_attribute("units")?.unwrap_or_default();
+            Ok(Some(DurationDataset { values: object.read_numbers()?, units }))
+        })
     }
 
     fn read_value<T>(

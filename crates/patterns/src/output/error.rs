@@ -70,6 +70,18 @@ pub enum OutputError {
         /// Path in the task.
         path: PathBuf,
     },
+    /// Two tasks of the same scan and settings have different final files.
+    #[error(
+        "{}: the same scan and settings as {}: expected one name; gather the two plans one after the other, each right after \
+         its integration",
+        one.display(), other.display()
+    )]
+    TwoNames {
+        /// The final of this task, below the output root.
+        one: PathBuf,
+        /// That of an earlier task.
+        other: PathBuf,
+    },
     /// Two parts have the same frame with different sums.
     #[error("frame {frame} has different sums in {} and {}; remove one of these parts", one.display(), two.display())]
     ConflictingParts {

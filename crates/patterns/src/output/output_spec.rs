@@ -1,6 +1,7 @@
 //! [`OutputSpec`]: the scan and recipe of a final file, and all that task records say about the
 //! scan.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -143,7 +144,7 @@ impl OutputSpec {
                 self.task = task.clone();
                 self.absent.add(task);
                 is_outdated = false;
-            } else if !self.has_record || task.acquisition.frames > self.frames() {
+            } else if !self.has_record || self.is_newer(task) {
                 self.adopt_if_newer(task);
                 self.absent.add(task);
             } else {
@@ -181,8 +182,22 @@ impl OutputSpec {
 
     /// Replaces the task if another one has a later state of the scan.
     fn adopt_if_newer(&mut self, task: &Task) {
-        if ScanProgress::new(task) > ScanProgress::new(&self.task) {
+        if self.is_newer(task) {
             self.task = task.clone();
+        }
+    }
+
+    /// Returns whether a task has a later state of the scan. A state in which the scan has fewer
+    /// frames than files hold is not that of these files.
+    fn is_newer(&self, task: &Task) -> bool {
+        let is_later = ScanProgress::new(task) > ScanProgress::new(&self.task);
+        let frames = task.acquisition.frames;
+        let held = || self.files.values().flat_map(|held| held.frames.as_slice());
+        let is_held = |from: u64| held().any(|span| span.stop() > from);
+        match frames.cmp(&self.frames()) {
+            Ordering::Less => is_later && !is_held(frames),
+            Ordering::Equal => is_later,
+            Ordering::Greater => is_later || is_held(self.frames()),
         }
     }
 
