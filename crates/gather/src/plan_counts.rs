@@ -56,10 +56,16 @@ impl PlanCounts {
             report_unusable(&claimed.unusable, &scan_task, filter)?;
             let existing: Vec<Spans> = tasks.iter().map(|task| existing_frames(task)).collect();
             let left = Spans::union_all(&existing).difference(&claimed.settled_in_output());
-            let has_failed = false;
-            outputs.insert(key, OutputState { claimed, is_done: left.is_empty(), has_failed });
+            let (has_failed, is_done) = (false, left.is_empty());
+            // Tasks of a scan that grew have frames in common, which count once.
+            let listed: u64 = tasks.iter().map(|task| task.range.count()).sum();
+            let distinct = Spans::union_all(tasks.iter().map(|task| &task.range)).count();
+            let counted = (listed > distinct).then(Spans::default);
+            outputs.insert(key, OutputState { claimed, is_done, has_failed, counted });
         }
-        for task in plan.latest_versions() {
+        // The last task of a frame knows most of it.
+        let tasks: Vec<&Task> = plan.latest_versions().collect();
+        for task in tasks.into_iter().rev() {
             counts.add_task(task, &mut outputs, allows_missing);
         }
         for output in outputs.values() {
@@ -77,6 +83,13 @@ impl PlanCounts {
         allows_missing: bool,
     ) {
         let existing = existing_frames(task);
+        let mut range = task.range.clone();
+        if let Some(counted) =
+            outputs.get_mut(&OutputKey::new(task)).and_then(|output| output.counted.as_mut())
+        {
+            range = range.difference(counted);
+            *counted = counted.union(&range);
+        }
         let (mut left, mut lost) = (Vec::new(), Vec::new());
         for recipe in task.recipes() {
             let key = OutputKey::with_recipe(task, &recipe.recipe_digest);
@@ -95,6 +108,7 @@ impl PlanCounts {
         // A frame that several recipes lack counts once.
         let mut counted = Spans::default();
         for (kind, frames) in lost {
+            let frames = frames.intersection(&range);
             if kind == AbsentKind::NeverTaken {
                 never_taken = never_taken.union(&frames);
                 continue;
@@ -105,8 +119,8 @@ impl PlanCounts {
         }
         never_taken = never_taken.difference(&counted);
         without_pattern = Spans::union_all([&without_pattern, &counted, &never_taken]);
-        self.frames += task.range.difference(&never_taken).count();
-        self.frames_done += task.range.difference(&without_pattern).count();
+        self.frames += range.difference(&never_taken).count();
+        self.frames_done += range.difference(&without_pattern).count();
     }
 
     /// Returns whether gather would end with status 0 for each final file.
@@ -151,6 +165,8 @@ struct OutputState {
     is_done: bool,
     /// True if frames are lost for which gather ends with status 1.
     has_failed: bool,
+    /// The frames that were counted, where tasks have some in common.
+    counted: Option<Spans>,
 }
 
 impl OutputState {

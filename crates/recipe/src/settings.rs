@@ -42,8 +42,10 @@ macro_rules! settings {
 
         impl Settings {
             /// Returns these settings with absent ones taken from `defaults`. Flags, for example,
-            /// come before the recipe file, and the file's sections before its top.
-            pub fn with_defaults(self, defaults: Self) -> Self {
+            /// come before the recipe file, and the file's sections before its top. A setting replaces
+            /// those that it is an alternative to, too.
+            pub fn with_defaults(self, mut defaults: Self) -> Self {
+                defaults.remove_alternatives(&self);
                 Self { $($key: self.$key.or(defaults.$key),)+ }
             }
 
@@ -55,6 +57,35 @@ macro_rules! settings {
             }
         }
     };
+}
+
+impl Settings {
+    /// Removes the settings that can't be together with one of `chosen`.
+    fn remove_alternatives(&mut self, chosen: &Self) {
+        let of_geometry = [&chosen.poni, &chosen.poni_table, &chosen.goniometer];
+        if of_geometry.into_iter().any(Option::is_some) || chosen.geometry.is_some() {
+            (self.poni, self.poni_table, self.goniometer, self.geometry) = (None, None, None, None);
+            self.motor = self.motor.take().filter(|_| chosen.goniometer.is_some());
+        }
+        if chosen.radial_edges.is_some() {
+            (self.npt, self.radial_range) = (None, None);
+        }
+        if chosen.npt.is_some() {
+            self.radial_edges = None;
+        }
+        if chosen.azimuth_edges.is_some() {
+            (self.npt_azim, self.azimuth_range) = (None, None);
+        }
+        if chosen.npt_azim.is_some() {
+            self.azimuth_edges = None;
+        }
+        if chosen.sigma_clip.is_some() {
+            (self.median, self.median_error) = (None, None);
+        }
+        if chosen.median.is_some() {
+            self.sigma_clip = None;
+        }
+    }
 }
 
 settings! {
@@ -402,6 +433,19 @@ mod tests {
         let flags = Settings { npt: Some(20), ..Settings::default() };
         let both = flags.with_defaults(file.clone());
         assert_eq!((both.npt, both.unit), (Some(20), file.unit));
+    }
+
+    #[test]
+    fn a_flag_replaces_what_it_is_an_alternative_to() {
+        let file = "poni='a.poni'\nnpt=10\nradial-range=[0,1]\nnpt-azim=4\nazimuth-range=[0,9]\nsigma-clip=5";
+        let over = |flags: &str| parse(flags).unwrap().with_defaults(parse(file).unwrap());
+        let edges = over("radial-edges=[0,1,2]\nazimuth-edges=[0,1,2]\nmedian=50\ngoniometer='g'");
+        let left = parse("radial-edges=[0,1,2]\nazimuth-edges=[0,1,2]\nmedian=50\ngoniometer='g'");
+        assert_eq!(edges, left.unwrap());
+        let back = parse(&file.replace("a.poni", "b.poni")).unwrap();
+        assert_eq!(back.clone().with_defaults(edges), back);
+        // What is set together in one place stays, and is an error.
+        assert!(over("npt=5\nradial-edges=[0,1]").radial_edges.is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hdf5::types::VarLenUnicode;
 use sample::Options;
 use serde_json::Value;
 
-use crate::support::{NO_ARGUMENTS, Outcome, Workspace, run, small_options};
+use crate::support::{NO_ARGUMENTS, Outcome, Workspace, open_hdf5_to_write, run, small_options};
 
 #[test]
 fn a_scan_that_is_measured_again_in_its_place_replaces_the_first_within_a_run() {
@@ -20,7 +20,7 @@ fn a_scan_that_is_measured_again_in_its_place_replaces_the_first_within_a_run() 
     // Measured again: another start, other frames, the same names.
     let other = tempfile::tempdir().unwrap();
     let again = sample::write(other.path(), &Options { mean: 9.0, ..small_options() }).unwrap();
-    let root = hdf5::File::open_rw(&again.master).unwrap();
+    let root = open_hdf5_to_write(&again.master);
     let start = hdf5::types::VarLenUnicode::from_str("2026-03-05T10:20:30+01:00").unwrap();
     root.unlink("/1.1/start_time").unwrap();
     let group = root.group("/1.1").unwrap();

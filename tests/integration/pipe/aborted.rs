@@ -59,6 +59,16 @@ fn a_scan_that_is_stopped_has_the_frames_that_it_took_whatever_it_was_to_take() 
     check("followed", process(&workspace, "followed", &both, &[]));
     check("in the other order", process(&workspace, "reverse", &(stopped.clone() + &running), &[]));
     check("complete only", process(&workspace, "only", &both, &["--complete-only"]));
+    // The frames that several tasks have count once.
+    let (out, poni) = (workspace.path("followed"), workspace.data.poni.to_str().unwrap());
+    let flags = ["--poni", poni, "--npt", "100", "--out", out.to_str().unwrap()];
+    let plan = workspace.path("plan.jsonl");
+    std::fs::write(&plan, run("plan-split", &flags, &both).assert_success().stdout).unwrap();
+    let counted = run("gather", &["--plan", plan.to_str().unwrap(), "--count-done"], "");
+    let counts: Value = serde_json::from_str(counted.assert_success().stdout.trim()).unwrap();
+    let found = ["finals_complete", "frames", "frames_done", "frames_lost"]
+        .map(|name| counts[name].clone());
+    assert_eq!(found, [json!(1), json!(TAKEN), json!(TAKEN), json!(0)], "{counts}");
     // A final of the running scan is corrected by a run after its end.
     let early = process(&workspace, "later", &running, &[]).unwrap();
     assert_eq!([&early["complete"], &early["scan_state"]], [&json!(false), &json!("running")]);

@@ -134,6 +134,8 @@ impl OutputInputs<'_> {
         {
             self.remove_parts()?;
         }
+        // Known only now, so that what there is was written all the same.
+        outcome.up_to_date &= row_sources.outdated_monitor.is_empty();
         outcome.warnings = self.warnings;
         outcome.warnings.append(self.write_warnings.get_mut());
         Ok(outcome)
