@@ -6,6 +6,7 @@ of the units in turn.
 
 Images, masks, darks and flats are not sent: both sides make them from a hash of the pixel's index.
 """
+import gc
 import itertools
 import json
 import logging
@@ -35,6 +36,9 @@ from pyFAI.parallax import Parallax  # noqa: E402
 # Between the 1024 angles of its table, pyFAI is wrong by up to 1e-7 of the radial range, which is enough to put pixels
 # into neighbouring bins.
 Parallax.SIZE = 1 << 14
+
+# What was imported lives as long as the process: pyFAI collects garbage in each integration, and would look at all of it.
+gc.freeze()
 
 
 def cases(kind, first, stop, folder):
