@@ -19,6 +19,9 @@ pub struct DatasetFiles {
     pub others: Vec<PathBuf>,
     /// True if the values are stored in the file itself, and are not those of other datasets.
     pub is_stored_here: bool,
+    /// True if all values were written: each stored chunk is there, and sources show all elements of
+    /// a virtual dataset. The HDF5 library returns the fill value for others.
+    pub is_written: bool,
 }
 
 /// Returns the files that the values of a dataset are in, in the worker process if there is one.
@@ -35,33 +38,35 @@ pub fn dataset_files(file: &Path, dataset: &str) -> Result<DatasetFiles, Hdf5Arr
     let answer = client
         .request(&request)
         .map_err(|why| Hdf5ArrayError::NoAnswer { file: file.to_owned(), why: why.to_string() })?;
-    let ((others, is_stored_here), _) = answer.map_err(failed)?;
-    Ok(DatasetFiles {
-        others: others.iter().map(|path| path.to_path_buf()).collect(),
-        is_stored_here,
-    })
+    let ((others, is_stored_here, is_written), _) = answer.map_err(failed)?;
+    let others = others.iter().map(|path| path.to_path_buf()).collect();
+    Ok(DatasetFiles { others, is_stored_here, is_written })
 }
 
 fn find_in_process(file: &Path, dataset: &str) -> Result<DatasetFiles, DiscoverError> {
     let mut cache = DatasetCache::default();
     let mut waiting = vec![(file.to_owned(), absolute_dataset_path(dataset))];
     let (mut seen, mut files) = (HashSet::new(), BTreeSet::new());
-    let mut is_stored_here = true;
+    let (mut is_stored_here, mut is_written) = (true, true);
     while let Some((holder, dataset)) = waiting.pop() {
         if !seen.insert((holder.clone(), dataset.clone())) {
             continue;
         }
         let found = match cache.references(&holder, &dataset) {
-            Err(why) if why.is_missing() && seen.len() > 1 => continue,
+            Err(why) if why.is_missing() && seen.len() > 1 => {
+                is_written = false;
+                continue;
+            }
             found => found?,
         };
+        is_written &= cache.is_written(&holder, &dataset)?;
         is_stored_here &= found.datasets.is_empty();
         files.extend(found.files);
         waiting.extend(found.datasets);
     }
     files.remove(file);
     is_stored_here &= files.is_empty();
-    Ok(DatasetFiles { others: files.into_iter().collect(), is_stored_here })
+    Ok(DatasetFiles { others: files.into_iter().collect(), is_stored_here, is_written })
 }
 
 fn to_failure(file: &Path, error: &DiscoverError) -> WorkerFailure {
@@ -86,13 +91,13 @@ pub(crate) struct DatasetFilesRequest {
 impl WorkerRequest for DatasetFilesRequest {
     const NAME: &'static str = "dataset-files";
     type Message = ();
-    /// The other files, and whether the values are in none of them.
-    type Answer = (Vec<RawPath>, bool);
+    /// The other files, whether the values are in none of them, and whether all were written.
+    type Answer = (Vec<RawPath>, bool, bool);
 
     fn answer(self, _: &FilterConnection<'_>) -> Result<(Self::Answer, Vec<u8>), WorkerFailure> {
         let file: &Path = self.file.as_ref();
         let found = find_in_process(file, &self.dataset).map_err(|why| to_failure(file, &why))?;
         let others = found.others.into_iter().map(RawPath::from).collect();
-        Ok(((others, found.is_stored_here), Vec::new()))
+        Ok(((others, found.is_stored_here, found.is_written), Vec::new()))
     }
 }

@@ -87,13 +87,16 @@ impl<'a> ImageStack<'a> {
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
         let opened = SourceReader::open_any(&source);
-        let here = match &file.dataset {
-            Some(dataset) => find_files(role, file, dataset, &opened)?.is_stored_here,
-            None => true,
+        let files = match &file.dataset {
+            Some(dataset) => Some(find_files(role, file, dataset, &opened)?),
+            None => None,
         };
+        let elsewhere = files.filter(|files| !files.is_stored_here);
+        let here = elsewhere.is_none();
         let name = role.name();
-        if let Some(dataset) = file.dataset.as_deref().filter(|_| !here)
-            && let Some((shape, images)) = StoredImages::open_elsewhere(role, file, dataset)?
+        if let Some((dataset, files)) = file.dataset.as_deref().zip(elsewhere)
+            && let Some((shape, images)) =
+                StoredImages::open_elsewhere(role, file, dataset, files.is_written)?
         {
             return Ok(Self { role: name, file, shape, pixels: StoredPixels::Chunks(images) });
         }
@@ -184,7 +187,8 @@ impl ImageSource {
 
 impl StoredImages {
     /// Opens the images of a dataset that is linked or virtual, where they are stored, and returns
-    /// their rows and columns, too. `None` for a mask that can't be read as frames are.
+    /// their rows and columns, too. `None` for images that can't be read as frames are, such as those
+    /// put together from modules, which the HDF5 library can read: masks, and others that are all written.
     ///
     /// # Errors
     /// An image is missing or was never written, or can't be read. The HDF5 library would return the fill
@@ -193,6 +197,7 @@ impl StoredImages {
         role: ImageRole,
         file: &FileRef,
         dataset: &str,
+        is_written: bool,
     ) -> Result<Option<([usize; 2], Self)>, IntegratorError> {
         let error = |why: String, is_retryable| image_error(role.name(), file, why, is_retryable);
         let mut name = file.path.to_path_buf().into_os_string();
@@ -203,12 +208,14 @@ impl StoredImages {
             Some(DiscoveryKind::Failed { why, unreadable: true, .. }) => {
                 return Err(error(why, true));
             }
-            _ if role == ImageRole::Mask => return Ok(None),
+            _ if role == ImageRole::Mask || is_written => return Ok(None),
             Some(DiscoveryKind::Failed { why, .. }) => return Err(error(why, false)),
             _ => return Err(error("0 images; expected at least one".to_owned(), false)),
         };
         if let Some(absent) = scan.absent.first() {
-            if role == ImageRole::Mask && absent.kind == AbsentKind::NotWritten {
+            let is_away = matches!(absent.kind, AbsentKind::Missing | AbsentKind::Unreadable);
+            let is_of_frames_alone = is_written && absent.kind == AbsentKind::Corrupt;
+            if !is_away && (role == ImageRole::Mask || is_of_frames_alone) {
                 return Ok(None);
             }
             let image = absent.range.iter().next().unwrap_or_default();
@@ -258,7 +265,8 @@ fn find_files(
             let path = path.display();
             Err(error(
                 format!(
-                    "its values are in {path}, too, which is not in the recipe: run plan-split again"
+                    "its values are in {path}, too, which the recipe does not know: run plan-split again, with --replace if there are \
+                     results, which are of other settings"
                 ),
                 false,
             ))

@@ -48,6 +48,19 @@ pub struct OutputOwner {
     /// The dataset that shows the frames.
     #[serde(default)]
     pub dataset: String,
+    /// The results that may be in the owner's place until it is written, by a plan that replaces
+    /// them. `None` if plan-split could not know them, and in notes of earlier versions: any result.
+    #[serde(default)]
+    pub replaces: Option<Vec<ReplacedResult>>,
+}
+
+/// A scan and a recipe whose result another one replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacedResult {
+    /// The id of the scan.
+    pub scan: String,
+    /// The digest of the resolved recipe.
+    pub recipe_digest: String,
 }
 
 impl OutputOwner {
@@ -71,7 +84,30 @@ impl OutputOwner {
             entry: acquisition.entry.clone(),
             detector: acquisition.detector.clone(),
             dataset: acquisition.dataset.clone(),
+            replaces: Some(Vec::new()),
         }
+    }
+
+    /// Returns this owner in the place of an earlier one, whose result and those that it was to
+    /// replace may still be there.
+    pub fn in_place_of(self, earlier: &Self) -> Self {
+        let replaces = earlier.replaces.clone().map(|mut results| {
+            let Self { scan, recipe_digest, .. } = earlier.clone();
+            let result = ReplacedResult { scan, recipe_digest };
+            if !earlier.is_same_result(&self) && !results.contains(&result) {
+                results.push(result);
+            }
+            results
+        });
+        Self { replaces, ..self }
+    }
+
+    /// Returns whether a plan permits that this result replaces another one.
+    pub fn may_replace(&self, other: &Self) -> bool {
+        let is_other = |result: &ReplacedResult| {
+            (&result.scan, &result.recipe_digest) == (&other.scan, &other.recipe_digest)
+        };
+        self.replaces.as_ref().is_none_or(|results| results.iter().any(is_other))
     }
 
     /// Reads the note of a final; `None` if there is no note.
@@ -120,7 +156,9 @@ impl OutputOwner {
     pub fn claim(&self, out: &Path) -> io::Result<Option<Self>> {
         loop {
             match Self::read(out, &self.final_file)? {
-                Some(there) if there.is_same_result(self) => return self.write(out).map(|()| None),
+                Some(there) if there.is_same_result(self) => {
+                    return self.clone().in_place_of(&there).write(out).map(|()| None);
+                }
                 Some(other) => return Ok(Some(other)),
                 None => {}
             }
@@ -291,6 +329,30 @@ mod tests {
             message(why)
         );
         assert_eq!(read_all(out.path()).unwrap_err().to_string(), message(why));
+    }
+
+    #[test]
+    fn results_that_a_plan_replaces_are_known_until_they_are_replaced() {
+        let out = tempfile::tempdir().unwrap();
+        let with = |digest: &str| OutputOwner { recipe_digest: digest.into(), ..owner("a.h5") };
+        assert_eq!(with("1").claim(out.path()).unwrap(), None);
+        let noted = || OutputOwner::read(out.path(), &"a.h5".into()).unwrap().unwrap();
+        assert!(!noted().may_replace(&with("0")));
+        for (now, before) in [("2", "1"), ("3", "2")] {
+            with(now).in_place_of(&noted()).write(out.path()).unwrap();
+            assert!(noted().is_same_result(&with(now)) && noted().may_replace(&with(before)));
+        }
+        // gather claims the note before the file is there.
+        assert_eq!(with("3").claim(out.path()).unwrap(), None);
+        assert_eq!(
+            ["0", "1", "2"].map(|digest| noted().may_replace(&with(digest))),
+            [false, true, true]
+        );
+        let text = fs::read_to_string(noted().path(out.path())).unwrap();
+        let mut earlier: serde_json::Value = serde_json::from_str(&text).unwrap();
+        earlier.as_object_mut().unwrap().remove("replaces");
+        fs::write(noted().path(out.path()), earlier.to_string()).unwrap();
+        assert!(noted().may_replace(&with("0")), "an earlier version did not write them");
     }
 
     #[test]

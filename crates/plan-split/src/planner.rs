@@ -29,18 +29,21 @@ struct Claimant {
     entry: String,
     detector: String,
     dataset: String,
+    start_time: Option<String>,
 }
 
 impl Claimant {
     fn new(id: &str, scan: &Acquisition) -> Self {
-        let Acquisition { file, entry, detector, dataset, .. } = scan.clone();
-        Self { scan: id.to_owned(), file, entry, detector, dataset }
+        let Acquisition { file, entry, detector, dataset, start_time, .. } = scan.clone();
+        Self { scan: id.to_owned(), file, entry, detector, dataset, start_time }
     }
 
-    /// Returns whether another scan is this one, or was measured in its place, in the same file.
+    /// Returns whether another scan is this one, or was measured in its place, in the same file, and
+    /// later.
     fn may_be_replaced_by(&self, other: &Self) -> bool {
         let is_in_place = (&self.entry, &self.detector, &self.dataset)
-            == (&other.entry, &other.detector, &other.dataset);
+            == (&other.entry, &other.detector, &other.dataset)
+            && self.start_time <= other.start_time;
         self.file == other.file && (self.scan == other.scan || is_in_place)
     }
 }
@@ -242,13 +245,18 @@ impl Planner {
             // gather decides about a final file without a recorded owner, unless --replace permits
             // it now.
             return if exists && self.replace {
-                owner.write(&self.out).map_err(unreadable)
+                OutputOwner { replaces: None, ..owner.clone() }.write(&self.out).map_err(unreadable)
             } else {
                 Ok(())
             };
         };
         if recorded.is_same_result(owner) && recorded.file == owner.file {
-            return Ok(());
+            return if exists && self.replace {
+                // Whatever it is: the file may have been moved there.
+                OutputOwner { replaces: None, ..recorded }.write(&self.out).map_err(unreadable)
+            } else {
+                Ok(())
+            };
         }
         if exists {
             let is_same_scan = match output_owners::compare_files(&recorded.file, &owner.file)
@@ -266,7 +274,7 @@ impl Planner {
                 return Err(PlanError::OtherSettings { entry, path, differences });
             }
         }
-        owner.write(&self.out).map_err(unreadable)
+        owner.clone().in_place_of(&recorded).write(&self.out).map_err(unreadable)
     }
 
     /// Returns the settings in which a recipe differs from an earlier one, which is stored below

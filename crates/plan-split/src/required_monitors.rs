@@ -50,7 +50,8 @@ impl RequiredMonitors {
                 Err(format!("monitor {name}: {values}: expected one, or one for each of {frames}"))
             }
             RequiredQuantity::ExposureTime if scan.exposure_time.is_none() && !is_running => {
-                Err("monitor exposure-time: the scan records none; choose a counter of the scan"
+                Err("monitor exposure-time: the scan records none, or not one for all frames in a known unit of time; choose a \
+                     counter of the scan"
                     .to_owned())
             }
             RequiredQuantity::Counter(name) if !is_running && lacks_counter(scan, name) => {

@@ -268,7 +268,10 @@ fn show_files(key: &'static str, files: &[FileRef]) -> ComparedSetting {
         let all: Vec<String> = files.iter().map(text).collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
     };
-    let content = |file: &FileRef| format!("{} {:?}", file.sha256, file.dataset);
+    let content = |file: &FileRef| {
+        let linked: Vec<&str> = file.linked.iter().map(|linked| linked.sha256.as_str()).collect();
+        format!("{} {:?} {linked:?}", file.sha256, file.dataset)
+    };
     let shown = |file: &FileRef| {
         format!("{} (SHA-256 {})", file.name(), file.sha256.get(..12).unwrap_or(&file.sha256))
     };

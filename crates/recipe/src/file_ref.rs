@@ -1,13 +1,17 @@
 //! References to files that a recipe depends on, with the digest of their content.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use records::{IdHasher, RawPath};
+use records::RawPath;
 use serde::{Deserialize, Serialize};
-use system::untrusted_file::{self, MAX_FILE_BYTES};
+use sha2::{Digest as _, Sha256};
+use system::untrusted_file;
 
 use crate::RecipeError;
+
+/// Bytes of a file that are read and hashed at a time.
+const HASHED_BLOCK_BYTES: usize = 1 << 20;
 
 /// A reference to a file, such as a mask, with the digest that its content had when the recipe was
 /// made.
@@ -102,9 +106,26 @@ impl FileRef {
 }
 
 fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
-    let bytes = untrusted_file::read(path, MAX_FILE_BYTES)
-        .map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
-    Ok(IdHasher::sha256_hex(&bytes))
+    let digest = || -> io::Result<String> {
+        // The files of a virtual dataset may be larger than the memory.
+        let mut file = untrusted_file::open(path)?;
+        let (mut hasher, mut block) = (Sha256::new(), vec![0; HASHED_BLOCK_BYTES]);
+        loop {
+            match file.read(&mut block) {
+                Ok(0) => {
+                    return Ok(hasher
+                        .finalize()
+                        .iter()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect());
+                }
+                Ok(length) => hasher.update(&block[..length]),
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
+                Err(why) => return Err(why),
+            }
+        }
+    };
+    digest().map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })
 }
 
 /// Splits `file.h5::/dataset`. A path that contains `::` and exists is a plain file.

@@ -70,13 +70,13 @@ impl Settings {
         if chosen.radial_edges.is_some() {
             (self.npt, self.radial_range) = (None, None);
         }
-        if chosen.npt.is_some() {
+        if chosen.npt.is_some() || chosen.radial_range.is_some() {
             self.radial_edges = None;
         }
         if chosen.azimuth_edges.is_some() {
             (self.npt_azim, self.azimuth_range) = (None, None);
         }
-        if chosen.npt_azim.is_some() {
+        if chosen.npt_azim.is_some() || chosen.azimuth_range.is_some() {
             self.azimuth_edges = None;
         }
         if chosen.sigma_clip.is_some() {

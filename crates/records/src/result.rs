@@ -104,8 +104,8 @@ pub struct Summary {
     /// True if every frame of the scan has a pattern, including the frames that a running scan has
     /// yet to take.
     pub complete: bool,
-    /// True if every frame that could be integrated has a pattern, with the monitor that it has now,
-    /// so that running the pipe again would add nothing. Frames whose data is missing or was never taken do not count.
+    /// True if every frame that could be integrated has a pattern, so that running the pipe again
+    /// would add nothing. Frames whose data is missing or was never taken do not count.
     #[serde(default)]
     pub up_to_date: bool,
     /// The state of the scan.

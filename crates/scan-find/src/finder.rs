@@ -46,7 +46,10 @@ pub struct Finder<'a> {
     pub(crate) files_without_detector: usize,
     /// Detectors that exist and that the arguments exclude.
     unwanted: BTreeSet<String>,
-    skipped: usize,
+    /// True if nothing else was found, and it was said.
+    has_told_unwanted: bool,
+    /// The file and dataset of each scan that was left out as incomplete, until it is complete.
+    skipped: HashSet<(PathBuf, String)>,
     /// Watches the directories that a following search has visited.
     pub(crate) watcher: DirectoryWatcher,
     pub(crate) stability: StabilityTracker,
@@ -78,7 +81,8 @@ impl<'a> Finder<'a> {
             found_count: 0,
             files_without_detector: 0,
             unwanted: BTreeSet::new(),
-            skipped: 0,
+            has_told_unwanted: false,
+            skipped: HashSet::new(),
             watcher: if args.follow.is_some() {
                 DirectoryWatcher::new()
             } else {
@@ -253,10 +257,11 @@ impl<'a> Finder<'a> {
         }
         self.is_complete &= acquisition.complete;
         if !acquisition.complete && self.args.incomplete == Incomplete::Skip {
-            self.skipped += 1;
+            self.skipped.insert((acquisition.file.to_path_buf(), dataset.to_owned()));
             self.filter.note(1, || format!("{about}: left out: not complete, see --incomplete"));
             return Ok(());
         }
+        self.skipped.remove(&(acquisition.file.to_path_buf(), dataset.to_owned()));
         acquisition.below = path_below(&acquisition.file, root).into();
         let place = (self.claims.real_path(&acquisition.file), dataset.to_owned());
         let way = (acquisition.file.clone(), acquisition.below.clone());
@@ -348,13 +353,31 @@ impl<'a> Finder<'a> {
     }
 
     /// Reports what was left out, if nothing else was found or if that is unexpected.
-    pub fn report_left_out(&self) {
-        if self.skipped > 0 {
-            self.filter.warn(&describe_skipped(self.skipped));
+    pub fn report_left_out(&mut self) {
+        if !self.skipped.is_empty() {
+            self.filter.warn(&describe_skipped(self.skipped.len()));
         }
-        if self.emitted_digests.is_empty() && self.skipped == 0 && !self.unwanted.is_empty() {
-            self.filter.warn(&describe_unwanted(&self.unwanted));
+        self.report_if_all_unwanted();
+    }
+
+    /// Warns, once, if there are scans and the options exclude all of them: whoever follows scans
+    /// would wait for what never comes.
+    pub fn report_if_all_unwanted(&mut self) {
+        let has_scans = !self.emitted_digests.is_empty() || !self.skipped.is_empty();
+        if self.has_told_unwanted || has_scans || self.unwanted.is_empty() {
+            return;
         }
+        self.has_told_unwanted = true;
+        let args = self.args;
+        let options = [
+            ("--detector", !args.detector.is_empty()),
+            ("--entry", !args.entry.is_empty()),
+            ("--title", !args.title.is_empty()),
+            ("--since", args.since.is_some()),
+        ];
+        let given: Vec<&str> =
+            options.into_iter().filter_map(|(name, given)| given.then_some(name)).collect();
+        self.filter.warn(&describe_unwanted(&given, &self.unwanted));
     }
 }
 

@@ -94,6 +94,7 @@ fn follow(
 ) -> Result<(), Stop> {
     let (mut changed, mut look) = (Instant::now(), Duration::ZERO);
     walk.finish_look();
+    walk.finder.report_if_all_unwanted();
     filter.enable_drain_signals();
     loop {
         let holds_back = std::mem::take(&mut walk.finder.has_unstable);

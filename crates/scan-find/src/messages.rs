@@ -47,12 +47,14 @@ pub fn describe_skipped(scans: usize) -> String {
     format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
 }
 
-/// Describes the detectors of the scans, for when the options exclude all of them.
-pub fn describe_unwanted(unwanted: &BTreeSet<String>) -> String {
+/// Describes the detectors of the scans, for when the options, such as `--detector`, exclude all of
+/// them.
+pub fn describe_unwanted(options: &[&str], unwanted: &BTreeSet<String>) -> String {
     let some: Vec<&str> = unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
     let more = if unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
     format!(
-        "no scan matches --detector, --entry, --title and --since; the detectors are {}{more}",
+        "no scan matches {}; the detectors are {}{more}",
+        options.join(" and "),
         some.join(", ")
     )
 }

@@ -18,6 +18,13 @@ pub enum RequiredTool {
         /// The beginning of the output of `--version`.
         version: &'static str,
     },
+    /// A command of a batch system.
+    Command {
+        /// The name of the command.
+        name: &'static str,
+        /// The batch system.
+        of: &'static str,
+    },
     /// GNU Make 4: older versions lack `$(file)`.
     Make4,
     /// A module that the Python of `--python` can import.
@@ -30,6 +37,7 @@ impl RequiredTool {
     pub fn find_failure(self, python: &OsStr) -> Option<CheckFailure> {
         match self {
             Self::Program { name, version } => check_program(name, version),
+            Self::Command { name, of } => check_command(name, of),
             Self::Make4 => check_make(),
             Self::PythonModule(module) => check_python(python, module),
         }
@@ -46,6 +54,18 @@ fn check_program(program: &str, expected: &str) -> Option<CheckFailure> {
         )),
         Err(error) => Some(CheckFailure::new(program, format_args!("{error}; install {expected}"))),
     }
+}
+
+/// Checks that a command of a batch system is there, whatever it makes of `--version`.
+fn check_command(name: &str, of: &str) -> Option<CheckFailure> {
+    let error = run_program(name, ["--version"]).err()?;
+    let why = match error.kind() {
+        ErrorKind::NotFound => {
+            format!("the command of {of} is not found on this machine: submit where it is")
+        }
+        _ => error.to_string(),
+    };
+    Some(CheckFailure::new(name, why))
 }
 
 fn check_make() -> Option<CheckFailure> {

@@ -154,22 +154,3 @@ fn both_filters_judge_a_monitor_alike() {
         assert_eq!(gathered.records("summary")[0]["missing"], told, "{reference}");
     }
 }
-
-#[test]
-fn a_final_whose_monitor_was_corrected_is_not_up_to_date() {
-    let workspace = Workspace::new(&small_options());
-    let flags = ["--monitor", "monitor"];
-    process(&workspace, "out", &flags);
-    change_counter(&workspace.data.master, 1, |frame, value| {
-        value * if frame == 3 { 2.0 } else { 1.0 }
-    });
-    let found = run("gather", &["--from", workspace.path("out").to_str().unwrap()], "");
-    assert!(found.stderr.contains("frame 3: the monitor was corrected"), "{}", found.stderr);
-    let state = |gathered: &Outcome| {
-        let summary = gathered.records("summary").pop().unwrap();
-        ["integrated", "up_to_date"].map(|name| summary[name].clone())
-    };
-    assert_eq!(state(&found), [json!(FRAMES), json!(false)], "{}", found.stdout);
-    let (_, again) = process(&workspace, "out", &flags);
-    assert_eq!(state(&again), [json!(FRAMES), json!(true)], "{}", again.stdout);
-}

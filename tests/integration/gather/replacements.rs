@@ -88,3 +88,30 @@ fn frames_that_are_done_are_not_lost_when_their_file_is_removed() {
         assert!(!missing.is_null(), "{}", again.stdout);
     }
 }
+
+#[test]
+fn a_final_of_other_settings_that_was_moved_into_the_place_of_another_is_not_replaced() {
+    let workspace = Workspace::new(&small_options());
+    let process = |out: &str, flags: &[&str]| {
+        let tasks = workspace.plan(out, flags);
+        let results = run("ai-integrate", NO_ARGUMENTS, &tasks);
+        (run("gather", NO_ARGUMENTS, &results.stdout), results)
+    };
+    let final_of =
+        |gathered: &Outcome| gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
+    let (ours, other) = (process("ours", &[]).0, process("other", &["--radial-range", "5,30"]).0);
+    let (place, moved) = (final_of(&ours), final_of(&other));
+    let moved_bytes = fs::read(moved).unwrap();
+    for _ in 0..2 {
+        fs::write(&place, &moved_bytes).unwrap();
+        let (refused, _) = process("ours", &[]);
+        assert_eq!(refused.status, 1, "{}", refused.stderr);
+        let why = "the final of another recipe";
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+        assert_eq!(fs::read(&place).unwrap(), moved_bytes);
+    }
+    let (again, _) = process("ours", &["--replace"]);
+    let digest = |gathered: &Outcome| gathered.records("summary")[0]["data_digest"].clone();
+    assert_eq!((again.status, digest(&again)), (0, digest(&ours)), "{}", again.stderr);
+    assert_ne!(fs::read(&place).unwrap(), moved_bytes);
+}

@@ -54,6 +54,9 @@ fn a_scan_that_is_measured_again_in_its_place_replaces_the_first_within_a_run() 
     let digest =
         |outcome: &Outcome| outcome.records("summary").pop().unwrap()["data_digest"].clone();
     assert_eq!(digest(&gathered), digest(&expected), "{}", gathered.stderr);
+    // The patterns of the first are lost, and it is told.
+    let why = "the scan was measured again in the same file";
+    assert!(gathered.status == 1 && gathered.stderr.contains(why), "{}", gathered.stderr);
     let last = run("gather", &["--from", workspace.path("out").to_str().unwrap()], "");
     assert_eq!((last.status, digest(&last)), (0, digest(&expected)), "{}", last.stderr);
 }

@@ -139,3 +139,53 @@ fn an_image_of_a_virtual_dataset_that_was_never_written_is_refused() {
         assert!(direct.len() > 1, "the dark is in several files");
     }
 }
+
+/// Writes datasets that h5py makes: integers of 64 bits and booleans behind links, and an image put together
+/// from two halves, whole and with a gap; and an image file with the same values.
+const OTHER_TYPES: &str = r#"
+import h5py, numpy, sys, os
+top = sys.argv[1]
+os.chdir(top)
+image = numpy.where(numpy.arange(487) < 240, 1, 2) * numpy.ones((195, 1), "i8")
+numpy.save("image.npy", image.astype("f4"))
+numpy.save("mask.npy", (image == 1).astype("u1"))
+with h5py.File("types.h5", "w") as file:
+    file["i8"], file["bool"], file["f2"] = image, image == 1, image.astype("f2")
+    file["upper"], file["lower"] = image[:100].astype("f4"), image[100:].astype("f4")
+    file["larger"] = numpy.pad((image == 1).astype("u1"), 3)
+with h5py.File("elsewhere.h5", "w") as file:
+    file["padding"] = numpy.full((4, 195, 487), 50, "f4")
+    for name in ("i8", "bool", "f2"):
+        file[name] = h5py.ExternalLink("types.h5", "/" + name)
+    for name, stop in (("modules", 195), ("gap", 190)):
+        layout = h5py.VirtualLayout((195, 487), "f4")
+        layout[:100] = h5py.VirtualSource("types.h5", "upper", (100, 487))
+        layout[100:stop] = h5py.VirtualSource("types.h5", "lower", (95, 487))[: stop - 100]
+        file.create_virtual_dataset(name, layout)
+    layout = h5py.VirtualLayout((195, 487), "u1")
+    layout[:] = h5py.VirtualSource("types.h5", "larger", (201, 493))[3:198, 3:490]
+    file.create_virtual_dataset("crop", layout)
+"#;
+
+#[test]
+fn whatever_the_library_reads_is_read_elsewhere_too_if_it_was_written() {
+    let workspace = Workspace::new(&Options { frames: 3, ..small_options() });
+    let top = workspace.path("");
+    let Some(_) = crate::support::run_python(OTHER_TYPES, [top.as_os_str()]) else { return };
+    let result = |key: &str, image: &str| {
+        let tasks = plan(&workspace, &format!("{key} {image}"), key, image).assert_success();
+        integrate(&tasks.stdout)
+    };
+    for key in ["--dark", "--flat"] {
+        let expected = result(key, "image.npy");
+        for name in ["i8", "f2", "modules"] {
+            assert_eq!(result(key, &format!("elsewhere.h5::/{name}")), expected, "{key} {name}");
+        }
+        let refused = plan(&workspace, "gap", key, "elsewhere.h5::/gap");
+        assert_eq!(refused.status, 2, "{key}: {}", refused.stderr);
+    }
+    let expected = result("--mask", "mask.npy");
+    for name in ["bool", "crop"] {
+        assert_eq!(result("--mask", &format!("elsewhere.h5::/{name}")), expected, "{name}");
+    }
+}

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sample::Defect;
 
 use super::unfinished_files::{assert_ends_as_a_plain_search, failures, follow_while, last_scans};
 use crate::support::{Outcome, RawData, exit_status, find, program};
@@ -147,4 +148,34 @@ fn a_file_from_the_future_does_not_keep_the_search_from_ending() {
     let found = waits.join().unwrap();
     assert_ends_as_a_plain_search(&found, &raw, "");
     assert_eq!((last_scans(&found).len(), found.status), (1, 0));
+}
+
+#[test]
+fn options_that_exclude_all_scans_are_told_of_at_once() {
+    let directory = RawData::new();
+    directory.write_master("raw/there.h5", "1.1", "p3", 5);
+    let began = Instant::now();
+    let arguments = ["--follow=0.1", "--until-idle=6", "--detector=p4"];
+    let mut child = start(&directory.path("raw"), &arguments);
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "only at the end: {first}");
+    let expected = "no scan matches --detector; the detectors are p3 in 1.1";
+    assert!(first.contains(expected), "{first}");
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    child.wait().unwrap();
+    assert!(!rest.contains("no scan matches"), "{rest}");
+}
+
+#[test]
+fn a_scan_that_is_left_out_in_each_look_is_one() {
+    let directory = RawData::new();
+    directory.write_dataset("raw", &[Defect::MissingFile]);
+    let arguments = ["--follow=0.1", "--until-idle=1", "--incomplete=skip"];
+    let child = start(&directory.path("raw"), &arguments);
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("1 incomplete scan left out"), "{stderr}");
 }

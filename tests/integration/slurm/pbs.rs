@@ -3,12 +3,13 @@
 //! after the other, as `qsub` is told to.
 
 use std::fs;
+use std::process::Command;
 
 use super::cluster::shared_directory;
 use super::jobs::Jobs;
 use super::scripts::{emit, read_stderr, write_program};
 use super::task;
-use crate::support::source_file;
+use crate::support::{capture, program, source_file};
 
 /// Runs jobs as they are submitted, in the user's home directory. An array must have two subjobs.
 const QSUB: &str = r#"set -e
@@ -90,4 +91,20 @@ fn the_subjobs_run_the_missing_batches_and_jobs_that_wait_are_not_submitted_agai
     assert!(said.contains("job array, 1 batch"), "{said}");
     jobs.assert_complete();
     assert_eq!(jobs.runs().len(), 7);
+}
+
+#[test]
+fn a_check_says_that_the_commands_of_pbs_are_not_there() {
+    let top = tempfile::tempdir().unwrap();
+    let check = |name: &str, path: Option<&str>| {
+        let dir = top.path().join(name);
+        let mut command = Command::new(program("slurm-emit"));
+        command.args(["--target", "pbs", "--check", "--dir"]).arg(dir);
+        command.envs(path.map(|path| ("PATH", path)));
+        capture(command, task::line(1))
+    };
+    let without = read_stderr(&check("without", None));
+    assert!(without.contains("qsub: the command of PBS is not found on this machine"), "{without}");
+    let with = read_stderr(&check("with", Some(&path_of_stand_ins("pbs-check-bin"))));
+    assert!(!with.contains("qsub"), "{with}");
 }

@@ -137,8 +137,11 @@ fn read_exposure_time(
         if let Some(DurationDataset { values, units }) =
             files.read_duration(&entry.group, suffix)?
         {
-            let is_one = values.windows(2).all(|pair| pair[0] == pair[1]);
-            let number = values.first().filter(|_| is_one);
+            let first = values.first();
+            let is_one = |first: &&f64| {
+                values.iter().all(|value| (value - *first).abs() <= 1e-6 * first.abs())
+            };
+            let number = first.filter(is_one);
             let seconds = number.zip(seconds_per_unit(&units)).map(|(number, unit)| number * unit);
             return Ok(seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0));
         }

@@ -146,6 +146,39 @@ impl DatasetCache {
         Ok(DatasetReferences { files, datasets: datasets.into_iter().collect() })
     }
 
+    /// Returns whether all elements of a dataset were written, as far as its own index shows: for a
+    /// virtual one, whether its sources show all of them.
+    ///
+    /// # Errors
+    /// The dataset doesn't exist or can't be read.
+    pub(crate) fn is_written(&mut self, file: &Path, dataset: &str) -> Result<bool, DiscoverError> {
+        let root = self.files.root(file)?;
+        let ResolvedObject { file, object, .. } = self.files.resolve(&root, dataset)?;
+        let to_error = |err: LibraryError| DiscoverError::from_library(&file, &err);
+        let extents = object.shape().map_err(to_error)?;
+        let product = |lengths: &mut dyn Iterator<Item = u64>| {
+            lengths.fold(1, |all: u64, length| all.saturating_mul(length))
+        };
+        let elements = product(&mut extents.iter().copied());
+        Ok(match object.storage_layout().map_err(to_error)? {
+            StorageLayout::Contiguous(None) => elements == 0,
+            StorageLayout::Chunked(chunk, _) => {
+                let pairs = extents.iter().zip(&chunk);
+                let expected =
+                    product(&mut pairs.map(|(extent, chunk)| extent.div_ceil((*chunk).max(1))));
+                object.chunk_index(extents.len()).map_err(to_error)?.len() as u64 >= expected
+            }
+            StorageLayout::Virtual(mappings) => {
+                let shown =
+                    mappings.iter().map(|mapping| mapping.virtual_selection.count(elements));
+                shown.fold(0, u64::saturating_add) >= elements
+            }
+            StorageLayout::Compact
+            | StorageLayout::Contiguous(Some(_))
+            | StorageLayout::External(_) => true,
+        })
+    }
+
     fn build_frame_map(&mut self, file: &Path, dataset: &str) -> Result<FrameMap, DiscoverError> {
         let metadata = file.metadata().map_err(|why| DiscoverError::from_io(file, &why))?;
         let root = self.files.root(file)?;

@@ -58,6 +58,33 @@ impl ElementSelection {
     pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self, Self::Regular(axes) if axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none()))
     }
+
+    /// Returns the number of selected elements, out of `all`; 0 if it is unknown, as of an unlimited
+    /// selection.
+    pub(crate) fn count(&self, all: u64) -> u64 {
+        let product = |lengths: &mut dyn Iterator<Item = u64>| {
+            lengths.fold(1, |all: u64, length| all.saturating_mul(length))
+        };
+        match self {
+            Self::All => all,
+            Self::Regular(axes) => product(
+                &mut axes
+                    .iter()
+                    .map(|axis| axis.count.unwrap_or(0).saturating_mul(axis.block.unwrap_or(0))),
+            ),
+            Self::Boxes(boxes) => {
+                let count = |(first, last): &(Vec<u64>, Vec<u64>)| {
+                    let pairs = first.iter().zip(last);
+                    product(
+                        &mut pairs
+                            .map(|(first, last)| last.saturating_sub(*first).saturating_add(1)),
+                    )
+                };
+                boxes.iter().map(count).fold(0, u64::saturating_add)
+            }
+            Self::Other => 0,
+        }
+    }
 }
 
 /// A regular selection in one dimension.

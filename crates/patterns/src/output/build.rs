@@ -134,8 +134,6 @@ impl OutputInputs<'_> {
         {
             self.remove_parts()?;
         }
-        // Known only now, so that what there is was written all the same.
-        outcome.up_to_date &= row_sources.outdated_monitor.is_empty();
         outcome.warnings = self.warnings;
         outcome.warnings.append(self.write_warnings.get_mut());
         Ok(outcome)
@@ -228,7 +226,7 @@ impl OutputInputs<'_> {
                 part_index::record_owner(&self.target)
             })?;
         // plan-split, run with other settings before the file was there, may have taken the path.
-        part_index::is_recorded_owner(&self.target)?;
+        part_index::check_recorded_owner(&self.target)?;
         Ok(digest)
     }
 

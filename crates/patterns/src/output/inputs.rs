@@ -70,7 +70,7 @@ impl<'a> OutputInputs<'a> {
         let (mut files, mut unread) = (Vec::new(), Vec::new());
         let (mut has_unread_parts, mut replaces) = (false, false);
         let path = target.path();
-        let is_noted = part_index::is_recorded_owner(&target)?;
+        let owner = part_index::check_recorded_owner(&target)?;
         let paths = list_parts(target.out_root(), &scan, &recipe);
         for path in paths.map_err(|why| list_error(&target, why))? {
             check_cancelled(observer)?;
@@ -115,7 +115,7 @@ impl<'a> OutputInputs<'a> {
                 Some(existing)
             }
             Ok(existing) => {
-                part_index::check_replaceable(&target, &existing.task, is_noted)?;
+                part_index::check_replaceable(&target, &existing.task, owner.as_ref())?;
                 replaces = true;
                 if existing.task.scan == scan {
                     let rows = existing.status.iter().zip(0..);

@@ -144,7 +144,9 @@ impl OutputSpec {
                 self.task = task.clone();
                 self.absent.add(task);
                 is_outdated = false;
-            } else if !self.has_record || self.is_newer(task) {
+            } else if !self.has_record
+                || (task.acquisition.frames != self.frames() && self.is_newer(task))
+            {
                 self.adopt_if_newer(task);
                 self.absent.add(task);
             } else {
@@ -190,10 +192,10 @@ impl OutputSpec {
     /// Returns whether a task has a later state of the scan. A state in which the scan has fewer
     /// frames than files hold is not that of these files.
     fn is_newer(&self, task: &Task) -> bool {
-        let is_later = ScanProgress::new(task) > ScanProgress::new(&self.task);
-        let frames = task.acquisition.frames;
-        let held = || self.files.values().flat_map(|held| held.frames.as_slice());
-        let is_held = |from: u64| held().any(|span| span.stop() > from);
+        let (before, now) = (ScanProgress::new(&self.task), ScanProgress::new(task));
+        let (is_later, frames) = (now > before, now.frames);
+        let spans = || self.files.values().flat_map(|held| held.frames.as_slice());
+        let is_held = |from: u64| spans().any(|span| span.stop() > from);
         match frames.cmp(&self.frames()) {
             Ordering::Less => is_later && !is_held(frames),
             Ordering::Equal => is_later,
@@ -219,7 +221,7 @@ impl OutputSpec {
         self.task.acquisition.frames
     }
 
-    /// Returns the frames that are known to be absent, with the reasons. Each frame is listed once.
+    /// Returns the frames that are known to be absent, each once, with the reasons.
     pub fn absent(&self) -> Vec<Absent> {
         let all = Spans::first_n(self.frames());
         let list = self.absent.list(self.is_over()).into_iter();
@@ -412,11 +414,9 @@ mod tests {
         let three = missing(Span::new(20, 30), Span::new(20, 22), "a");
         for order in [[&one, &two, &three], [&three, &two, &one], [&two, &three, &one]] {
             let list = heard(&order).absent();
-            let list: Vec<_> = list
-                .iter()
-                .map(|entry| (entry.range.iter().collect(), entry.reason.as_str()))
-                .collect();
-            assert_eq!(list, [(vec![3, 4, 20, 21], "a"), (vec![12], "b")]);
+            let of_entry = |entry: &Absent| (entry.range.iter().collect(), entry.reason.clone());
+            let list: Vec<(Vec<u64>, String)> = list.iter().map(of_entry).collect();
+            assert_eq!(list, [(vec![3, 4, 20, 21], "a".into()), (vec![12], "b".into())]);
         }
     }
 

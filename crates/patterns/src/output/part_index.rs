@@ -143,25 +143,31 @@ fn read_owner(target: &OutputSpec) -> Result<Option<OutputOwner>, OutputError> {
         .map_err(OutputError::io(&target.path()))
 }
 
-/// Checks that the final file of the target does not belong to another scan or recipe. Returns
-/// whether an owner's note says that it belongs to the target.
+/// Checks that the final file of the target does not belong to another scan or recipe. Returns the
+/// owner's note, if there is one, which says that it belongs to the target.
 ///
 /// # Errors
 /// Fails if it belongs to another scan or recipe, or if the note can't be read.
-pub(super) fn is_recorded_owner(target: &OutputSpec) -> Result<bool, OutputError> {
+pub(super) fn check_recorded_owner(
+    target: &OutputSpec,
+) -> Result<Option<OutputOwner>, OutputError> {
+    let of_target = OutputOwner::from_task(target.task());
     match read_owner(target)? {
-        None => Ok(false),
-        Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => Ok(true),
-        Some(owner) => Err(other_owner_error(target, &owner)),
+        Some(owner) if !owner.is_same_result(&of_target) => Err(other_owner_error(target, &owner)),
+        owner => Ok(owner),
     }
 }
 
 fn other_owner_error(target: &OutputSpec, owner: &OutputOwner) -> OutputError {
     let task = target.task();
     let (scan, recipe) = (&owner.scan, short_digest(&owner.recipe_digest));
+    let of_target = OutputOwner::from_task(task);
     let remedy = match owner.scan == task.scan {
         true => {
             "run plan-split again, with --replace if this result is to replace it, or with --recipe-name to keep both"
+        }
+        false if owner.is_same_dataset(&of_target) && owner.file == of_target.file => {
+            "the scan was measured again in the same file, and this result is of the earlier measurement"
         }
         false => "give each of them an --out of its own, or run plan-split again",
     };
@@ -173,16 +179,16 @@ fn other_owner_error(target: &OutputSpec, owner: &OutputOwner) -> OutputError {
 /// of that file.
 ///
 /// # Errors
-/// Fails unless the owner's note names the target, or the file was made from an earlier content of
-/// the same scan file.
+/// Fails unless the owner's note says that the target replaces it, or the file was made from an
+/// earlier content of the same scan file.
 pub(super) fn check_replaceable(
     target: &OutputSpec,
     there: &Task,
-    is_noted: bool,
+    owner: Option<&OutputOwner>,
 ) -> Result<(), OutputError> {
     let (now, before, path) =
         (OutputOwner::from_task(target.task()), OutputOwner::from_task(there), target.path());
-    if is_noted {
+    if owner.is_some_and(|owner| owner.may_replace(&before)) {
         return Ok(());
     }
     let relation =
@@ -194,7 +200,8 @@ pub(super) fn check_replaceable(
     let why = match same_settings {
         true => {
             format!(
-                "the final of another scan, from {}; give each of them an --out of its own",
+                "the final of another scan, from {}; give each of them an --out of its own or, if the file was moved here, \
+                 move it back",
                 before.file.display()
             )
         }

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use crate::batches::Batch;
 use crate::error::EmitError;
 use crate::job_settings::{GatherRun, JobSettings};
+use crate::required_tool::RequiredTool;
 use crate::scripts::{
     SETTINGS, Script, assign, assign_count, assign_list, assign_missing, assign_programs,
     change_directory, concat, fill_template,
@@ -43,6 +44,10 @@ impl JobTarget for Pbs {
 
     fn unused_flags(&self) -> Vec<&'static str> {
         [DASK_FLAGS, RAY_FLAGS, SLURM_FLAGS, &["drain_seconds", PYTHON]].concat()
+    }
+
+    fn required_tools(&self, _: &JobSettings) -> Vec<RequiredTool> {
+        vec![RequiredTool::Command { name: "qsub", of: "PBS" }]
     }
 
     fn scripts(
