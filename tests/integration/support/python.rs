@@ -26,23 +26,24 @@ pub fn python() -> Option<PathBuf> {
     None
 }
 
-/// Returns the interpreter's path if it has a module. Nothing is imported: some take seconds.
+/// Returns the interpreter's path if it has these modules, with commas between them. Nothing is
+/// imported: some take seconds.
 ///
 /// # Panics
 /// In CI if it can't.
-pub fn python_with(module: &str) -> Option<String> {
+pub fn python_with(modules: &str) -> Option<String> {
     let python = python()?;
-    let find = format!("import importlib.util as u, sys; sys.exit(not u.find_spec('{module}'))");
-    let found = Command::new(&python).args(["-c", &find]).output();
+    let find = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))";
+    let found = Command::new(&python).args(["-c", find]).args(modules.split(", ")).output();
     if found.is_ok_and(|output| output.status.success()) {
         return Some(python.to_str().expect("a path in UTF-8").to_owned());
     }
     assert!(
         std::env::var_os("CI").is_none(),
-        "{} has no {module}: scripts/setup tests installs it",
+        "{} has no {modules}: scripts/setup tests installs it",
         python.display()
     );
-    eprintln!("skipped: {} has no {module}", python.display());
+    eprintln!("skipped: {} has no {modules}", python.display());
     None
 }
 
