@@ -95,6 +95,16 @@ impl SourceIndex {
         if object.object_type() != ObjectType::Dataset {
             return Err(wrong("not a dataset".to_owned()));
         }
+        // The places of its bytes would be those of another file.
+        let [named, holder] = [&opened, &object].map(Hdf5Object::file_name);
+        let (named, holder) =
+            (named.map_err(|err| failed(err, &wrong))?, holder.map_err(|err| failed(err, &wrong))?);
+        if holder != named {
+            return Err(wrong(format!(
+                "a link to a dataset of {}: expected one of this file",
+                holder.display()
+            )));
+        }
         Self::read(&object, shape).map_err(|err| failed(err, &wrong))
     }
 

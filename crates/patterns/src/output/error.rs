@@ -77,9 +77,9 @@ pub enum OutputError {
         one.display(), other.display()
     )]
     TwoNames {
-        /// The final of this task, below the output root.
+        /// The final of a task, below the output root.
         one: PathBuf,
-        /// That of an earlier task.
+        /// The final of an earlier task, below the output root.
         other: PathBuf,
     },
     /// Two parts have the same frame with different sums.
