@@ -144,7 +144,7 @@ fn gather(
         for target in found {
             match target {
                 Ok(target) => groups.add_found(target),
-                Err(why) => report_bad_parts(root, &why, filter)?,
+                Err(why) => report_bad_result(root, &why, filter)?,
             }
         }
     }
@@ -256,7 +256,7 @@ fn report_if_never_a_root(root: &Path, filter: &Filter) -> Result<(), Stop> {
     filter.fail(Fail { about: root.display().to_string(), error, retryable, ..Fail::default() })
 }
 
-fn report_bad_parts(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
-    let (about, retryable) = (format!("parts in {}", root.display()), why.io_error().is_some());
+fn report_bad_result(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
+    let (about, retryable) = (format!("results in {}", root.display()), why.io_error().is_some());
     filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })
 }

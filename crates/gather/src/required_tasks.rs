@@ -235,14 +235,7 @@ fn restrict_to_range(task: &Task, range: Spans) -> Task {
 /// # Errors
 /// Fails as [`Filter::fail`] does.
 pub fn rejects_pixels(task: &Task, filter: &Filter) -> Result<bool, Stop> {
-    let read = || {
-        let path = task.recipe.to_path_buf();
-        match system::untrusted_file::read_text(&path) {
-            Ok(text) => Recipe::parse(&text, &path, &task.recipe_digest),
-            Err(why) => Err(RecipeError::Io { path, why }),
-        }
-    };
-    match read() {
+    match Recipe::load_unverified(&task.recipe, &task.recipe_digest) {
         Ok(recipe) => Ok(recipe.sigma_clip.is_some()),
         Err(why) => {
             filter.fail(Fail {

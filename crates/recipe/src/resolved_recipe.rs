@@ -1,5 +1,6 @@
 //! The resolved recipe: complete, and identified by its digest.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use geometry::{SampleFrame, Unit, UnknownOrientation};
@@ -12,6 +13,9 @@ use crate::{
     PoniRange, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, Time,
     describe_toml_error,
 };
+
+/// Error of a recipe that is not there.
+const REMOVED: &str = "no such file, though plan-split wrote it with this plan: run plan-split again, or bring it back";
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -375,11 +379,26 @@ impl Recipe {
     /// A file can't be read, or the recipe or one of its files has changed since the recipe was
     /// made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
-        let text = system::untrusted_file::read_text(path)
-            .map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
-        let mut recipe = Self::parse(&text, path, expected)?;
+        let mut recipe = Self::load_unverified(path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
+    }
+
+    /// Reads a resolved recipe, but not the files that it names.
+    ///
+    /// # Errors
+    /// The recipe can't be read, or has changed since it was made.
+    pub fn load_unverified(path: &Path, expected: &str) -> Result<Self, RecipeError> {
+        let text = system::untrusted_file::read_text(path).map_err(|why| RecipeError::Io {
+            path: path.to_path_buf(),
+            why: match why.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                    io::Error::new(why.kind(), REMOVED)
+                }
+                _ => why,
+            },
+        })?;
+        Self::parse(&text, path, expected)
     }
 
     /// Parses the text of a resolved recipe and checks that it has the digest in the task. Does not

@@ -14,6 +14,7 @@ mod drift;
 mod error_bars;
 mod exports;
 mod file_ownership;
+mod finals_without_parts;
 mod flipped_bits;
 mod follow;
 mod frame_counters;

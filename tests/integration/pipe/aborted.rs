@@ -75,6 +75,35 @@ fn a_scan_that_is_stopped_has_the_frames_that_it_took_whatever_it_was_to_take() 
     check("later", process(&workspace, "later", &stopped, &[]));
 }
 
+/// A detector takes a few frames more than the scan counts as it is stopped. The scan has ended all the same.
+#[test]
+fn a_scan_is_over_that_was_stopped_before_the_last_frames_of_its_files() {
+    let workspace = Workspace::new(&small_options());
+    let [running, stopped] = records_of_run(&workspace);
+    let mut stopped: Value = serde_json::from_str(&stopped).unwrap();
+    let counted = json!(TAKEN - 2);
+    stopped["frames"] = counted.clone();
+    for held in ["frames", "rows"] {
+        stopped["sources"][0][held] = json!([[0, counted]]);
+    }
+    let stopped = stopped.to_string() + "\n";
+    let check = |case: &str, frames: u64, summary: Option<Value>| {
+        let summary = summary.unwrap_or_else(|| panic!("{case}: no final"));
+        let found = ["frames", "integrated", "complete", "scan_state"];
+        let found = found.map(|name| summary[name].clone());
+        let expected = [json!(frames), json!(frames), json!(true), json!("aborted")];
+        assert_eq!(found, expected, "{case}: {summary}");
+    };
+    let both = running.clone() + &stopped;
+    check("alone", TAKEN - 2, process(&workspace, "alone", &stopped, &[]));
+    check("followed", TAKEN, process(&workspace, "followed", &both, &[]));
+    let reversed = stopped.clone() + &running;
+    check("in the other order", TAKEN, process(&workspace, "reverse", &reversed, &[]));
+    check("complete only", TAKEN, process(&workspace, "only", &both, &["--complete-only"]));
+    process(&workspace, "later", &running, &[]).unwrap();
+    check("later", TAKEN, process(&workspace, "later", &stopped, &[]));
+}
+
 #[test]
 fn frames_that_files_hold_stay_although_the_scan_says_that_it_took_fewer() {
     let workspace = Workspace::new(&small_options());

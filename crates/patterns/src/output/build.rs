@@ -82,6 +82,7 @@ impl OutputInputs<'_> {
         self.keep_sums_and_averages(&row_sources);
         self.warn_of_outdated_monitor(&row_sources);
         self.warn_of_missing_sparse_pixels(&row_sources);
+        self.warn_of_other_layout(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);
         if !self.options.replaces_with_fewer {
@@ -178,6 +179,22 @@ impl OutputInputs<'_> {
              gather --missing --sparse lists",
             self.target.path().display(),
             format_frames(&lacking, MAX_RANGES_IN_MESSAGE)
+        ));
+    }
+
+    /// Warns of a final file that can't be made of virtual datasets, as was asked for.
+    fn warn_of_other_layout(&mut self, row_sources: &RowSources) {
+        let layout = self.choose_layout(row_sources);
+        if self.options.layout != OutputLayout::Virtual || layout == OutputLayout::Virtual {
+            return;
+        }
+        let remedy = match layout {
+            OutputLayout::Integrator => "a file of the layout integrator stays one; remove it, and",
+            _ => "the parts of some of its frames were removed;",
+        };
+        self.warnings.push(format!(
+            "{}: not linked to parts as --layout virtual asks: {remedy} run ai-integrate --force and gather --layout virtual",
+            self.target.path().display()
         ));
     }
 

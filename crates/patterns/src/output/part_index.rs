@@ -1,6 +1,7 @@
 //! Files beside the parts of a scan and recipe: the name of their final file, and the lock of
 //! gather.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -27,28 +28,38 @@ pub(super) const LOCK_FILE: &str = ".gather.lock";
 /// Time between two attempts to take the lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Finds all scans and recipes that have parts or a final file below an output root, ordered by the
-/// scans' ids. A directory whose parts are all damaged is an error in the list.
-pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
-    let mut found: Vec<Result<OutputSpec, OutputError>> = Vec::new();
-    let mut directories = vec![out_root.join(".azpipe/parts")];
-    // The first pass lists the directories of scans, the second the directories of recipes.
-    for _ in 0..2 {
-        let below = directories.into_iter().flat_map(|directory| match list_dir(&directory) {
-            Ok(paths) => paths.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        });
-        let (paths, errors): (Vec<_>, Vec<_>) = below.partition(Result::is_ok);
-        directories = paths.into_iter().flatten().collect();
-        found.extend(errors.into_iter().filter_map(Result::err).map(Err));
+/// Scans and recipes that have a directory of parts, whose parts may be merged and removed.
+pub(super) struct PartIndex {
+    /// Scan and recipe of each directory, ordered by the scans' ids. A directory whose parts are all
+    /// damaged is an error.
+    pub specs: Vec<Result<OutputSpec, OutputError>>,
+    /// Paths of the final files that the directories name.
+    pub finals: BTreeSet<PathBuf>,
+}
+
+impl PartIndex {
+    /// Reads the directories of parts below an output root.
+    pub fn read(out_root: &Path) -> Self {
+        let mut specs: Vec<Result<OutputSpec, OutputError>> = Vec::new();
+        let mut directories = vec![out_root.join(".azpipe/parts")];
+        // The first pass lists the directories of scans, the second the directories of recipes.
+        for _ in 0..2 {
+            let below = directories.into_iter().flat_map(|directory| match list_dir(&directory) {
+                Ok(paths) => paths.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            });
+            let (paths, errors): (Vec<_>, Vec<_>) = below.partition(Result::is_ok);
+            directories = paths.into_iter().flatten().collect();
+            specs.extend(errors.into_iter().filter_map(Result::err).map(Err));
+        }
+        directories.sort();
+        let read = |directory: &PathBuf| read_output_spec(out_root, directory).transpose();
+        specs.extend(directories.iter().filter_map(read));
+        let names = directories.iter().filter_map(|directory| read_output_name(directory).ok()?);
+        let names = names.map(|name| out_root.join(name.as_path()));
+        let finals = specs.iter().flatten().map(OutputSpec::path).chain(names).collect();
+        Self { specs, finals }
     }
-    directories.sort();
-    found.extend(
-        directories
-            .into_iter()
-            .filter_map(|directory| read_output_spec(out_root, &directory).transpose()),
-    );
-    found
 }
 
 /// Lists a directory; empty if the directory doesn't exist.
@@ -79,15 +90,11 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
             Err(error) => damaged = Some(error),
         }
     }
-    let register = directory.join(OUTPUT_NAME_FILE);
-    let name = match untrusted_file::read(&register, MAX_TEXT_BYTES) {
-        Err(why) if why.kind() == ErrorKind::NotFound => None,
-        name => Some(RawPath::from(OsString::from_vec(name.map_err(OutputError::io(&register))?))),
-    };
+    let name = read_output_name(directory)?;
     if name.as_ref().is_some_and(|name| !name.is_contained()) && damaged.is_none() {
         let why =
             "damaged: expected the path of a final file; remove it if there are no results to keep";
-        return Err(OutputError::content(&register, why));
+        return Err(OutputError::content(&directory.join(OUTPUT_NAME_FILE), why));
     }
     match name
         .filter(RawPath::is_contained)
@@ -105,6 +112,15 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         }
         Some(Err(error)) => Err(error),
         None => damaged.map_or(Ok(None), |error| Err(error.into())),
+    }
+}
+
+/// Reads the path of the final file of a directory of parts; `None` if nothing was merged yet.
+fn read_output_name(directory: &Path) -> Result<Option<RawPath>, OutputError> {
+    let register = directory.join(OUTPUT_NAME_FILE);
+    match untrusted_file::read(&register, MAX_TEXT_BYTES) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        name => Ok(Some(OsString::from_vec(name.map_err(OutputError::io(&register))?).into())),
     }
 }
 
@@ -127,7 +143,7 @@ fn check_replaced(out_root: &Path, there: OutputFile) -> Result<Option<OutputSpe
 }
 
 /// Returns the target, or `None` if its final file belongs to another scan or recipe by now.
-fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
+pub(super) fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
     Ok(read_owner(&target)?
         .is_none_or(|owner| owner.is_same_result(&OutputOwner::from_task(target.task())))
         .then_some(target))
