@@ -119,7 +119,7 @@ pub struct Args {
     /// Skip scans that are running or not yet integrated
     ///
     /// Such a scan gets no final file and no summary, and does not change the exit status, until it
-    /// has ended and all frames that exist are integrated.
+    /// has ended and all frames that exist are integrated. Tasks of --plan are required all the same.
     #[arg(long)]
     pub complete_only: bool,
 

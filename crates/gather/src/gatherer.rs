@@ -15,7 +15,9 @@ use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop, Work};
 use patterns::export::{self, DriftRequest};
-use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputSpec, Replaced};
+use patterns::output::{
+    self, BuildObserver, BuildOutcome, MergeScope, OutputError, OutputSpec, Replaced,
+};
 use patterns::report::Report;
 use records::{Extra, Fail, Record, Seconds, Spans, Summary, TaskResult};
 use system::ownership::ReplacePolicy;
@@ -55,6 +57,8 @@ pub struct Gatherer<'a> {
     unread_recipes: RefCell<BTreeSet<PathBuf>>,
     /// True if the background's own results were gathered.
     found_background: bool,
+    /// True once a final file that is not the background was looked at.
+    found_sample: bool,
     /// The last summary of each final file, in the order of their first summaries, for the report.
     summaries: Vec<Summary>,
 }
@@ -87,6 +91,7 @@ impl<'a> Gatherer<'a> {
             without_errors: BTreeSet::new(),
             unread_recipes: RefCell::default(),
             found_background: false,
+            found_sample: false,
             summaries,
         }
     }
@@ -106,6 +111,12 @@ impl<'a> Gatherer<'a> {
 
     fn build_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
         let (target, filter) = (&group.target, self.filter);
+        if let Ok(false) = target.out_root().try_exists() {
+            // Not written as new, and empty: a file system may not be mounted.
+            let why = io::Error::new(ErrorKind::NotFound, messages::removed_output_root());
+            let path = target.out_root().to_path_buf();
+            return self.report_output_error(group, &OutputError::Io { path, why });
+        }
         let mut options = self.args.output_options();
         // Parts have the sums that a merge adds.
         options.keep_parts |= self.args.merges();
@@ -327,12 +338,12 @@ impl<'a> Gatherer<'a> {
     fn report_output_error(
         &mut self,
         group: &mut ScanGroup,
-        error: &output::OutputError,
+        error: &OutputError,
     ) -> Result<(), Stop> {
         let path = match error {
-            output::OutputError::Stopped => return self.filter.check_stopped(),
+            OutputError::Stopped => return self.filter.check_stopped(),
             // Of several finals, the one that the error names first.
-            output::OutputError::NotMergeable { one, .. } => one.clone(),
+            OutputError::NotMergeable { one, .. } => one.clone(),
             _ => group.target.path(),
         };
         self.report_failure(group, &path, error, error.io_error())

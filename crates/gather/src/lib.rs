@@ -90,6 +90,12 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, args.sparse, filter);
     }
+    if let (Some(path), Some(plan)) = (&args.plan, &plan)
+        && plan.is_empty()
+    {
+        let (about, error) = (path.display().to_string(), messages::no_tasks().to_owned());
+        filter.fail(Fail { about, error, ..Fail::default() })?;
+    }
     if let (Some(plan), true) = (&plan, args.count_done) {
         let counts = PlanCounts::new(plan, args.common.allow_missing, args.sparse, filter)?;
         if !counts.is_complete() {
@@ -155,11 +161,18 @@ fn gather(
     }
     waiting.iter_mut().try_for_each(|group| gatherer.update_final(group))?;
     gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
+    if let (Some(plan), true) = (plan, args.complete_only) {
+        // Of a scan that is skipped, no frame was looked at.
+        let counts = PlanCounts::new(plan, args.common.allow_missing, args.sparse, filter)?;
+        if !counts.are_tasks_done() {
+            filter.mark_failed();
+        }
+    }
     gatherer.merge()?;
     gatherer.warn_of_outdated_merges();
     gatherer.warn_of_outdated_subtractions();
     gatherer.warn_of_changed_background();
-    gatherer.warn_if_nothing_calibrated();
+    gatherer.warn_if_nothing_reduced();
     gatherer.plot_single_scan()?;
     gatherer.plot_scans()?;
     gatherer.write_report()

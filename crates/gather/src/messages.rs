@@ -237,6 +237,14 @@ pub fn poor_calibration(path: &Path, standard: &Standard, chi2: f64) -> String {
     )
 }
 
+/// Warns that nothing was there to subtract the background from.
+pub fn nothing_subtracted(background: &Path) -> String {
+    format!(
+        "{}: no scan but the background was gathered, from which nothing is subtracted: expected the results of a sample",
+        background.display()
+    )
+}
+
 /// Warns that no factor was measured.
 pub fn nothing_calibrated(background: &Path) -> String {
     format!(
@@ -365,6 +373,16 @@ pub fn merge_not_examined(why: &OutputError) -> String {
 /// Describes an output root that does not exist.
 pub fn no_output_root() -> &'static str {
     "no such directory: expected the directory that plan-split --out named"
+}
+
+/// Describes a plan without tasks, all of which are done, as of any plan that could not be made.
+pub fn no_tasks() -> &'static str {
+    "holds no tasks: expected those that plan-split wrote"
+}
+
+/// Describes an output root of results that is not there.
+pub fn removed_output_root() -> &'static str {
+    "no such directory, though plan-split and ai-integrate wrote there: bring it back, or pass its new place as --from"
 }
 
 /// Describes an output root without parts and finals.

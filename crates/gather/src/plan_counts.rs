@@ -128,6 +128,11 @@ impl PlanCounts {
         self.finals_complete == self.finals
     }
 
+    /// Returns whether all tasks of the plan are done.
+    pub fn are_tasks_done(&self) -> bool {
+        self.tasks_done == self.tasks
+    }
+
     /// Returns the record of type `progress`.
     pub fn to_record(&self) -> Record {
         let lost = self.frames_lost.iter().filter(|(_, count)| **count > 0);

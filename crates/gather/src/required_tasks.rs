@@ -34,6 +34,11 @@ impl RequiredTasks {
         Ok(Self(tasks))
     }
 
+    /// Returns whether the plan has no tasks.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Iterates over the tasks, split into one for each recipe.
     pub fn split_by_recipe(&self) -> impl Iterator<Item = Task> {
         self.0.iter().cloned().flat_map(Task::split_by_recipe)

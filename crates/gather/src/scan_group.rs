@@ -157,8 +157,12 @@ impl ScanGroups {
         let task = target.task();
         let (scan, recipe_digest) = (task.scan.clone(), task.recipe_digest.clone());
         let key = OutputKey { out_root: target.out_root().to_path_buf(), scan, recipe_digest };
-        if !self.indices.contains_key(&key) {
-            self.insert(key, target);
+        let other = self.indices.get(&key).map(|&index| &self.groups[index].target);
+        match other.map(|other| other.task().final_file != target.task().final_file) {
+            None => drop(self.insert(key, target)),
+            // Results are of the final file that a task names; this one has another name.
+            Some(true) => self.groups.push(ScanGroup::new(target)),
+            Some(false) => (),
         }
     }
 

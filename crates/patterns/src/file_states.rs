@@ -32,8 +32,8 @@ impl FileStates {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LatestFileStates {
     files: HashMap<u64, FingerprintedSource>,
-    /// Files that no longer exist, of a scan that was written again.
-    removed: HashSet<u64>,
+    /// Files that no longer exist, or were written again, too, of a scan that was written again.
+    outdated: HashSet<u64>,
     /// True if a file was found in two states.
     has_changes: bool,
     /// The first file that could not be looked at, so that its last state is not known.
@@ -67,27 +67,29 @@ impl LatestFileStates {
         is_news
     }
 
-    /// Finds files that no longer exist in the master's directory, and marks their frames as stale,
-    /// if some file of the scan was written again: a series that was taken again may have fewer
-    /// images. Files that `current` names are not looked for.
-    pub fn find_removed(&mut self, directory: &Path, current: &SourceFingerprints) {
+    /// Finds files that no longer exist in the master's directory, or are in another state there than
+    /// the last one that is known, and marks their frames as stale, if some file of the scan was written
+    /// again: a series that was taken again may have fewer images, and of the others not all may have been
+    /// integrated yet. Files that `current` names are not looked at.
+    pub fn find_outdated(&mut self, directory: &Path, current: &SourceFingerprints) {
         if !self.has_changes {
             return;
         }
         let names: HashSet<u64> = current.files().map(|known| known.name).collect();
-        let removed = (|| {
-            let mut removed = HashSet::new();
+        let outdated = (|| {
+            let mut outdated = HashSet::new();
             if read_state(directory)?.is_some() {
                 for known in self.files.values().filter(|known| !names.contains(&known.name)) {
-                    if read_state(&directory.join(&known.path))?.is_none() {
-                        removed.insert(known.name);
+                    let now = read_state(&directory.join(&known.path))?;
+                    if now != Some(file_state(&known.source)) {
+                        outdated.insert(known.name);
                     }
                 }
             }
-            Ok(removed)
+            Ok(outdated)
         })();
-        match removed {
-            Ok(removed) => self.removed = removed,
+        match outdated {
+            Ok(outdated) => self.outdated = outdated,
             Err(unseen) => self.unseen = self.unseen.take().or(Some(unseen)),
         }
     }
@@ -116,7 +118,7 @@ impl LatestFileStates {
     pub fn are_outdated(&self, files: &FileStates) -> bool {
         let has_changed =
             |name, then| self.files.get(name).is_some_and(|last| file_state(&last.source) != then);
-        files.0.iter().any(|(name, then)| self.removed.contains(name) || has_changed(name, *then))
+        files.0.iter().any(|(name, then)| self.outdated.contains(name) || has_changed(name, *then))
     }
 
     /// Returns the fingerprints of frames in files that have not changed since.
@@ -128,7 +130,7 @@ impl LatestFileStates {
     pub fn is_file_outdated(&self, known: &FingerprintedSource) -> bool {
         let has_changed =
             |last: &FingerprintedSource| file_state(&last.source) != file_state(&known.source);
-        self.removed.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)
+        self.outdated.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)
     }
 }
 
@@ -258,7 +260,7 @@ mod tests {
             }));
         }
         assert!(last.check_all_seen().is_ok());
-        last.find_removed(dir.path(), &SourceFingerprints::default());
+        last.find_outdated(dir.path(), &SourceFingerprints::default());
         assert!(last.check_all_seen().is_err(), "whether the file was removed is not known");
     }
 

@@ -52,6 +52,7 @@ mod rounding;
 mod row_blocks;
 mod row_digest;
 mod row_writer;
+mod scan_identity;
 mod solid_angle;
 mod source_fingerprint;
 pub mod sparse_pixels;

@@ -5,6 +5,7 @@ use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use recipe::{Monitor, MonitorReference, Quantity, Recipe};
 use records::{Acquisition, MonitorReadings, Task, format_count};
 
+use crate::scan_identity::check_same_scan;
 use crate::{Normalizer, Status};
 
 /// The product of the recipe's monitors, for each frame of the scan.
@@ -46,9 +47,16 @@ impl MonitorValues {
     /// Reads the quantities of the recipe's monitors for the task's scan.
     ///
     /// # Errors
-    /// Fails if the scan has no such counter or no exposure time, and if a dataset can't be read.
+    /// Fails if the scan has no such counter or no exposure time, if a dataset can't be read, and if
+    /// the scan's file holds another scan by now.
     pub fn read(task: &Task, recipe: &Recipe) -> Result<Self, MonitorError> {
         let scan = &task.acquisition;
+        if !recipe.monitor.is_empty() {
+            check_same_scan(scan).map_err(|why| MonitorError {
+                why: format!("{}: {why}", scan.file.display()),
+                retryable: false,
+            })?;
+        }
         let mut read = Self {
             normalizer: Normalizer::new(recipe),
             scan_is_running: !scan.complete && scan.end_time.is_none(),

@@ -33,6 +33,8 @@ pub struct Normalizer {
     errors: bool,
     error_measure: ErrorMeasure,
     variances: VarianceRule,
+    /// True if the sums of a frame are those of the pixels at, or between, quantiles.
+    has_quantiles: bool,
     rounding: Rounding,
 }
 
@@ -69,6 +71,7 @@ impl Normalizer {
             errors: recipe.error_model != ErrorModel::No,
             error_measure: recipe.error,
             variances: VarianceRule::new(recipe),
+            has_quantiles: recipe.median.is_some(),
             rounding: Rounding::new(recipe.keep_bits),
         }
     }
@@ -172,6 +175,34 @@ impl Normalizer {
         Self { variances: VarianceRule::default(), ..self }
     }
 
+    /// Returns the normalizer of merged frames, whose sums are those of all pixels of a bin.
+    pub(crate) fn for_merged_frames(self) -> Self {
+        Self { has_quantiles: false, ..self }
+    }
+
+    /// Returns the sums by which a frame counts among others, or `None` if they are those of `row`.
+    /// Which pixels of a bin are at a quantile is chance: a median of few of them would count less than
+    /// one of many. It counts as the value of all pixels of the bin. `pattern` is that of the row, and
+    /// `scale` is g.
+    pub(crate) fn sums_among_frames(
+        &self,
+        row: &FrameRow,
+        pattern: &Pattern,
+        scale: f64,
+        shared: &BinWeights,
+    ) -> Option<FrameRow> {
+        if !self.has_quantiles {
+            return None;
+        }
+        let (mut intensity, errors) = pattern.clone();
+        for (value, norm) in intensity.iter_mut().zip(&row.weights(shared).norm) {
+            if *norm == 0.0 {
+                *value = f32::NAN;
+            }
+        }
+        Some(self.recompute_row(&(intensity, errors), scale, None, shared))
+    }
+
     /// Returns the rule that adjusts the variances of sums.
     pub(crate) fn variance_rule(&self) -> &VarianceRule {
         &self.variances
@@ -192,7 +223,7 @@ impl Normalizer {
     }
 
     /// Returns the sums of a frame of which only the pattern is known, S = I W g and V = (σ W g)²,
-    /// to the rounding of f32. `scale` is g. Without its `own` weights, `shared` are taken for the
+    /// to the rounding of f32. `scale` is g. Without its `own` weights, or if those are of quantiles, `shared` are taken for the
     /// frame's: if pixels of this frame alone were left out, it counts as if they were there. Bins
     /// that are NaN have no weight.
     pub(crate) fn recompute_row(
@@ -202,7 +233,7 @@ impl Normalizer {
         own: Option<&Arc<BinWeights>>,
         shared: &BinWeights,
     ) -> FrameRow {
-        if let Some(own) = own {
+        if let Some(own) = own.filter(|_| !self.has_quantiles) {
             let row = without_nan(self.recompute_sums(pattern, scale, own, shared));
             return FrameRow { weight_override: Some(Arc::clone(own)), ..row };
         }
@@ -336,6 +367,7 @@ mod tests {
             errors: true,
             error_measure: ErrorMeasure::Sem,
             variances: VarianceRule::default(),
+            has_quantiles: false,
             rounding: Rounding::default(),
         }
     }

@@ -408,6 +408,18 @@ impl<'a> OperandWalker<'a> {
         }
     }
 
+    /// Reports each operand if there was no scan until the end of `--follow`: a directory that is not
+    /// mounted is empty, too.
+    pub fn report_if_nothing_found(&mut self, operands: &[PathBuf]) -> Result<(), Stop> {
+        if self.finder.found_count > 0 {
+            return Ok(());
+        }
+        operands.iter().try_for_each(|operand| {
+            let why = format!("no scan until the end of --follow: {}", searched_suffixes());
+            self.finder.report_failure(operand.display().to_string(), why, false)
+        })
+    }
+
     fn report_failure(&mut self, about: &Path, why: String) -> Result<(), Stop> {
         self.flush_series()?;
         self.finder.fail(about.display().to_string(), why, false)

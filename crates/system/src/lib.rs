@@ -8,11 +8,11 @@
 
 pub mod atomic;
 pub mod cpu;
-pub mod damaged_file;
 pub mod huge_pages;
 pub mod mapped_file;
 pub mod memory;
 pub mod ownership;
+pub mod set_aside;
 pub mod untrusted_file;
 pub mod work_mark;
 

@@ -35,5 +35,6 @@ mod replacements;
 mod report_page;
 mod statuses;
 mod summaries;
+mod unfulfilled;
 mod unread_inputs;
 mod viewers;

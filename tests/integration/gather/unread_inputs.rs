@@ -26,6 +26,8 @@ fn gather_under(workspace: &Workspace, environment: &[(&str, &str)]) -> Outcome 
 /// Runs gather with the first open of a file failing.
 fn gather_without(workspace: &Workspace, file: &Path, fault: Fault) -> Outcome {
     let log = tempfile::NamedTempFile::new().unwrap();
+    // Of other directories, no call fails: each process counts its own.
+    let directory = file.parent().unwrap().to_str().unwrap();
     let file = file.to_str().unwrap();
     for number in 1..300 {
         // A run that fails for another reason changes nothing; one that succeeds would.
@@ -41,7 +43,11 @@ fn gather_without(workspace: &Workspace, file: &Path, fault: Fault) -> Outcome {
         let at = format!("open {number} {fault}");
         let ran = gather_under(
             workspace,
-            &[("FAULTS_AT", &at), ("FAULTS_LOG", log.path().to_str().unwrap())],
+            &[
+                ("FAULTS_AT", &at),
+                ("FAULTS_LOG", log.path().to_str().unwrap()),
+                ("FAULTS_DIR", directory),
+            ],
         );
         if fs::read_to_string(log.path()).unwrap().trim_end().ends_with(file) {
             return ran;

@@ -1,6 +1,7 @@
 //! Which results are whose: no final is shared by two files, none is lost where a tree is moved,
 //! and none holds rows of what a file was before.
 
+mod later_data;
 mod moves;
 mod pairs;
 mod recipes;

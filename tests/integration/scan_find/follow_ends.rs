@@ -179,3 +179,17 @@ fn a_scan_that_is_left_out_in_each_look_is_one() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("1 incomplete scan left out"), "{stderr}");
 }
+
+#[test]
+fn a_search_that_follows_and_finds_nothing_until_its_end_is_a_failure() {
+    let directory = RawData::new();
+    let raw = directory.path("raw");
+    fs::create_dir_all(&raw).unwrap();
+    for operand in [raw.clone(), raw.join("*.h5")] {
+        let found = find(&[operand.to_str().unwrap(), "--follow=0.1", "--until-idle=1"]);
+        assert_eq!((found.status, found.records("scan").len()), (1, 0), "{}", found.stderr);
+        assert!(found.stderr.contains("no scan until the end"), "{}", found.stderr);
+    }
+    directory.write_master("raw/there.h5", "1.1", "p3", 5);
+    find(&[raw.to_str().unwrap(), "--follow=0.1", "--until-idle=1"]).assert_success();
+}

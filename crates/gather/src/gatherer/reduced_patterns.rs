@@ -53,12 +53,15 @@ impl<'a> Gatherer<'a> {
         self.filter.mark_failed();
     }
 
-    /// Warns if a factor was asked for, and only the background was there.
-    pub fn warn_if_nothing_calibrated(&self) {
+    /// Warns if patterns or a factor were asked for, and only the background was there.
+    pub fn warn_if_nothing_reduced(&self) {
         let Some(background) = &self.reduction.background else { return };
         let is_asked = self.reduction.standard.is_some();
         if is_asked && self.found_background && self.standards.is_empty() {
             self.filter.warn(&messages::nothing_calibrated(background.path()));
+            self.filter.mark_failed();
+        } else if !is_asked && self.found_background && !self.found_sample {
+            self.filter.warn(&messages::nothing_subtracted(background.path()));
             self.filter.mark_failed();
         }
     }
@@ -83,6 +86,7 @@ impl<'a> Gatherer<'a> {
             self.found_background = true;
             return Ok(None);
         }
+        self.found_sample = true;
         let (Some(standard), Some(thickness)) = (&opened.standard, flags.thickness) else {
             return Ok(flags.reduction(background, None));
         };

@@ -27,6 +27,8 @@ impl<'a> MeanPattern<'a> {
     /// Creates the mean of no frame of a final file.
     pub fn new(output: &'a OutputFile) -> Self {
         let normalizer = Normalizer::new(&output.recipe);
+        let normalizer =
+            if output.is_merged() { normalizer.for_merged_frames() } else { normalizer };
         let sums = FrameSumAccumulator::new(output.shared.axes.bins(), &normalizer);
         Self { output, normalizer, sums, has_unknown_weights: false, frames: 0 }
     }
@@ -45,7 +47,10 @@ impl<'a> MeanPattern<'a> {
         let ratio = self.normalizer.scale(monitor, self.output.reference).unwrap_or(1.0);
         let shared = &self.output.shared.weights;
         let row = match rows.sums(frame)?.filter(FrameRow::has_sums) {
-            Some(row) => row,
+            Some(row) => match self.normalizer.sums_among_frames(&row, pattern, ratio, shared) {
+                Some(of_all) => FrameRow { status: Status::Ok, ..of_all },
+                None => row,
+            },
             None => {
                 self.has_unknown_weights = true;
                 let row = self.normalizer.recompute_row(pattern, ratio, None, shared);

@@ -19,6 +19,8 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::str::FromStr;
 
+use crate::rounding::NAN64;
+
 /// Method by which several frames become one pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AverageMethod {
@@ -103,6 +105,15 @@ pub struct AveragePattern {
     pub intensity: Vec<f64>,
     /// Error of each bin; `None` without an error model.
     pub errors: Option<Vec<f64>>,
+}
+
+impl AveragePattern {
+    /// Returns the average of no frame: NaN, and not the value of empty bins, because nothing was
+    /// measured in any.
+    pub(super) fn of_no_frames(bins: usize, has_errors: bool) -> Self {
+        let unknown = vec![NAN64; bins];
+        Self { frames: 0, errors: has_errors.then(|| unknown.clone()), intensity: unknown }
+    }
 }
 
 #[cfg(test)]

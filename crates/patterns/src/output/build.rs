@@ -5,6 +5,7 @@ use std::cell::Cell;
 use records::{ScanState, format_frames};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
+use system::set_aside::AsideReason;
 
 use super::build_outcome::Replaced;
 use super::content::OutputContent;
@@ -73,6 +74,12 @@ impl OutputInputs<'_> {
                 ..BuildOutcome::new(&self.target, &nothing)
             };
             outcome.explain(&self.unread, self.has_unread_parts);
+            if !self.replaced_patterns.is_empty() {
+                outcome.warnings.push(format!(
+                    "{}: the earlier result, of another recipe, is kept",
+                    self.target.path().display()
+                ));
+            }
             return Ok(outcome);
         };
         // Patterns of a detector that moves are of no use for averages without the weights of each row.
@@ -132,6 +139,7 @@ impl OutputInputs<'_> {
             && outcome.up_to_date
             && needs_no_sums
             && !self.options.keep_parts
+            && !self.are_parts_shown_by_others()?
         {
             self.remove_parts()?;
         }
@@ -225,7 +233,7 @@ impl OutputInputs<'_> {
             averages_to_copy,
             raw_file_denied: Cell::new(false),
             warnings: &self.write_warnings,
-            renames_damaged: self.is_damaged,
+            set_aside: self.set_aside(),
         };
         let computes_averages = content.average.is_some() && content.averages_to_copy.is_none();
         let needs_sums = content.has_sums() || computes_averages;
@@ -245,6 +253,23 @@ impl OutputInputs<'_> {
         // plan-split, run with other settings before the file was there, may have taken the path.
         part_index::check_recorded_owner(&self.target)?;
         Ok(digest)
+    }
+
+    /// Returns why the existing file is kept under another name. The patterns of an earlier measurement can't be
+    /// made again where the raw data were written over.
+    fn set_aside(&self) -> Option<AsideReason> {
+        match (self.is_damaged, self.replaces_measurement) {
+            (true, _) => Some(AsideReason::Damaged),
+            (false, true) => Some(AsideReason::Earlier),
+            (false, false) => None,
+        }
+    }
+
+    /// Returns whether a virtual final file of another name needs the parts.
+    fn are_parts_shown_by_others(&self) -> Result<bool, OutputError> {
+        let was_virtual =
+            self.existing.as_ref().is_some_and(|there| there.layout == OutputLayout::Virtual);
+        part_index::are_parts_shown_by_others(&self.target, was_virtual)
     }
 
     /// Removes the files that were read, except files that were replaced in the meantime.

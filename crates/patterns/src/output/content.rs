@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use recipe::{Monitor, Recipe};
 use records::Acquisition;
+use system::set_aside::AsideReason;
 
 use super::row_sources::RowSources;
 use super::schema::entry_name;
@@ -12,6 +13,7 @@ use super::{Average, AveragedPatterns, OutputFile, OutputLayout, OutputSpec};
 use crate::compression::Compression;
 use crate::h5;
 use crate::part::Part;
+use crate::scan_identity::check_same_scan;
 use crate::{Normalizer, SharedBins};
 
 /// Paths of the names of the beamline and the sample, below the entry of the raw file.
@@ -45,8 +47,8 @@ pub(super) struct OutputContent<'a> {
     pub raw_file_denied: Cell<bool>,
     /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
-    /// True if a damaged file has the path, which is then kept under another name.
-    pub renames_damaged: bool,
+    /// Why the file that has the path is kept under another name; `None` if it is replaced.
+    pub set_aside: Option<AsideReason>,
 }
 
 impl OutputContent<'_> {
@@ -67,7 +69,7 @@ impl OutputContent<'_> {
     }
 
     /// Warns that counters and positions are missing from the final file because the raw file is
-    /// damaged, or because this user has no access to it, as readers of the final file may have.
+    /// damaged or of another scan by now, or because this user has no access to it, as readers of the final file may have.
     ///
     /// # Errors
     /// Fails if a system call failed for another reason: a later run can copy the values.
@@ -82,9 +84,7 @@ impl OutputContent<'_> {
             }
             why => {
                 self.remember_denied(&why);
-                self.warn(format!(
-                    "{path}: can't be read, so its counters and positions are not copied: {why}"
-                ));
+                self.warn(format!("{path}: its counters and positions are not copied: {why}"));
             }
         }
         Ok(())
@@ -115,11 +115,12 @@ impl OutputContent<'_> {
 /// Opens the raw file of a scan. `None` if the file doesn't exist, or is an image without counters.
 ///
 /// # Errors
-/// The file can't be used.
+/// The file can't be used, or holds another scan by now.
 pub(super) fn open_raw_file(scan: &Acquisition) -> h5::Result<Option<h5::Hdf5File>> {
     if scan.dataset.is_empty() && scan.counters.is_empty() {
         return Ok(None);
     }
+    check_same_scan(scan).map_err(h5::Hdf5Error::Library)?;
     let entry = format!("/{}/", entry_name(&scan.entry));
     let [positioners, instrument, sample] =
         ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));

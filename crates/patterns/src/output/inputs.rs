@@ -43,6 +43,8 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
+    /// True if that is an earlier measurement, with patterns, which no plan was to replace.
+    pub replaces_measurement: bool,
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
     pub replaced_patterns: Spans,
@@ -102,6 +104,7 @@ impl<'a> OutputInputs<'a> {
         }
         let existing_was = file_version(&path)?;
         let (mut is_damaged, mut replaced_patterns) = (false, Spans::default());
+        let mut replaces_measurement = false;
         let opened = match open_verified(&path, needs_sums) {
             // The final of a detector that moves always has sums, which are copied with the rows.
             Ok(existing) if !needs_sums && existing.recipe.has_moving_geometry() => {
@@ -121,6 +124,9 @@ impl<'a> OutputInputs<'a> {
                     let rows = existing.status.iter().zip(0..);
                     let with_pattern = rows.filter(|(status, _)| **status == Status::Ok);
                     replaced_patterns = with_pattern.map(|(_, frame)| frame).collect();
+                } else {
+                    let is_asked = owner.as_ref().is_some_and(|owner| owner.replaces.is_none());
+                    replaces_measurement = !is_asked && existing.status.contains(&Status::Ok);
                 }
                 None
             }
@@ -188,6 +194,7 @@ impl<'a> OutputInputs<'a> {
             unread,
             has_unread_parts,
             replaces_other: replaces,
+            replaces_measurement,
             replaced_patterns,
             has_newer_scan: false,
             damaged_sums_warning: None,

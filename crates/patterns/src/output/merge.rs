@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
 use records::{Acquisition, IdHasher, Spans, Task};
+use system::set_aside::AsideReason;
 use system::{atomic, ownership};
 
 use super::build_outcome::Replaced;
@@ -187,7 +188,7 @@ pub fn merge(
         averages_to_copy: None,
         raw_file_denied: Cell::new(false),
         warnings: &warnings,
-        renames_damaged: sets_aside,
+        set_aside: sets_aside.then_some(AsideReason::Damaged),
     };
     let note = |file: &Group| {
         write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))
@@ -202,11 +203,36 @@ pub fn merge(
     Ok((target, outcome))
 }
 
+/// Checks that no two members are of the same frames by the same recipe, which would count twice: a scan that
+/// was found from two directories, or planned with two names, has two final files. Two recipes may be of
+/// different pixels.
+fn check_all_differ(first: &MergeMember, others: &[MergeMember]) -> Result<(), OutputError> {
+    let mut measured = BTreeMap::new();
+    for member in [first].into_iter().chain(others) {
+        let scan = member.scan();
+        // One that was moved away has the path of its record.
+        let file = scan.file.canonicalize().unwrap_or_else(|_| scan.file.to_path_buf());
+        let recipe = &member.inputs.target.task().recipe_digest;
+        let measurement = (file, &scan.entry, &scan.detector, recipe);
+        if let Some(one) = measured.insert(measurement, member.path()) {
+            let why = format!(
+                "both are of detector {} in entry {} of {}, whose frames would count twice; remove one of them, or merge the results of one plan",
+                scan.detector,
+                scan.entry,
+                scan.file.display()
+            );
+            return Err(OutputError::NotMergeable { one, two: member.path(), why });
+        }
+    }
+    Ok(())
+}
+
 /// Checks that members can be merged, and returns a warning of settings that should not differ.
 fn check_all_mergeable(
     first: &MergeMember,
     others: &[MergeMember],
 ) -> Result<Vec<String>, OutputError> {
+    check_all_differ(first, others)?;
     // Some settings are compared among the members of one detector only.
     let mut detectors = BTreeMap::from([(first.scan().detector.as_str(), first)]);
     let mut warnings = Vec::new();
@@ -304,7 +330,7 @@ impl<'a> MergePlan<'a> {
             reference: 1.0,
             ..RowSources::default()
         };
-        let normalizer = Normalizer::new(&recipe);
+        let normalizer = Normalizer::new(&recipe).for_merged_frames();
         Ok(Self { members, factors, normalizer, recipe, shared, row_sources })
     }
 

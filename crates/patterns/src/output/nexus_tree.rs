@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use recipe::Recipe;
+use recipe::{Mean, Recipe};
 use records::Acquisition;
 
 use super::content::OutputContent;
@@ -71,11 +71,22 @@ impl NexusTree {
             &plot_title(scan, names.sample.as_deref()),
             Some(&frame_axis),
         )?;
-        for (name, values, meaning) in [
-            (name::NORM, &shared.weights.norm, "sum of normalization"),
-            (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
-            (name::COUNT, &shared.weights.count, "sum of pixel shares"),
-        ] {
+        let meanings = match content.recipe.mean {
+            Mean::Weighted => {
+                ["sum of normalization", "sum of squared normalization", "sum of pixel shares"]
+            }
+            Mean::Unweighted => [
+                "sum of pixel shares",
+                "sum of squared pixel shares",
+                "sum of pixel shares / normalization",
+            ],
+        };
+        let weights = [
+            (name::NORM, &shared.weights.norm),
+            (name::NORM_SQ, &shared.weights.norm_sq),
+            (name::COUNT, &shared.weights.count),
+        ];
+        for ((name, values), meaning) in weights.into_iter().zip(meanings) {
             let dataset = integrated.write_array(name, values, &shared.axes.shape())?;
             dataset.set_text("long_name", meaning)?;
             if content.recipe.has_moving_geometry() {

@@ -172,7 +172,7 @@ impl OutputSpec {
         for task in tasks {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
-        last.find_removed(
+        last.find_outdated(
             self.task.acquisition.file.parent().unwrap_or(Path::new("/")),
             &self.stamps,
         );

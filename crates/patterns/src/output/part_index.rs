@@ -17,7 +17,7 @@ use system::untrusted_file::{self, MAX_TEXT_BYTES};
 use system::work_mark::WorkMark;
 
 use super::options::check_cancelled;
-use super::{BuildObserver, OutputError, OutputFile, OutputSpec};
+use super::{BuildObserver, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::part;
 use crate::part::parts_dir;
 
@@ -33,7 +33,7 @@ pub(super) struct PartIndex {
     /// Scan and recipe of each directory, ordered by the scans' ids. A directory whose parts are all
     /// damaged is an error.
     pub specs: Vec<Result<OutputSpec, OutputError>>,
-    /// Paths of the final files that the directories name.
+    /// Paths of their final files.
     pub finals: BTreeSet<PathBuf>,
 }
 
@@ -53,11 +53,20 @@ impl PartIndex {
             specs.extend(errors.into_iter().filter_map(Result::err).map(Err));
         }
         directories.sort();
-        let read = |directory: &PathBuf| read_output_spec(out_root, directory).transpose();
-        specs.extend(directories.iter().filter_map(read));
-        let names = directories.iter().filter_map(|directory| read_output_name(directory).ok()?);
-        let names = names.map(|name| out_root.join(name.as_path()));
-        let finals = specs.iter().flatten().map(OutputSpec::path).chain(names).collect();
+        let mut finals = BTreeSet::new();
+        for directory in &directories {
+            let spec = read_output_spec(out_root, directory).transpose();
+            match &spec {
+                Some(Ok(spec)) => drop(finals.insert(spec.path())),
+                // The error is about the final file that the directory names, if it is about one.
+                Some(Err(_)) => {
+                    let name = read_output_name(directory).ok().flatten();
+                    finals.extend(name.map(|name| out_root.join(name.as_path())));
+                }
+                None => (),
+            }
+            specs.extend(spec);
+        }
         Self { specs, finals }
     }
 }
@@ -251,10 +260,69 @@ pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
         return Ok(());
     };
     let (path, name) = (directory.join(OUTPUT_NAME_FILE), task.final_file.as_os_str().as_bytes());
-    if untrusted_file::read(&path, MAX_TEXT_BYTES).is_ok_and(|there| there == name) {
+    let is_noted = untrusted_file::read(&path, MAX_TEXT_BYTES).is_ok_and(|there| there == name);
+    if is_noted || noted_virtual_final(target)?.is_some() {
         Ok(())
     } else {
         atomic::write(&path, name, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(&path))
+    }
+}
+
+/// Returns the path of the virtual final file that the directory of parts names, if it is not that of
+/// the target: the same scan and settings were planned with another name, and that file needs the parts.
+///
+/// # Errors
+/// Fails if the file is there and can't be read.
+fn noted_virtual_final(target: &OutputSpec) -> Result<Option<PathBuf>, OutputError> {
+    let task = target.task();
+    let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else {
+        return Ok(None);
+    };
+    let name = read_output_name(&directory)?.filter(|name| name.is_contained());
+    let path = name.map(|name| target.out_root().join(name.as_path()));
+    match path.filter(|path| *path != target.path()) {
+        Some(path) => is_virtual_final(&path, task).map(|is_one| is_one.then_some(path)),
+        None => Ok(None),
+    }
+}
+
+/// Returns whether other virtual final files than the target's show the parts of its directory.
+/// `was_virtual` is true if the target's own did.
+///
+/// # Errors
+/// Fails if a file that may be one can't be read.
+pub(super) fn are_parts_shown_by_others(
+    target: &OutputSpec,
+    was_virtual: bool,
+) -> Result<bool, OutputError> {
+    if noted_virtual_final(target)?.is_some() {
+        return Ok(true);
+    }
+    if !was_virtual {
+        return Ok(false);
+    }
+    let own = OutputOwner::from_task(target.task());
+    let all = output_owners::read_all(target.out_root());
+    for owner in all.map_err(OutputError::io(target.out_root()))? {
+        let path = target.out_root().join(&*owner.final_file);
+        if owner.is_same_result(&own)
+            && path != target.path()
+            && is_virtual_final(&path, target.task())?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a file is a virtual final file of the scan and recipe of a task.
+fn is_virtual_final(path: &Path, task: &Task) -> Result<bool, OutputError> {
+    match OutputFile::open(path) {
+        Ok(there) => Ok(there.layout == OutputLayout::Virtual
+            && OutputOwner::from_task(&there.task).is_same_result(&OutputOwner::from_task(task))),
+        Err(OutputError::NotOwned { .. }) => Ok(false),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -310,7 +310,7 @@ pub(crate) fn has_newer_scan(task: &Task, existing: &OutputFile) -> Result<bool,
     }
     let warning = |why: &dyn std::fmt::Display| {
         format!(
-            "{}: can't be read, so its counters and positions are not compared with those of {}: {why}",
+            "{}: its counters and positions are not compared with those of {}: {why}",
             scan.file.display(),
             existing.path.display()
         )

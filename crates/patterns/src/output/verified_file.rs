@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use system::atomic::AtomicFile;
-use system::damaged_file::rename_damaged;
 use system::ownership::{self, OwnershipRule, ProtectedFiles};
+use system::set_aside::{AsideReason, rename_aside};
 use system::untrusted_file::FileVersion;
 
 use super::content::OutputContent;
@@ -54,12 +54,14 @@ pub(super) fn write_verified(
     if file_version(&path)? != was {
         return Err(OutputError::ConcurrentWrite { path });
     }
-    if content.renames_damaged {
-        let aside = rename_damaged(&path, &claim).map_err(&io)?;
-        content
-            .warnings
-            .borrow_mut()
-            .push(format!("{}: the damaged file, kept under this name", aside.display()));
+    if let Some(reason) = content.set_aside {
+        let aside = rename_aside(&path, reason, &claim).map_err(&io)?;
+        let what = match reason {
+            AsideReason::Damaged => "the damaged file",
+            AsideReason::Earlier => "the result of an earlier measurement in the same raw file",
+        };
+        let warning = format!("{}: {what}, kept under this name", aside.display());
+        content.warnings.borrow_mut().push(warning);
     }
     temporary.commit().map_err(&io)?;
     Ok(digest)

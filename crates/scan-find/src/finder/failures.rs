@@ -66,7 +66,11 @@ impl Finder<'_> {
         }
     }
 
-    pub(super) fn report_failure(
+    /// Reports a failure once, at once.
+    ///
+    /// # Errors
+    /// Fails as [`Filter::fail`](filter::Filter::fail) does.
+    pub(crate) fn report_failure(
         &mut self,
         about: String,
         error: String,

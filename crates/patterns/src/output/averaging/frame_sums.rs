@@ -49,6 +49,9 @@ impl FrameSumAccumulator {
     /// Returns the mean or sum of the frames, and starts again from zero.
     pub fn take(&mut self, method: AverageMethod, normalizer: &Normalizer) -> AveragePattern {
         let sums = std::mem::replace(self, Self::new(self.signal.len(), normalizer));
+        if sums.frames == 0 {
+            return AveragePattern::of_no_frames(sums.signal.len(), normalizer.has_errors());
+        }
         let factor = if method == AverageMethod::Sum { sums.frames as f64 } else { 1.0 };
         let times = |value| value * factor;
         let intensity = normalizer.divide(&sums.signal, &sums.norm, 1.0, |sum| sum);

@@ -78,6 +78,9 @@ pub(super) fn median(
             }
         }
     }
+    if pattern.frames == 0 {
+        return Ok(AveragePattern::of_no_frames(bins, normalizer.has_errors()));
+    }
     Ok(pattern)
 }
 

@@ -80,7 +80,11 @@ impl<'a> AverageWriter<'a> {
             let (shared, scale) = (frames.shared_weights(), output_frame.scale);
             let counted = output_frame.counted.as_ref();
             match &output_frame.sums {
-                Some(row) => self.sums.add(row, scale, counted, shared, normalizer),
+                Some(row) => {
+                    let of_all = normalizer.sums_among_frames(row, pattern, scale, shared);
+                    let row = of_all.as_ref().unwrap_or(row);
+                    self.sums.add(row, scale, counted, shared, normalizer);
+                }
                 None => {
                     let own = output_frame.weight_override.as_ref();
                     let row = normalizer.recompute_row(pattern, scale, own, shared);

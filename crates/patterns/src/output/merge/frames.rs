@@ -31,7 +31,13 @@ impl FrameSource for MergedFrames<'_> {
         let mut of_members = Vec::new();
         for (merged, member) in merged.into_iter().zip(self.plan.members) {
             let row = match (merged.sums, &merged.pattern) {
-                (Some(row), _) => row,
+                (Some(row), Some(pattern)) => {
+                    let shared = &member.shared.weights;
+                    let of_all =
+                        member.normalizer.sums_among_frames(&row, pattern, merged.scale, shared);
+                    of_all.unwrap_or(row)
+                }
+                (Some(row), None) => row,
                 (None, Some(pattern)) => {
                     let own = merged.weight_override.as_ref();
                     let shared = &member.shared.weights;

@@ -102,10 +102,7 @@ impl WorkerConfig<'_> {
     }
 
     fn quantiles(&self, options: &mut Map<String, Value>) -> Result<Quantiles, RecipeError> {
-        let value = ["percentile", "quantile"]
-            .iter()
-            .find_map(|key| options.remove(*key))
-            .unwrap_or(Value::Null);
+        let value = options.remove("percentile").unwrap_or(Value::Null);
         match (&value, value.as_array().map(Vec::as_slice)) {
             (Value::Null, _) => Ok(Quantiles { low: 50.0, high: 50.0 }),
             (Value::Number(number), _) => {

@@ -1,4 +1,4 @@
-//! Keeps a damaged file of azpipe's own under another name, so that a new one can take its place.
+//! Keeps a file of azpipe's own under another name, so that a new one can take its place.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,16 +6,36 @@ use std::path::{Path, PathBuf};
 
 use crate::ownership::OwnershipRule;
 
-/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`,
-/// `NAME.damaged-2`, and so on, and returns that name. A new file may then take its place. Until
+/// Why a file is kept under another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsideReason {
+    /// It can't be used.
+    Damaged,
+    /// It is the result of an earlier measurement, of which there may be nothing else.
+    Earlier,
+}
+
+impl AsideReason {
+    /// Returns what the name of such a file ends in.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Earlier => "earlier",
+        }
+    }
+}
+
+/// Renames a file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so
+/// on, or of `NAME.earlier` likewise, and returns that name. A new file may then take its place. Until
 /// then, the file has both names, and is not renamed again.
 ///
 /// # Errors
 /// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
-pub fn rename_damaged(path: &Path, rule: &OwnershipRule) -> io::Result<PathBuf> {
+pub fn rename_aside(path: &Path, reason: AsideReason, rule: &OwnershipRule) -> io::Result<PathBuf> {
     rule.check(path)?;
     let mut aside = path.as_os_str().to_owned();
-    aside.push(".damaged");
+    aside.push(".");
+    aside.push(reason.ending());
     let first = PathBuf::from(aside);
     for number in 1_u64.. {
         let mut name = first.clone().into_os_string();
@@ -63,16 +83,16 @@ mod tests {
         let rule = OwnershipRule::new("a test file", |_| Ok(true));
         let path = directory.path().join("final.h5");
         fs::write(&path, "damaged").unwrap();
-        let aside = rename_damaged(&path, &rule).unwrap();
+        let aside = rename_aside(&path, AsideReason::Damaged, &rule).unwrap();
         assert_eq!(aside, directory.path().join("final.h5.damaged"));
         assert_eq!(
-            rename_damaged(&path, &rule).unwrap(),
+            rename_aside(&path, AsideReason::Damaged, &rule).unwrap(),
             aside,
             "the run that renamed it did not replace it"
         );
         fs::remove_file(&path).unwrap();
         fs::write(&path, "damaged, too").unwrap();
-        let second = rename_damaged(&path, &rule).unwrap();
+        let second = rename_aside(&path, AsideReason::Damaged, &rule).unwrap();
         assert_eq!(second, directory.path().join("final.h5.damaged-2"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     }

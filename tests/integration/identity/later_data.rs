@@ -1,0 +1,174 @@
+//! Other data under the names that a result was made from: a link or a mount that leads to another
+//! experiment, and raw files that were written again, of which only some were integrated since.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::str::FromStr;
+
+use hdf5::types::VarLenUnicode;
+use sample::Options;
+use serde_json::{Value, json};
+
+use crate::support::{NO_ARGUMENTS, Outcome, open_hdf5_to_write, run, small_options};
+
+/// Writes a dataset of other counts, another start, and with 1000 added to each position.
+fn write_other(directory: &Path, options: &Options) -> sample::Dataset {
+    let written = sample::write(directory, options).unwrap();
+    let master = open_hdf5_to_write(&written.master);
+    let entry = master.group("/1.1").unwrap();
+    entry.unlink("start_time").unwrap();
+    let start = VarLenUnicode::from_str("2026-03-11T10:21:30+01:00").unwrap();
+    let dataset = entry.new_dataset::<VarLenUnicode>().create("start_time").unwrap();
+    dataset.write_scalar(&start).unwrap();
+    let rot = entry.dataset("measurement/rot").unwrap();
+    let moved: Vec<f64> = rot.read_raw::<f64>().unwrap().iter().map(|at| at + 1000.0).collect();
+    rot.write_raw(&moved).unwrap();
+    written
+}
+
+/// Runs the pipe up to gather, and returns the result records.
+fn integrate(raw: &Path, poni: &Path, out: &Path, plan: &[&str]) -> String {
+    let tasks = plan_tasks(raw, poni, out, plan);
+    run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout
+}
+
+fn plan_tasks(raw: &Path, poni: &Path, out: &Path, plan: &[&str]) -> String {
+    let scans = run("scan-find", &[raw], "").assert_success().stdout;
+    let (poni, out) = (poni.to_str().unwrap(), out.to_str().unwrap());
+    let flags = [&["--poni", poni, "--npt", "200", "--out", out], plan].concat();
+    run("plan-split", &flags, &scans).assert_success().stdout
+}
+
+fn gather_from(out: &Path, more: &[&str]) -> Outcome {
+    run("gather", &[&["--from", out.to_str().unwrap()], more].concat(), "")
+}
+
+/// The intensities of a final, frame by frame, and its positions of `rot`.
+fn read_final(path: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
+    let file = hdf5::File::open(path).unwrap();
+    let entry = file.group("/1.1").unwrap();
+    let of_process = |group: &hdf5::Group| group.link_exists("integrated");
+    let process = entry.groups().unwrap().into_iter().find(of_process).unwrap();
+    let intensity = process.dataset("integrated/intensity").unwrap();
+    let bins = intensity.shape()[1];
+    let rows = intensity.read_raw::<f32>().unwrap();
+    let rows = rows.chunks(bins).map(<[f32]>::to_vec).collect();
+    (rows, process.dataset("counters/rot").unwrap().read_raw().unwrap())
+}
+
+fn final_of(gathered: &Outcome) -> String {
+    let summary: Value = gathered.records("summary").pop().unwrap();
+    summary["final"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn patterns_keep_the_counters_of_their_own_scan() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, two, current] = ["one", "two", "current"].map(|name| place.path().join(name));
+    let first = sample::write(&one, &small_options()).unwrap();
+    write_other(&two, &Options { mean: 9.0, ..small_options() });
+    symlink(&one, &current).unwrap();
+    let (raw, out) = (current.join("RAW_DATA"), place.path().join("out"));
+    for plan in [&["--recipe-name", "plain"][..], &["--monitor", "monitor"]] {
+        let _ = fs::remove_file(&current);
+        symlink(&one, &current).unwrap();
+        let results = integrate(&raw, &first.poni, &out, plan);
+        let before = run("gather", NO_ARGUMENTS, &results).assert_success();
+        let (path, was) = (final_of(&before), read_final(&final_of(&before)));
+        fs::remove_file(&current).unwrap();
+        symlink(&two, &current).unwrap();
+        for again in [
+            gather_from(&out, &[]),
+            run("gather", NO_ARGUMENTS, &results),
+            gather_from(&out, &["--average", "mean"]),
+        ] {
+            let again = again.assert_success();
+            assert!(again.stderr.contains("holds another scan now"), "{}", again.stderr);
+            assert_eq!(read_final(&path), was, "{plan:?}");
+        }
+        // The other scan takes the place of the first, whose patterns are not lost.
+        let results = integrate(&raw, &first.poni, &out, plan);
+        let after = run("gather", NO_ARGUMENTS, &results).assert_success();
+        let aside = format!("{path}.earlier");
+        assert_eq!(after.stderr.matches(".earlier: ").count(), 1, "{}", after.stderr);
+        assert_eq!(final_of(&after), path);
+        assert_ne!(read_final(&path), was);
+        assert_eq!(read_final(&aside), was);
+        assert!(read_final(&path).1.iter().all(|at| *at >= 900.0));
+        let rerun = gather_from(&out, &[]).assert_success();
+        assert!(!rerun.stderr.contains(".earlier"), "{}", rerun.stderr);
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
+fn frames_of_before_and_after_a_rewrite_are_not_in_one_final() {
+    let place = tempfile::tempdir().unwrap();
+    let (data, out) = (place.path().join("data"), place.path().join("out"));
+    let written = sample::write(&data, &small_options()).unwrap();
+    let by_file = ["--by", "file"];
+    let results = integrate(&written.raw, &written.poni, &out, &by_file);
+    let before = run("gather", NO_ARGUMENTS, &results).assert_success();
+    let (path, was) = (final_of(&before), read_final(&final_of(&before)));
+    // The same start, other counts.
+    let other =
+        sample::write(&place.path().join("other"), &Options { mean: 9.0, ..small_options() });
+    let other = other.unwrap();
+    fs::remove_dir_all(&written.raw).unwrap();
+    fs::rename(&other.raw, &written.raw).unwrap();
+    let tasks = plan_tasks(&written.raw, &written.poni, &out, &by_file);
+    let first = tasks.lines().next().unwrap().to_owned() + "\n";
+    let result = run("ai-integrate", NO_ARGUMENTS, &first).assert_success();
+    for gathered in [run("gather", NO_ARGUMENTS, &result.stdout), gather_from(&out, &[])] {
+        let summary = gathered.records("summary").pop().unwrap();
+        let found = ["complete", "up_to_date", "integrated"].map(|name| summary[name].clone());
+        assert_eq!(found, [json!(false), json!(false), json!(7)], "{summary}");
+        assert_eq!(gathered.status, 1);
+        let (rows, _) = read_final(&path);
+        assert!(rows[7..].iter().flatten().all(|value| value.is_nan()));
+    }
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success();
+    run("gather", NO_ARGUMENTS, &results.stdout).assert_success();
+    let (rows, _) = read_final(&path);
+    assert!(rows.iter().zip(&was.0).all(|(now, then)| now != then && !now[100].is_nan()));
+}
+
+#[test]
+fn parts_that_another_virtual_final_shows_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let written = sample::write(&place.path().join("data"), &small_options()).unwrap();
+    let (raw, poni, out) = (&written.raw, &written.poni, place.path().join("out"));
+    let results = integrate(raw, poni, &out, &[]);
+    let linked = run("gather", &["--layout", "virtual"], &results).assert_success();
+    let (path, was) = (final_of(&linked), read_final(&final_of(&linked)));
+    for name in ["second", "third"] {
+        let results = integrate(raw, poni, &out, &["--recipe-name", name]);
+        let copied = run("gather", NO_ARGUMENTS, &results).assert_success();
+        assert_eq!(read_final(&final_of(&copied)), was);
+        assert_eq!(read_final(&path), was, "{name}");
+    }
+    // Each of them is a result, whatever it is called.
+    let all = gather_from(&out, &["--layout", "virtual"]).assert_success();
+    assert_eq!(all.records("summary").len(), 3, "{}", all.stdout);
+    let one = run("gather", NO_ARGUMENTS, &integrate(raw, poni, &out, &[])).assert_success();
+    assert_eq!(read_final(&final_of(&one)), was);
+}
+
+#[test]
+fn frames_that_two_finals_have_are_not_merged_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let written = sample::write(&place.path().join("data"), &small_options()).unwrap();
+    let (poni, out) = (&written.poni, place.path().join("out"));
+    let master = written.master.clone();
+    let both = integrate(&written.raw, poni, &out, &[]) + &integrate(&master, poni, &out, &[]);
+    let alone = run("gather", NO_ARGUMENTS, &both).assert_success();
+    assert_eq!(alone.records("summary").len(), 2);
+    for merged in
+        [run("gather", &["--merge-all", "all"], &both), gather_from(&out, &["--merge-all", "all"])]
+    {
+        assert_eq!(merged.status, 1);
+        assert!(merged.stderr.contains("would count twice"), "{}", merged.stderr);
+        assert!(!out.join("all.h5").exists());
+    }
+}
