@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
+};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
 use patterns::Compression;
@@ -94,7 +96,7 @@ pub struct Args {
     /// turn, by the number that GNU parallel (PARALLEL_JOBSLOT), xargs (SLOT) or an srun of several
     /// tasks (SLURM_LOCALID) gives it. Separate jobs of SLURM, such as the elements of a job array,
     /// all have the number 0: with `slot`, each takes the first of the GPUs that it sees.
-    #[arg(long, value_name = "I,J", value_delimiter = ',', help_heading = "Computing")]
+    #[arg(long, value_name = "I,J", value_delimiter = ',', help_heading = "Computing", value_parser = NonEmptyStringValueParser::new())]
     pub device: Vec<String>,
 
     /// List the OpenCL devices and exit

@@ -44,6 +44,11 @@ pub fn command<A: Parser>(name: &'static str) -> Command {
         .name(name)
         .bin_name(name)
         .version(env!("CARGO_PKG_VERSION"))
+        .mut_args(|arg| {
+            // A negative number is a value that is refused with what was expected, and no unknown flag.
+            let is_option = arg.get_long().is_some() && arg.get_action().takes_values();
+            if is_option { arg.allow_negative_numbers(true) } else { arg }
+        })
         .arg(completions)
         .after_long_help(end)
 }

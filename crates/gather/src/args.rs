@@ -17,9 +17,14 @@ use crate::reduction_args::ReductionArgs;
 /// The inputs and flags of results: none of them goes with a flag that only answers a question or cleans
 /// up, nor with what such a flag needs beside it. clap does not miss what a flag needs where that could
 /// not be given.
-const RESULT_FLAGS: [&str; 21] = [
+const RESULT_FLAGS: [&str; 26] = [
     "inputs",
     "complete_only",
+    "average",
+    "layout",
+    "compression",
+    "keep_parts",
+    "keep_sums",
     "export",
     "map",
     "map_range",

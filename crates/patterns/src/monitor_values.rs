@@ -3,7 +3,7 @@
 
 use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use recipe::{Monitor, MonitorReference, Quantity, Recipe};
-use records::{Acquisition, MonitorReadings, Task, format_count};
+use records::{Acquisition, MonitorReadings, ScanState, Task, format_count};
 
 use crate::scan_identity::check_same_scan;
 use crate::{Normalizer, Status};
@@ -159,12 +159,15 @@ fn describe_unknown_counter(scan: &Acquisition, name: &str, is_there: bool) -> S
 
 fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, MonitorError> {
     let scan = &task.acquisition;
+    // A scan that runs may get its counters later: without a value, the monitors of its frames are pending.
+    let is_running = scan.scan_state() == ScanState::Running;
     let refuse = |why: String| Err(MonitorError { why, retryable: false });
     let unreadable = |why: Hdf5ArrayError| MonitorError { why: why.to_string(), retryable: true };
     match quantity {
         Quantity::Number(number) => Ok(QuantityValues::Constant(*number)),
         Quantity::ExposureTime => match scan.exposure_time {
             Some(seconds) => Ok(QuantityValues::Constant(seconds)),
+            None if is_running => Ok(QuantityValues::PerFrame(Vec::new())),
             None => {
                 refuse(format!("monitor exposure-time: entry {} has no exposure time", scan.entry))
             }
@@ -173,6 +176,7 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, Monit
             Some(dataset) => read_written_numbers(&scan.file, dataset)
                 .map(QuantityValues::PerFrame)
                 .map_err(unreadable),
+            None if is_running => Ok(QuantityValues::PerFrame(Vec::new())),
             None => {
                 let group = format!("/{}/measurement", scan.entry);
                 // The listing only makes the error clearer: if the group can't be listed, the

@@ -51,7 +51,7 @@ impl SourceFingerprints {
 
     /// Adds the sources of a scan. If two sources hold the same frame, the one that was changed
     /// last counts, or the one that was added first if both were changed at the same time.
-    pub fn add_newest(&mut self, scan: &Acquisition) {
+    fn add_newest(&mut self, scan: &Acquisition) {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
         for source in &scan.sources {
             let path = relative_path(directory, &source.file);
@@ -70,6 +70,19 @@ impl SourceFingerprints {
                 path,
                 source: source.clone(),
             });
+        }
+    }
+
+    /// Adds other fingerprints, by the same rule.
+    pub fn add_newest_of(&mut self, others: &Self) {
+        for (&frame, other) in &others.frames {
+            let stamp = self.frames.entry(frame).or_insert(*other);
+            if stamp.mtime < other.mtime {
+                *stamp = *other;
+            }
+        }
+        for (digest, known) in &others.files {
+            self.files.entry(*digest).or_insert_with(|| known.clone());
         }
     }
 

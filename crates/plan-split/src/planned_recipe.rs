@@ -116,6 +116,7 @@ impl PlannedRecipe {
         checked?;
         self.monitors.check(scan)?;
         self.monitors.describe_longer(scan).iter().for_each(|warning| warn(warning));
+        self.monitors.describe_pending(scan).iter().for_each(|warning| warn(warning));
         Ok(())
     }
 

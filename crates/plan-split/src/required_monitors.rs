@@ -61,6 +61,19 @@ impl RequiredMonitors {
         })
     }
 
+    /// Describes the counters that a running scan has not yet, whose frames wait for them.
+    pub fn describe_pending(&self, scan: &Acquisition) -> Vec<String> {
+        let is_running = scan.scan_state() == ScanState::Running;
+        let pending = self.0.iter().filter_map(|quantity| match quantity {
+            RequiredQuantity::Counter(name) if is_running && lacks_counter(scan, name) => {
+                let why = describe_missing_counter(scan, name);
+                Some(format!("its frames wait for the monitor while the scan runs: {why}"))
+            }
+            _ => None,
+        });
+        pending.collect()
+    }
+
     /// Describes lists of values and counters that are longer than a scan, of which the first are
     /// taken. An aborted scan may have counted one point more. A counter that can't be read is an
     /// error where it is needed.

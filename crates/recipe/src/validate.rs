@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use geometry::{Unit, format_number};
 
 use crate::{
-    ErrorFloor, ErrorMeasure, ErrorModel, IncidentAngle, Mean, Recipe, RecipeError, SpreadUse,
-    VarianceSource,
+    ErrorFloor, ErrorMeasure, ErrorModel, IncidentAngle, Mean, MedianError, Recipe, RecipeError,
+    SpreadUse, VarianceSource,
 };
 
 /// Largest number of bins, about that of pixels of a large detector: more bins take memory and show
@@ -186,6 +186,14 @@ impl Recipe {
             return refuse(
                 "error",
                 &format!("std with error-model {model}; expected another error-model"),
+            );
+        }
+        if !model.has_errors()
+            && self.median_error.is_some_and(|kind| kind != MedianError::default())
+        {
+            return refuse(
+                "median-error",
+                &format!("set with error-model {model}; expected another error-model"),
             );
         }
         if self.error_floor != ErrorFloor::Pixel && !model.is_counting_statistics() {
@@ -381,6 +389,12 @@ mod tests {
             (all.error, all.error_model) = (Some(ErrorMeasure::Std), Some(ErrorModel::No))
         });
         assert!(none.starts_with("error: std with error-model no"), "{none}");
+        let none = refuse(|all| {
+            all.median = "50".parse().ok();
+            (all.median_error, all.error_model) =
+                (Some(crate::MedianError::PyFai), Some(ErrorModel::No));
+        });
+        assert!(none.starts_with("median-error: set with error-model no"), "{none}");
     }
 
     #[test]

@@ -57,6 +57,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         operands.push("-".into());
     }
     let mut taken = Vec::new();
+    if args.follow.is_some() {
+        operands.iter().try_for_each(|operand| check_is_no_pause(operand))?;
+    }
     for operand in operands {
         match operand == Path::new("-") {
             true => search_listed(&args, filter, &mut walk, &mut taken)?,
@@ -114,6 +117,13 @@ fn follow(
         if filter.is_draining() {
             walk.finder.patience.begin_final_look();
             walk.search_all(operands)?;
+            // Files that had just changed are read once they stay as they are; those that still grow
+            // belong to scans that are not over.
+            if std::mem::take(&mut walk.finder.has_unstable) {
+                // The filter's own sleep ends at once when it drains.
+                std::thread::sleep(STABILITY_PERIOD);
+                walk.search_all(operands)?;
+            }
             return Ok(());
         }
         if is_told {
@@ -160,6 +170,20 @@ fn follow(
         }
         filter.sleep(pause.min(STABILITY_PERIOD))?;
     }
+}
+
+/// Refuses a number that is no file: the pause of `--follow` is given with `=`, and a search of what is not
+/// there would wait for it for ever.
+fn check_is_no_pause(operand: &Path) -> Result<(), Stop> {
+    let is_number = operand.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+    if is_number && matches!(operand.try_exists(), Ok(false)) {
+        let why = format!(
+            "no such file or directory; for a pause of as many seconds: --follow={}",
+            operand.display()
+        );
+        return Err(Stop::fatal(operand.display(), why));
+    }
+    Ok(())
 }
 
 /// Searches the paths on stdin as they arrive.

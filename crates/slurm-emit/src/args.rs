@@ -35,7 +35,7 @@ pub struct Args {
     pub dir: PathBuf,
 
     /// Submit the jobs at once, as DIR/submit does
-    #[arg(long)]
+    #[arg(long, conflicts_with = "explain")]
     pub submit: bool,
 
     /// Add tasks to the plan of --dir, as they come
@@ -52,7 +52,7 @@ pub struct Args {
     ///
     /// DIR is written first. Each problem is printed with its reason; the exit status is then 2,
     /// and nothing is submitted. Programs that the jobs need are looked for, too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "explain")]
     pub check: bool,
 
     /// Print each setting and its reason; write nothing

@@ -103,6 +103,9 @@ pub enum EmitError {
         /// The error of the recipe, with its path.
         why: recipe::RecipeError,
     },
+    /// A device is named for jobs that use none.
+    #[error("--device: --engine cpu uses no device; give one of the two")]
+    DeviceOfCpu,
     /// Jobs can't be counted by memory.
     #[error(
         "--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G"

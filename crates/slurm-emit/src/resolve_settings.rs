@@ -33,6 +33,9 @@ const DEFAULT_MAX_ARRAY_SIZE: u64 = 1001;
 /// walltime must be estimated and a recipe can't be read, and if jobs would be signalled before they begin.
 pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, EmitError> {
     check_passed_arguments(&args.size, &own_directory()?)?;
+    if args.size.engine.as_deref() == Some("cpu") && args.size.device.is_some() {
+        return Err(EmitError::DeviceOfCpu);
+    }
     let slurm = &args.slurm;
     let gpus = match (&slurm.gpus, &slurm.gpus_per_task) {
         (Some(count), _) => GpuRequest::Gpus(count.clone()),

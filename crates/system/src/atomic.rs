@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use crate::denied;
 use crate::ownership::{self, OwnershipRule, parent_dir, remove_if_present};
 use crate::writer_process::{WriterProcess, sha256_hex};
 
@@ -53,7 +54,11 @@ impl AtomicFile {
             let mut name = prefix.clone();
             name.push(WriterProcess::current().unique_name());
             let lock_path = target.with_file_name(with_extension(&name, "lock"));
-            let lock = OpenOptions::new().write(true).create_new(true).open(&lock_path)?;
+            let lock = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&lock_path)
+                .map_err(|why| denied::explain(why, target))?;
             // If the file system has no locks, only the writer's name identifies it.
             let taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
             // Another process may have cleared up between creation and locking; the name is void

@@ -16,6 +16,7 @@ pub mod set_aside;
 pub mod untrusted_file;
 pub mod work_mark;
 
+mod denied;
 mod protected_files;
 mod writer_process;
 

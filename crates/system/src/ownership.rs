@@ -14,6 +14,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::denied;
 pub use crate::protected_files::ProtectedFiles;
 use crate::untrusted_file::{self, check_not_special, check_regular};
 
@@ -256,7 +257,7 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
     match DirBuilder::new().create(path) {
         // Another process has just created it.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_directory()? => (),
-        made => made?,
+        made => made.map_err(|why| denied::explain(why, path))?,
     }
     sync_parent(path)
 }
@@ -278,7 +279,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     check_not_special(path)?;
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(path)?;
+    let file = options.open(path).map_err(|why| denied::explain(why, path))?;
     check_regular(&file.metadata()?)?;
     Ok(file)
 }

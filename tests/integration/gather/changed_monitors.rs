@@ -154,3 +154,38 @@ fn both_filters_judge_a_monitor_alike() {
         assert_eq!(gathered.records("summary")[0]["missing"], told, "{reference}");
     }
 }
+
+#[test]
+fn frames_of_a_running_scan_wait_for_a_counter_that_it_gets_later() {
+    let workspace = Workspace::new(&small_options());
+    let ended: Value = serde_json::from_str(workspace.scans.lines().next().unwrap()).unwrap();
+    let mut running = ended.clone();
+    running["complete"] = json!(false);
+    running["end_time"] = Value::Null;
+    running["end_reason"] = Value::Null;
+    running["counters"].as_object_mut().unwrap().remove("monitor").unwrap();
+    let (out, poni) = (workspace.path("out"), workspace.data.poni.to_str().unwrap());
+    let flags = ["--poni", poni, "--npt", "100", "--monitor", "monitor", "--out"];
+    let flags = [&flags[..], &[out.to_str().unwrap()]].concat();
+    let both = format!("{running}\n{ended}\n");
+    let planned = run("plan-split", &flags, &both).assert_success();
+    assert_eq!(planned.stderr.matches("wait for the monitor").count(), 1, "{}", planned.stderr);
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &planned.stdout);
+    assert_eq!(
+        (integrated.status, integrated.records("fail").len()),
+        (1, 0),
+        "as of a short counter"
+    );
+    let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout).assert_success();
+    let summary = gathered.records("summary").pop().unwrap();
+    assert_eq!([&summary["integrated"], &summary["complete"]], [&json!(FRAMES), &json!(true)]);
+    // One that it never gets is an error once it has ended.
+    let mut without = ended.clone();
+    without["counters"].as_object_mut().unwrap().remove("monitor").unwrap();
+    let refused = run("plan-split", &flags, &format!("{without}\n"));
+    assert!(
+        refused.status == 1 && refused.stderr.contains("no counter `monitor`"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -255,11 +255,17 @@ fn exports_of_earlier_data_are_named_when_the_final_is_renewed() {
     let warning =
         renewed.stderr.lines().find(|line| is_warned(line)).expect("a warning").to_owned();
     assert!(warning.contains(nexus) && !warning.contains(text), "{warning}");
-    // What is not there can't be outdated; and nothing was renewed.
-    for flags in [&["--keep-sums"][..], &formats] {
+    // It is told until the file is written again.
+    let out = workspace.path("out");
+    for _ in 0..2 {
+        let again = run("gather", &["--from", out.to_str().unwrap()], "").assert_success();
+        assert_eq!(again.stderr.trim_end(), warning);
+    }
+    for flags in [&formats[..], &["--keep-sums"]] {
         let again = run("gather", flags, &both).assert_success();
         assert!(!is_warned(&again.stderr), "{}", again.stderr);
     }
+    // What is not there can't be outdated.
     std::fs::remove_file(text).expect("an export");
     std::fs::remove_file(nexus).expect("an export");
     let other = workspace.plan("out", &["--replace", "--radial-range", "5,30"]);

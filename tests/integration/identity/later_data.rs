@@ -172,3 +172,50 @@ fn frames_that_two_finals_have_are_not_merged_twice() {
         assert!(!out.join("all.h5").exists());
     }
 }
+
+#[test]
+fn a_file_that_was_put_back_may_be_older_than_the_one_that_it_replaces() {
+    let place = tempfile::tempdir().unwrap();
+    let (data, out) = (place.path().join("data"), place.path().join("out"));
+    let written = sample::write(&data, &small_options()).unwrap();
+    let now = std::time::SystemTime::now();
+    let integrate_at = |seconds: u64| {
+        for lima in &written.lima[0] {
+            let file = fs::File::options().write(true).open(lima).unwrap();
+            file.set_modified(now - std::time::Duration::from_secs(seconds)).unwrap();
+        }
+        integrate(&written.raw, &written.poni, &out, &[])
+    };
+    for ages in [[0, 1000], [1000, 0]] {
+        let records = ages.map(integrate_at).concat();
+        for flags in [NO_ARGUMENTS, &["--complete-only"]] {
+            let gathered = run("gather", flags, &records).assert_success();
+            let summary = gathered.records("summary").pop().expect("a final");
+            assert_eq!([&summary["integrated"], &summary["complete"]], [&json!(24), &json!(true)]);
+        }
+    }
+}
+
+#[test]
+fn parts_that_an_earlier_result_shows_are_not_cleaned_away() {
+    let place = tempfile::tempdir().unwrap();
+    let (data, out) = (place.path().join("data"), place.path().join("out"));
+    let first = sample::write(&data, &small_options()).unwrap();
+    let results = integrate(&first.raw, &first.poni, &out, &[]);
+    let before = run("gather", &["--layout", "virtual"], &results).assert_success();
+    let (path, was) = (final_of(&before), read_final(&final_of(&before)));
+    let second =
+        write_other(&place.path().join("other"), &Options { mean: 9.0, ..small_options() });
+    fs::remove_dir_all(&first.raw).unwrap();
+    fs::rename(&second.raw, &first.raw).unwrap();
+    let results = integrate(&first.raw, &first.poni, &out, &[]);
+    run("gather", &["--layout", "virtual"], &results).assert_success();
+    gather_from(&out, &["--clean"]).assert_success();
+    assert_eq!(read_final(&format!("{path}.earlier")), was);
+    assert_ne!(read_final(&path), was);
+    // Once it is gone, so may they.
+    fs::remove_file(format!("{path}.earlier")).unwrap();
+    let cleaned = gather_from(&out, &["--clean"]).assert_success();
+    assert!(cleaned.stderr.contains("removed"), "{}", cleaned.stderr);
+    assert_ne!(read_final(&path), was);
+}

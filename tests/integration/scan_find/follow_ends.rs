@@ -83,7 +83,7 @@ fn a_data_file_whose_copy_stalls_is_no_failure_when_it_is_whole() {
     let data = directory.write_dataset("", &[]);
     let lima = &data.lima[0][1];
     let bytes = truncate(lima);
-    let found = follow_while(&data.raw, "6s", || {
+    let found = follow_while(&data.raw, "9s", || {
         std::thread::sleep(Duration::from_secs(5));
         fs::write(lima, bytes).unwrap();
     });
@@ -178,6 +178,32 @@ fn a_scan_that_is_left_out_in_each_look_is_one() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("1 incomplete scan left out"), "{stderr}");
+}
+
+#[test]
+fn a_last_look_waits_for_files_that_had_just_changed() {
+    let directory = RawData::new();
+    let raw = directory.path("raw");
+    fs::create_dir_all(&raw).unwrap();
+    directory.write_master("raw/old.h5", "1.1", "p3", 4);
+    for milliseconds in [0, 100] {
+        let child = start(&raw, &["--follow=5"]);
+        std::thread::sleep(Duration::from_secs(2));
+        directory.write_master(&format!("raw/new{milliseconds}.h5"), "1.1", "p3", 4);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        let followed = Outcome::from(child.wait_with_output().unwrap());
+        assert_ends_as_a_plain_search(&followed, &raw, "");
+    }
+}
+
+#[test]
+fn a_pause_that_is_taken_for_a_path_is_refused() {
+    let directory = RawData::new();
+    let raw = directory.path("raw");
+    let found = find(&["--follow", "1", raw.to_str().unwrap()]);
+    assert_eq!(found.status, 2);
+    assert!(found.stderr.contains("--follow=1"), "{}", found.stderr);
 }
 
 #[test]

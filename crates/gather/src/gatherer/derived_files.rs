@@ -73,10 +73,11 @@ impl Gatherer<'_> {
             && !output.pixel_images
             && self.drift.is_none()
             && output.plot.is_none();
-        if wants_none && replaced == Replaced::Nothing {
+        let path = group.target.path();
+        let outdated = self.find_outdated_exports(group)?;
+        if wants_none && replaced == Replaced::Nothing && outdated.is_empty() {
             return Ok(());
         }
-        let path = group.target.path();
         let final_file = match OutputFile::open(&path) {
             Ok(final_file) => final_file,
             Err(error) => return self.report_output_error(group, &error),
@@ -136,18 +137,24 @@ impl Gatherer<'_> {
         if !group.is_merged {
             written.extend(self.write_drift(group, &final_file, summary)?);
         }
-        if replaced != Replaced::Nothing || patterns.is_some() {
-            match export::existing_exports(&final_file) {
-                Ok(mut earlier) => {
-                    // A file that the run reads, such as a mask, stays as it is.
-                    let is_read =
-                        |path: &Path| matches!(self.policy.protected.contains(path), Ok(true));
-                    earlier.retain(|path| {
-                        !exports.contains(path) && !written.contains(path) && !is_read(path)
-                    });
-                    self.warn_of_earlier_exports(&path, earlier, replaced, patterns.as_deref());
-                }
-                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+        if replaced != Replaced::Nothing || patterns.is_some() || !outdated.is_empty() {
+            // A file that the run reads, such as a mask, stays as it is.
+            let is_read = |path: &Path| matches!(self.policy.protected.contains(path), Ok(true));
+            let is_earlier = |path: &PathBuf| {
+                !exports.contains(path) && !written.contains(path) && !is_read(path)
+            };
+            let warned = export::existing_exports(&final_file).and_then(|mut earlier| {
+                earlier.retain(&is_earlier);
+                self.warn_of_earlier_exports(
+                    &final_file,
+                    earlier,
+                    &outdated,
+                    replaced,
+                    patterns.as_deref(),
+                )
+            });
+            if let Err(why) = warned {
+                self.report_failure(group, &path, &why, why.io_error())?;
             }
         }
         if !exports.is_empty() {
@@ -208,26 +215,50 @@ impl Gatherer<'_> {
         }
     }
 
+    /// Returns the exports that earlier runs found to be of what the final file held before.
+    fn find_outdated_exports(
+        &mut self,
+        group: &mut ScanGroup,
+    ) -> Result<Vec<(PathBuf, Replaced)>, Stop> {
+        let (root, name) = (group.target.out_root(), &group.target.task().final_file);
+        match export::outdated_exports(root, name) {
+            Ok(outdated) => Ok(outdated),
+            Err(why) => {
+                let path = group.target.path();
+                self.report_failure(group, &path, &why, why.io_error())?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
     /// Warns of exports of earlier runs: of all if the final file took the place of other data, of those
-    /// that are made with counters if it has others, and otherwise of those of reduced patterns, if such
-    /// were written to `patterns`.
+    /// that are made with counters if it has others, of those that earlier runs found to be `outdated`, and
+    /// otherwise of those of reduced patterns, if such were written to `patterns`.
     fn warn_of_earlier_exports(
         &self,
-        final_file: &Path,
+        final_file: &OutputFile,
         mut earlier: Vec<PathBuf>,
+        outdated: &[(PathBuf, Replaced)],
         replaced: Replaced,
         patterns: Option<&Path>,
-    ) {
-        if replaced == Replaced::Counters {
-            earlier.retain(|path| is_made_with_counters(path, final_file));
-        }
-        if replaced != Replaced::Nothing {
-            if !earlier.is_empty() {
-                self.filter.warn(&messages::outdated_exports(final_file, &earlier, replaced));
+    ) -> Result<(), ExportError> {
+        let path = &final_file.path;
+        for cause in [Replaced::Data, Replaced::Counters] {
+            let was = |file: &PathBuf| outdated.contains(&(file.clone(), cause));
+            let is = |file: &PathBuf| {
+                replaced == cause && (cause == Replaced::Data || is_made_with_counters(file, path))
+            };
+            let of_cause: Vec<PathBuf> =
+                earlier.iter().filter(|file| was(file) || is(file)).cloned().collect();
+            if !of_cause.is_empty() {
+                self.filter.warn(&messages::outdated_exports(path, &of_cause, cause));
+                export::mark_outdated(final_file, &of_cause, cause)?;
+                earlier.retain(|file| !of_cause.contains(file));
             }
-            return;
         }
-        let Some(patterns) = patterns else { return };
+        let Some(patterns) = patterns.filter(|_| replaced == Replaced::Nothing) else {
+            return Ok(());
+        };
         // Such as `NAME.absolute`, which names of all formats begin with.
         let stem = patterns.file_stem().unwrap_or_default().as_encoded_bytes();
         earlier.retain(|path| {
@@ -238,6 +269,7 @@ impl Gatherer<'_> {
         if !earlier.is_empty() {
             self.filter.warn(&messages::exports_of_other_reductions(patterns, &earlier));
         }
+        Ok(())
     }
 
     /// Draws the plot of a run with a single final file once more, under the name that `--plot`

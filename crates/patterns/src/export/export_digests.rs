@@ -2,7 +2,7 @@
 //! for a mark, and a mark would not show that somebody changed the file.
 //!
 //! `OUT/.azpipe/exports/<final>.json` lists each file with the digests of the last contents that
-//! were written to it. It is updated before the exports are written, so that a killed run leaves no
+//! were written to it, and of which data those are if the final has others by now. It is updated before the exports are written, so that a killed run leaves no
 //! export that is not listed, and under a lock, so that runs at the same time know each other's.
 
 use std::collections::BTreeMap;
@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use records::RawPath;
+use serde::{Deserialize, Serialize};
 use system::ownership::{AZPIPE_DIR, OwnershipRule, ReplacePolicy, create_directories, open_lock};
 use system::{atomic, untrusted_file};
 
 use super::ExportError;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, Replaced};
 
 /// Name of the directory of the JSON files, below `.azpipe`.
 pub(super) const EXPORTS: &str = "exports";
@@ -42,10 +43,90 @@ pub(super) struct ExportDigests {
 /// Content of the JSON file.
 #[derive(Default)]
 struct Entries {
-    /// Digests of each file, the last one first.
-    files: BTreeMap<OsString, Vec<String>>,
+    files: BTreeMap<OsString, ExportEntry>,
     /// True if the JSON file can't be parsed, so that files without a digest may have had one.
     is_damaged: bool,
+}
+
+/// Digests of one file, and whether it is out of date.
+#[derive(Clone, Default)]
+struct ExportEntry {
+    /// Digests, the last one first.
+    digests: Vec<String>,
+    /// The content of the final file that was replaced since the file was written.
+    replaced: Replaced,
+}
+
+/// A file as the JSON file has it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ExportLine {
+    Outdated(RawPath, Vec<String>, Replaced),
+    Current(RawPath, Vec<String>),
+}
+
+impl ExportLine {
+    fn new((name, entry): (&OsString, &ExportEntry)) -> Self {
+        let (name, digests) = (RawPath::from(PathBuf::from(name)), entry.digests.clone());
+        match entry.replaced {
+            Replaced::Nothing => Self::Current(name, digests),
+            replaced => Self::Outdated(name, digests, replaced),
+        }
+    }
+
+    fn into_entry(self) -> (OsString, ExportEntry) {
+        let (name, digests, replaced) = match self {
+            Self::Current(name, digests) => (name, digests, Replaced::Nothing),
+            Self::Outdated(name, digests, replaced) => (name, digests, replaced),
+        };
+        (name.as_os_str().to_owned(), ExportEntry { digests, replaced })
+    }
+}
+
+/// Returns the exports of a final file that were made from what it held before, and what of it was
+/// replaced, as [`mark_outdated`] noted it. `name` is the path of the final file below the output root.
+///
+/// # Errors
+/// Fails if it can't be found out.
+pub fn outdated_exports(
+    out_root: &Path,
+    name: &Path,
+) -> Result<Vec<(PathBuf, Replaced)>, ExportError> {
+    let path = json_path(out_root, name);
+    let entries = Entries::read(&path).map_err(io_error(&path))?;
+    let mut outdated = Vec::new();
+    for (file, entry) in entries.files {
+        let path = out_root.join(name).with_file_name(file);
+        if entry.replaced != Replaced::Nothing && is_there(&path)? {
+            outdated.push((path, entry.replaced));
+        }
+    }
+    Ok(outdated)
+}
+
+/// Notes that exports of a final file are of what it held before, so that later runs know it, until
+/// the files are written again.
+///
+/// # Errors
+/// Fails if the note can't be written.
+pub fn mark_outdated(
+    output: &OutputFile,
+    exports: &[PathBuf],
+    replaced: Replaced,
+) -> Result<(), ExportError> {
+    let digests = ExportDigests::read(output)?;
+    let is_news = |entry: &ExportEntry| ![Replaced::Data, replaced].contains(&entry.replaced);
+    let names = || exports.iter().filter_map(|path| path.file_name());
+    if !names().any(|name| digests.entries().files.get(name).is_some_and(is_news)) {
+        return Ok(());
+    }
+    let _lock = digests.lock()?;
+    for name in names() {
+        if let Some(entry) = digests.entries().files.get_mut(name).filter(|entry| is_news(entry)) {
+            entry.replaced = replaced;
+        }
+    }
+    digests.write()
 }
 
 /// Returns the exports of a final file that azpipe wrote and that exist.
@@ -57,13 +138,23 @@ pub fn existing_exports(output: &OutputFile) -> Result<Vec<PathBuf>, ExportError
     let mut existing = Vec::new();
     for name in digests.entries().files.keys() {
         let path = output.path.with_file_name(name);
-        match path.symlink_metadata() {
-            Err(why) if why.kind() == ErrorKind::NotFound => (),
-            Err(why) => return Err(ExportError::Io { path, why }),
-            Ok(_) => existing.push(path),
+        if is_there(&path)? {
+            existing.push(path);
         }
     }
     Ok(existing)
+}
+
+fn is_there(path: &Path) -> Result<bool, ExportError> {
+    match path.symlink_metadata() {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true).map_err(io_error(path)),
+    }
+}
+
+/// Returns the path of the JSON file of a final file, which is named by its path below the output root.
+fn json_path(out_root: &Path, name: &Path) -> PathBuf {
+    with_suffix(&out_root.join(AZPIPE_DIR).join(EXPORTS).join(name), ".json")
 }
 
 /// Returns the names of the exports that a JSON file lists; none if it is damaged.
@@ -91,8 +182,7 @@ impl ExportDigests {
         let Some(root) = output_root(output) else {
             return Ok(Self { path: None, entries: Arc::default() });
         };
-        let directory = root.join(AZPIPE_DIR).join(EXPORTS);
-        let path = with_suffix(&directory.join(output.task.final_file.as_path()), ".json");
+        let path = json_path(root, &output.task.final_file);
         // Where the exports are as they were, nothing is written to that directory, which would
         // remove them.
         atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
@@ -130,7 +220,8 @@ impl ExportDigests {
         let is_own = move |path: &Path| {
             let digests = {
                 let entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                let digests = path.file_name().and_then(|name| entries.files.get(name)).cloned();
+                let entry = path.file_name().and_then(|name| entries.files.get(name));
+                let digests = entry.map(|entry| entry.digests.clone());
                 if digests.is_none() && entries.is_damaged {
                     return Ok(false);
                 }
@@ -169,21 +260,24 @@ impl ExportDigests {
         &self,
         new: impl Iterator<Item = (&'a Path, String)>,
     ) -> Result<(), ExportError> {
-        let mut entries = self.entries();
         for (path, new) in new {
             let name = path.file_name().unwrap_or_default();
-            let digests = entries.files.entry(name.to_owned()).or_default();
-            digests.retain(|digest| *digest != new);
-            digests.insert(0, new);
-            digests.truncate(DIGESTS_KEPT);
+            let mut entries = self.entries();
+            let entry = entries.files.entry(name.to_owned()).or_default();
+            entry.replaced = Replaced::Nothing;
+            entry.digests.retain(|digest| *digest != new);
+            entry.digests.insert(0, new);
+            entry.digests.truncate(DIGESTS_KEPT);
         }
+        self.write()
+    }
+
+    /// Writes the JSON file.
+    fn write(&self) -> Result<(), ExportError> {
+        let mut entries = self.entries();
         entries.is_damaged = false;
         let Some(path) = &self.path else { return Ok(()) };
-        let files: Vec<(RawPath, &Vec<String>)> = entries
-            .files
-            .iter()
-            .map(|(name, digests)| (RawPath::from(PathBuf::from(name)), digests))
-            .collect();
+        let files: Vec<ExportLine> = entries.files.iter().map(ExportLine::new).collect();
         let write = || {
             create_directories(path.parent().unwrap_or(Path::new("")))?;
             atomic::write(path, serde_json::to_vec(&files)?, &OwnershipRule::in_azpipe_dir())
@@ -203,11 +297,13 @@ impl Entries {
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             bytes => bytes?,
         };
-        let Ok(files) = serde_json::from_slice::<Vec<(RawPath, Vec<String>)>>(&bytes) else {
+        let Ok(files) = serde_json::from_slice::<Vec<ExportLine>>(&bytes) else {
             return Ok(Self { is_damaged: true, ..Self::default() });
         };
-        let files = files.into_iter().map(|(name, digests)| (name.as_os_str().to_owned(), digests));
-        Ok(Self { files: files.collect(), is_damaged: false })
+        Ok(Self {
+            files: files.into_iter().map(ExportLine::into_entry).collect(),
+            is_damaged: false,
+        })
     }
 }
 

@@ -40,7 +40,7 @@ pub use drift::{
     CalibrantLine, Displacement, Drift, DriftDoubt, DriftRequest, LineUse, write_drift,
 };
 pub use error::ExportError;
-pub use export_digests::existing_exports;
+pub use export_digests::{existing_exports, mark_outdated, outdated_exports};
 pub use format::{ExportContent, ExportFormat};
 pub use frame_value::FrameValue;
 pub use map::{MapRequest, WrittenMap, write_map};

@@ -1,6 +1,7 @@
 //! [`BuildOutcome`]: the state of a final file after a build.
 
 use records::{Absent, AbsentKind, ScanState, Spans};
+use serde::{Deserialize, Serialize};
 
 use super::row_sources::RowSources;
 use super::{OutputLayout, OutputSpec};
@@ -43,7 +44,8 @@ pub struct BuildOutcome {
 }
 
 /// Content of an earlier final file that was replaced by that of a new one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Replaced {
     /// There was none, or it had the same data.
     #[default]

@@ -80,12 +80,15 @@ impl OutputSpec {
         self.has_record = true;
         let stamps = SourceFingerprints::new(&task.acquisition);
         let is_news = self.latest_files.add(&stamps);
-        self.stamps.add_newest(&task.acquisition);
         add_files(&mut self.files, task);
+        if is_news {
+            self.stamps = self.latest_files.retain_current(&self.stamps);
+        }
+        // A copy that was put back may be older than the file that it replaced.
+        self.stamps.add_newest_of(&self.latest_files.retain_current(&stamps));
         if is_news {
             // A file was written again, maybe with fewer frames, so the earlier records of the scan
             // are out of date.
-            self.stamps = self.latest_files.retain_current(&self.stamps);
             self.absent.remove_outdated(&self.latest_files);
             self.task = task.clone();
             self.absent.add(task);

@@ -70,14 +70,14 @@ impl RowSources {
         monitors: Option<&MonitorValues>,
     ) -> Result<Self, OutputError> {
         let total = target.frames();
-        let mut known = SourceFingerprints::default();
-        parts.iter().for_each(|part| known.add_newest(&part.metadata.task.acquisition));
-        if let Some(existing) = existing {
-            known.add_newest(&existing.task.acquisition);
-        }
         let last = target.latest_file_states(parts, existing)?;
-        let stamps =
-            last.retain_current(&target.stamps).with_fallback(&last.retain_current(&known));
+        let of_parts = parts.iter().map(|part| &part.metadata.task);
+        let mut known = SourceFingerprints::default();
+        for task in of_parts.chain(existing.map(|existing| &existing.task)) {
+            let stamps = SourceFingerprints::new(&task.acquisition);
+            known.add_newest_of(&last.retain_current(&stamps));
+        }
+        let stamps = last.retain_current(&target.stamps).with_fallback(&known);
         let frames = total as usize;
         let mut row_sources = Self {
             sources: vec![RowSource::None; frames],

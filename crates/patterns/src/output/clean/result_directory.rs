@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use output_owners::OutputOwner;
@@ -13,11 +13,12 @@ use records::RawPath;
 use system::atomic;
 use system::mapped_file::is_without_locks;
 use system::ownership::OwnershipRule;
+use system::set_aside::AsideReason;
 use system::untrusted_file::{self, MAX_TEXT_BYTES};
 
 use super::{Leftover, Leftovers, short};
 use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
-use crate::output::{OutputError, OutputFile};
+use crate::output::{OutputError, OutputFile, OutputLayout};
 use crate::part;
 use crate::part::parts_dir;
 
@@ -139,6 +140,9 @@ impl ResultDirectory {
         let mut why = None;
         for name in &self.finals {
             let path = finals.root.join(&**name);
+            if !self.parts.is_empty() && self.is_shown_by_earlier(&path)? {
+                return Ok(None);
+            }
             if self.parts.is_empty() && !finals.is_there(name)? {
                 why = Some(format!("{} was removed", path.display()));
                 continue;
@@ -156,6 +160,41 @@ impl ResultDirectory {
             ));
         }
         Ok(why)
+    }
+
+    /// Returns whether the result of an earlier measurement, which was set aside when another took its
+    /// place, is a virtual final file that shows these parts.
+    fn is_shown_by_earlier(&self, final_file: &Path) -> Result<bool, OutputError> {
+        let mut prefix = final_file.file_name().unwrap_or_default().to_owned();
+        prefix.push(".");
+        prefix.push(AsideReason::Earlier.ending());
+        let directory = final_file.parent().unwrap_or(Path::new("/"));
+        let entries = match fs::read_dir(directory) {
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
+            entries => entries.map_err(OutputError::io(directory))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(OutputError::io(directory))?.path();
+            let name = path.file_name().unwrap_or_default().as_bytes();
+            if !name.starts_with(prefix.as_bytes()) {
+                continue;
+            }
+            match OutputFile::open(&path) {
+                Ok(there) => {
+                    let task = &there.task;
+                    let parts = parts_dir(Path::new(""), &task.scan, &task.recipe_digest);
+                    if there.layout == OutputLayout::Virtual
+                        && parts.is_some_and(|parts| self.path.ends_with(parts))
+                    {
+                        return Ok(true);
+                    }
+                }
+                Err(error @ OutputError::Io { .. }) => return Err(error),
+                // It shows nothing any more, or is somebody else's.
+                Err(_) => (),
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the files of the directory: the parts, then the lock, then the note.
