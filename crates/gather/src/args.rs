@@ -154,7 +154,8 @@ pub struct OutputArgs {
     /// and their errors follow from all of these counts together; the error of `median` is the
     /// expected scatter of such a median. The minimum variance of one photon (`plan-split
     /// --error-floor`) applies once to each bin of the whole average, not to each frame or pixel;
-    /// with `none`, not at all. Frames without a pattern are left out.
+    /// with `none`, not at all. Frames without a pattern are left out. Medians and quantile means of a
+    /// frame (`plan-split --median`) count as the value of all pixels of their bin.
     ///
     /// The sums of the frames are removed with the parts, unless they are kept (--keep-sums,
     /// --keep-parts or --layout virtual). Averages are then made from the patterns, and differ by the

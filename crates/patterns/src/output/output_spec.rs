@@ -28,6 +28,8 @@ pub struct OutputSpec {
     /// The frames that each file holds, as records, parts and the final say. Messages about lost
     /// frames name the file.
     files: BTreeMap<PathBuf, FileFrames>,
+    /// End of the frames that files hold.
+    held_end: u64,
     /// True if a task record was added; false if all is known from files.
     has_record: bool,
 }
@@ -62,17 +64,18 @@ impl OutputSpec {
         let (stamps, last) = (SourceFingerprints::default(), LatestFileStates::default());
         let mut absent = AbsentFrames::default();
         absent.add(task);
-        let mut files = BTreeMap::new();
-        add_files(&mut files, task);
-        Ok(Self {
+        let mut target = Self {
             out_root,
             task: task.clone(),
             stamps,
             latest_files: last,
             absent,
-            files,
+            files: BTreeMap::new(),
+            held_end: 0,
             has_record: false,
-        })
+        };
+        target.add_files(task);
+        Ok(target)
     }
 
     /// Adds another task record of the same scan and recipe.
@@ -80,7 +83,7 @@ impl OutputSpec {
         self.has_record = true;
         let stamps = SourceFingerprints::new(&task.acquisition);
         let is_news = self.latest_files.add(&stamps);
-        add_files(&mut self.files, task);
+        self.add_files(task);
         if is_news {
             self.stamps = self.latest_files.retain_current(&self.stamps);
         }
@@ -141,7 +144,7 @@ impl OutputSpec {
         for task in
             tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition)))
         {
-            add_files(&mut self.files, task);
+            self.add_files(task);
             if is_outdated {
                 self.task = task.clone();
                 self.absent.add(task);
@@ -203,9 +206,17 @@ impl OutputSpec {
     /// Returns the number of frames of the scan by the later of two states, and by what files hold.
     fn frames_with(&self, task: &Task) -> u64 {
         let (before, now) = (ScanProgress::new(&self.task), ScanProgress::new(task));
-        let spans = self.files.values().flat_map(|held| held.frames.as_slice());
-        let held = spans.map(|span| span.stop()).max().unwrap_or(0);
-        before.max(now).frames.max(held.min(before.frames.max(now.frames)))
+        let held = self.held_end.min(before.frames.max(now.frames));
+        before.max(now).frames.max(held)
+    }
+
+    /// Adds the frames of a task's sources by file.
+    fn add_files(&mut self, task: &Task) {
+        for source in &task.acquisition.sources {
+            let ends = source.frames.as_slice().iter().map(|span| span.stop());
+            self.held_end = ends.max().unwrap_or(0).max(self.held_end);
+            self.files.entry(source.file.to_path_buf()).or_default().add(&source.frames);
+        }
     }
 
     /// Returns the id of the summary record: a digest of scan and recipe.
@@ -302,13 +313,6 @@ impl FileFrames {
             self.frames = self.frames.to_sorted();
             self.sorted = self.frames.as_slice().len();
         }
-    }
-}
-
-/// Adds the frames of a task's sources by file.
-fn add_files(files: &mut BTreeMap<PathBuf, FileFrames>, task: &Task) {
-    for source in &task.acquisition.sources {
-        files.entry(source.file.to_path_buf()).or_default().add(&source.frames);
     }
 }
 
