@@ -57,7 +57,7 @@ pub struct Gatherer<'a> {
     unread_recipes: RefCell<BTreeSet<PathBuf>>,
     /// True if the background's own results were gathered.
     found_background: bool,
-    /// True once a final file that is not the background was looked at.
+    /// True once a final file that is not the background was looked at, or skipped.
     found_sample: bool,
     /// The last summary of each final file, in the order of their first summaries, for the report.
     summaries: Vec<Summary>,
@@ -272,6 +272,8 @@ impl<'a> Gatherer<'a> {
         }
         group.lacks_frames = outcome.has_unread_parts;
         if outcome.layout.is_none() && self.args.complete_only {
+            // It may be the sample of a background.
+            self.found_sample = true;
             filter.note(1, || messages::scan_skipped(&path));
             return Ok(());
         }

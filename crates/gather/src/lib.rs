@@ -50,7 +50,7 @@ use patterns::export::DriftRequest;
 use patterns::output;
 use recipe::Calibrant;
 use records::{Fail, Record};
-use system::ownership::ReplacePolicy;
+use system::ownership::{AZPIPE_DIR, ReplacePolicy};
 
 use args::Args;
 use gatherer::Gatherer;
@@ -150,6 +150,8 @@ fn gather(
         for target in found {
             match target {
                 Ok(target) => groups.add_found(target),
+                // Such as a directory of another user, below which azpipe wrote nothing by its notes.
+                Err(why) if is_closed_place(root, &why) => filter.warn(&why.to_string()),
                 Err(why) => report_bad_result(root, &why, filter)?,
             }
         }
@@ -267,6 +269,15 @@ fn report_if_never_a_root(root: &Path, filter: &Filter) -> Result<(), Stop> {
         Err(why) => (format!(".azpipe/parts: {why}"), true),
     };
     filter.fail(Fail { about: root.display().to_string(), error, retryable, ..Fail::default() })
+}
+
+/// Returns whether an error is that this user may not look at something below an output root, other than
+/// azpipe's own directory.
+fn is_closed_place(root: &Path, why: &output::OutputError) -> bool {
+    matches!(why, output::OutputError::Io { path, why }
+        if why.kind() == ErrorKind::PermissionDenied
+            && *path != root.join("*.h5")
+            && !path.starts_with(root.join(AZPIPE_DIR)))
 }
 
 fn report_bad_result(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {

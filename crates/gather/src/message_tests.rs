@@ -186,7 +186,7 @@ fn messages() {
         "all.png: /out/s_scan0001_p3.h5 is not in it: its radial axis has another unit than those of the scans before it",
         "no such directory: expected the directory that plan-split --out named",
         "holds no tasks: expected those that plan-split wrote",
-        "no such directory, though plan-split and ai-integrate wrote there: bring it back, or pass its new place as --from",
+        "no such directory, though plan-split and ai-integrate wrote there: bring it back, or gather its new place by --from instead of results",
         "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
         "run.txt: expected a name that ends in .html",
         "holds records, the background, the standard or the calibrant of this run, which are never overwritten: choose another name",

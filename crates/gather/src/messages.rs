@@ -382,7 +382,7 @@ pub fn no_tasks() -> &'static str {
 
 /// Describes an output root of results that is not there.
 pub fn removed_output_root() -> &'static str {
-    "no such directory, though plan-split and ai-integrate wrote there: bring it back, or pass its new place as --from"
+    "no such directory, though plan-split and ai-integrate wrote there: bring it back, or gather its new place by --from instead of results"
 }
 
 /// Describes an output root without parts and finals.

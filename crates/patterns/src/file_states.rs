@@ -67,11 +67,16 @@ impl LatestFileStates {
         is_news
     }
 
-    /// Finds files that no longer exist in the master's directory, or are in another state there than
-    /// the last one that is known, and marks their frames as stale, if some file of the scan was written
-    /// again: a series that was taken again may have fewer images, and of the others not all may have been
-    /// integrated yet. Files that `current` names are not looked at.
-    pub fn find_outdated(&mut self, directory: &Path, current: &SourceFingerprints) {
+    /// Finds files that no longer exist in the master's directory and, with `and_changed`, those that are in
+    /// another state there than the last one that is known, and marks their frames as stale, if some file
+    /// of the scan was written again: a series that was taken again may have fewer images, and of the
+    /// others not all may have been integrated yet. Files that `current` names are not looked at.
+    pub fn find_outdated(
+        &mut self,
+        directory: &Path,
+        current: &SourceFingerprints,
+        and_changed: bool,
+    ) {
         if !self.has_changes {
             return;
         }
@@ -81,7 +86,8 @@ impl LatestFileStates {
             if read_state(directory)?.is_some() {
                 for known in self.files.values().filter(|known| !names.contains(&known.name)) {
                     let now = read_state(&directory.join(&known.path))?;
-                    if now != Some(file_state(&known.source)) {
+                    let has_changed = |now| and_changed && now != file_state(&known.source);
+                    if now.is_none_or(has_changed) {
                         outdated.insert(known.name);
                     }
                 }
@@ -260,7 +266,7 @@ mod tests {
             }));
         }
         assert!(last.check_all_seen().is_ok());
-        last.find_outdated(dir.path(), &SourceFingerprints::default());
+        last.find_outdated(dir.path(), &SourceFingerprints::default(), true);
         assert!(last.check_all_seen().is_err(), "whether the file was removed is not known");
     }
 

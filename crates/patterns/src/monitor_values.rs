@@ -119,14 +119,17 @@ impl MonitorValues {
     }
 
     /// Returns whether a frame's row is up to date, judged by its monitor: one that was corrected
-    /// since makes the row stale. A row of another status than these does not depend on the
+    /// since makes the row stale, and one that a running scan lacks doesn't. A row of another status than these does not depend on the
     /// monitor.
     pub(crate) fn confirms(&self, frame: u64, status: Status, monitor: f64) -> bool {
         if !self.has_monitor() || !matches!(status, Status::Ok | Status::Monitor) {
             return true;
         }
         let now = self.value(frame);
-        now == monitor || (now.is_nan() && monitor.is_nan())
+        // A record of the running scan may know less than the result.
+        (self.scan_is_running && now.is_nan())
+            || now == monitor
+            || (now.is_nan() && monitor.is_nan())
     }
 
     /// Returns whether the mean of the monitor is the one of these earlier readings, or the recipe
@@ -176,7 +179,12 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, Monit
             Some(dataset) => read_written_numbers(&scan.file, dataset)
                 .map(QuantityValues::PerFrame)
                 .map_err(unreadable),
-            None if is_running => Ok(QuantityValues::PerFrame(Vec::new())),
+            // The record may be older than the counter.
+            None if is_running => {
+                let dataset = format!("/{}/measurement/{name}", scan.entry);
+                let values = read_written_numbers(&scan.file, &dataset).unwrap_or_default();
+                Ok(QuantityValues::PerFrame(values))
+            }
             None => {
                 let group = format!("/{}/measurement", scan.entry);
                 // The listing only makes the error clearer: if the group can't be listed, the

@@ -2,7 +2,7 @@
 //! motors, or whose counts are corrected by its exposure time.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -38,6 +38,8 @@ pub struct PlannedRecipe {
     /// The results of checks by frame layout and pixel type. A check reads the images of the
     /// recipe, so it is made once for all scans of such frames.
     checked_layouts: RefCell<HashMap<(FrameLayout, String), Result<(), UnsuitableScan>>>,
+    /// File and entry of the running scans that were warned of, because they lack a monitor yet.
+    told_pending: RefCell<BTreeSet<(RawPath, String)>>,
     /// The recipes of scans that differ in their exposure time alone, by digest.
     at_exposure_times: RefCell<HashMap<String, Rc<PlannedRecipe>>>,
 }
@@ -63,6 +65,7 @@ impl PlannedRecipe {
             goniometer: recipe.goniometer.as_ref().map(Goniometer::load).transpose()?,
             recipe,
             checked_layouts: RefCell::default(),
+            told_pending: RefCell::default(),
             at_exposure_times: RefCell::default(),
         };
         let text = planned.recipe.to_toml();
@@ -116,7 +119,13 @@ impl PlannedRecipe {
         checked?;
         self.monitors.check(scan)?;
         self.monitors.describe_longer(scan).iter().for_each(|warning| warn(warning));
-        self.monitors.describe_pending(scan).iter().for_each(|warning| warn(warning));
+        let pending = self.monitors.describe_pending(scan);
+        // A scan that runs has many records.
+        if !pending.is_empty()
+            && self.told_pending.borrow_mut().insert((scan.file.clone(), scan.entry.clone()))
+        {
+            pending.iter().for_each(|warning| warn(warning));
+        }
         Ok(())
     }
 
@@ -217,6 +226,7 @@ impl PlannedRecipe {
             monitors: self.monitors.clone(),
             goniometer: None,
             checked_layouts: RefCell::default(),
+            told_pending: RefCell::default(),
             at_exposure_times: RefCell::default(),
         }
     }

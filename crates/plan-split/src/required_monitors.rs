@@ -65,9 +65,15 @@ impl RequiredMonitors {
     pub fn describe_pending(&self, scan: &Acquisition) -> Vec<String> {
         let is_running = scan.scan_state() == ScanState::Running;
         let pending = self.0.iter().filter_map(|quantity| match quantity {
-            RequiredQuantity::Counter(name) if is_running && lacks_counter(scan, name) => {
-                let why = describe_missing_counter(scan, name);
+            RequiredQuantity::Counter(name) if is_running && !scan.counters.contains_key(name) => {
+                let why = match lacks_counter(scan, name) {
+                    true => describe_missing_counter(scan, name),
+                    false => format!("no counter `{name}`; the scan lists none yet"),
+                };
                 Some(format!("its frames wait for the monitor while the scan runs: {why}"))
+            }
+            RequiredQuantity::ExposureTime if is_running && scan.exposure_time.is_none() => {
+                Some("its frames wait for the exposure time while the scan runs".to_owned())
             }
             _ => None,
         });

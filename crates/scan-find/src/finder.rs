@@ -46,6 +46,8 @@ pub struct Finder<'a> {
     pub(crate) files_without_detector: usize,
     /// Detectors that exist and that the arguments exclude.
     unwanted: BTreeSet<String>,
+    /// True once a scan was left out that is older than `--since`.
+    has_old: bool,
     /// True if nothing else was found, and it was said.
     has_told_unwanted: bool,
     /// The file and dataset of each scan that was left out as incomplete, until it is complete.
@@ -81,6 +83,7 @@ impl<'a> Finder<'a> {
             found_count: 0,
             files_without_detector: 0,
             unwanted: BTreeSet::new(),
+            has_old: false,
             has_told_unwanted: false,
             skipped: HashSet::new(),
             watcher: if args.follow.is_some() {
@@ -240,6 +243,7 @@ impl<'a> Finder<'a> {
         self.found_count += 1;
         let about = display_dataset(&acquisition.file.display(), dataset);
         if !self.is_recent(&acquisition) {
+            self.has_old = true;
             self.filter.note(1, || format!("{about}: left out: older than --since"));
             return Ok(());
         }
@@ -358,6 +362,11 @@ impl<'a> Finder<'a> {
             self.filter.warn(&describe_skipped(self.skipped.len()));
         }
         self.report_if_all_unwanted();
+    }
+
+    /// Returns whether a scan or failure was reported, or a scan was left out.
+    pub fn has_found_any(&self) -> bool {
+        self.emitted > 0 || self.has_old || !self.unwanted.is_empty() || !self.skipped.is_empty()
     }
 
     /// Warns, once, if there are scans and the options exclude all of them: whoever follows scans

@@ -87,6 +87,9 @@ const IDLE_PAUSE_FACTOR: u32 = 100;
 /// The minimum ratio of the pause to the duration of the last search, while there are changes.
 const BUSY_PAUSE_FACTOR: u32 = 4;
 
+/// How often a search that is asked to end looks again at what is new or was changing.
+const MAX_LAST_LOOKS: usize = 4;
+
 /// Repeats the search until SIGTERM or SIGUSR1 asks for the end, or nothing has changed for as long
 /// as `until_idle`.
 fn follow(
@@ -117,9 +120,12 @@ fn follow(
         if filter.is_draining() {
             walk.finder.patience.begin_final_look();
             walk.search_all(operands)?;
-            // Files that had just changed are read once they stay as they are; those that still grow
-            // belong to scans that are not over.
-            if std::mem::take(&mut walk.finder.has_unstable) {
+            // Files that are new or had just changed are read once they stay as they are; those that still
+            // grow belong to scans that are not over.
+            for _ in 0..MAX_LAST_LOOKS {
+                if !std::mem::take(&mut walk.finder.has_unstable) && !walk.was_unfinished() {
+                    break;
+                }
                 // The filter's own sleep ends at once when it drains.
                 std::thread::sleep(STABILITY_PERIOD);
                 walk.search_all(operands)?;
@@ -175,10 +181,12 @@ fn follow(
 /// Refuses a number that is no file: the pause of `--follow` is given with `=`, and a search of what is not
 /// there would wait for it for ever.
 fn check_is_no_pause(operand: &Path) -> Result<(), Stop> {
-    let is_number = operand.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
-    if is_number && matches!(operand.try_exists(), Ok(false)) {
+    let seconds = operand.to_str().and_then(|text| text.parse::<f64>().ok());
+    // A directory that is named by a date may come later.
+    let is_pause = seconds.is_some_and(|seconds| (0.0..1e5).contains(&seconds));
+    if is_pause && matches!(operand.try_exists(), Ok(false)) {
         let why = format!(
-            "no such file or directory; for a pause of as many seconds: --follow={}",
+            "no such file or directory; for a pause of as many seconds: --follow={0}; for a directory that comes later: ./{0}",
             operand.display()
         );
         return Err(Stop::fatal(operand.display(), why));

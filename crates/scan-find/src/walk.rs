@@ -411,7 +411,7 @@ impl<'a> OperandWalker<'a> {
     /// Reports each operand if there was no scan until the end of `--follow`: a directory that is not
     /// mounted is empty, too.
     pub fn report_if_nothing_found(&mut self, operands: &[PathBuf]) -> Result<(), Stop> {
-        if self.finder.found_count > 0 {
+        if self.finder.has_found_any() {
             return Ok(());
         }
         operands.iter().try_for_each(|operand| {

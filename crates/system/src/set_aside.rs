@@ -25,6 +25,20 @@ impl AsideReason {
     }
 }
 
+/// Iterates over the names that a file may be kept under, in their order.
+pub fn aside_names(path: &Path, reason: AsideReason) -> impl Iterator<Item = PathBuf> {
+    let mut first = path.as_os_str().to_owned();
+    first.push(".");
+    first.push(reason.ending());
+    (1_u64..).map(move |number| {
+        let mut name = first.clone();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        name.into()
+    })
+}
+
 /// Renames a file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so
 /// on, or of `NAME.earlier` likewise, and returns that name. A new file may then take its place. Until
 /// then, the file has both names, and is not renamed again.
@@ -33,16 +47,7 @@ impl AsideReason {
 /// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
 pub fn rename_aside(path: &Path, reason: AsideReason, rule: &OwnershipRule) -> io::Result<PathBuf> {
     rule.check(path)?;
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".");
-    aside.push(reason.ending());
-    let first = PathBuf::from(aside);
-    for number in 1_u64.. {
-        let mut name = first.clone().into_os_string();
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
-        let aside = PathBuf::from(name);
+    for aside in aside_names(path, reason) {
         match std::fs::hard_link(path, &aside) {
             Ok(()) => return Ok(aside),
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {

@@ -179,6 +179,14 @@ fn frames_of_a_running_scan_wait_for_a_counter_that_it_gets_later() {
     let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout).assert_success();
     let summary = gathered.records("summary").pop().unwrap();
     assert_eq!([&summary["integrated"], &summary["complete"]], [&json!(FRAMES), &json!(true)]);
+    // An older record that comes again costs no pattern.
+    let old: String = planned.stdout.lines().take(1).map(|line| line.to_owned() + "\n").collect();
+    let again = run("ai-integrate", NO_ARGUMENTS, &old);
+    run("gather", NO_ARGUMENTS, &again.stdout);
+    let out = workspace.path("out");
+    let kept = run("gather", &["--from", out.to_str().unwrap()], "").assert_success();
+    let summary = kept.records("summary").pop().unwrap();
+    assert_eq!([&summary["integrated"], &summary["complete"]], [&json!(FRAMES), &json!(true)]);
     // One that it never gets is an error once it has ended.
     let mut without = ended.clone();
     without["counters"].as_object_mut().unwrap().remove("monitor").unwrap();

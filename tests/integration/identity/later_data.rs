@@ -151,8 +151,18 @@ fn parts_that_another_virtual_final_shows_stay() {
     // Each of them is a result, whatever it is called.
     let all = gather_from(&out, &["--layout", "virtual"]).assert_success();
     assert_eq!(all.records("summary").len(), 3, "{}", all.stdout);
-    let one = run("gather", NO_ARGUMENTS, &integrate(raw, poni, &out, &[])).assert_success();
-    assert_eq!(read_final(&final_of(&one)), was);
+    // The first is copied, and the others stay virtual, whatever is gathered after it.
+    for name in [&[][..], &[], &["--recipe-name", "fourth"], &["--recipe-name", "fourth"]] {
+        let one = run("gather", NO_ARGUMENTS, &integrate(raw, poni, &out, name)).assert_success();
+        assert_eq!(read_final(&final_of(&one)), was);
+        for summary in all.records("summary") {
+            assert_eq!(read_final(summary["final"].as_str().unwrap()), was, "{name:?}");
+        }
+    }
+    // A damaged one is no reason not to gather another.
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(3000).unwrap();
+    let fifth = integrate(raw, poni, &out, &["--recipe-name", "fifth"]);
+    assert_eq!(read_final(&final_of(&run("gather", NO_ARGUMENTS, &fifth).assert_success())), was);
 }
 
 #[test]

@@ -186,10 +186,10 @@ fn a_last_look_waits_for_files_that_had_just_changed() {
     let raw = directory.path("raw");
     fs::create_dir_all(&raw).unwrap();
     directory.write_master("raw/old.h5", "1.1", "p3", 4);
-    for milliseconds in [0, 100] {
+    for (milliseconds, entry) in [(0, "1.1"), (100, "1.1"), (0, "entry"), (100, "entry")] {
         let child = start(&raw, &["--follow=5"]);
-        std::thread::sleep(Duration::from_secs(2));
-        directory.write_master(&format!("raw/new{milliseconds}.h5"), "1.1", "p3", 4);
+        std::thread::sleep(Duration::from_secs(4));
+        directory.write_master(&format!("raw/new{milliseconds}{entry}.h5"), entry, "p3", 4);
         std::thread::sleep(Duration::from_millis(milliseconds));
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         let followed = Outcome::from(child.wait_with_output().unwrap());
@@ -211,7 +211,10 @@ fn a_search_that_follows_and_finds_nothing_until_its_end_is_a_failure() {
     let directory = RawData::new();
     let raw = directory.path("raw");
     fs::create_dir_all(&raw).unwrap();
-    for operand in [raw.clone(), raw.join("*.h5")] {
+    let notes = directory.path("notes");
+    fs::create_dir_all(&notes).unwrap();
+    drop(crate::support::create_hdf5(notes.join("notes.h5")));
+    for operand in [raw.clone(), raw.join("*.h5"), notes] {
         let found = find(&[operand.to_str().unwrap(), "--follow=0.1", "--until-idle=1"]);
         assert_eq!((found.status, found.records("scan").len()), (1, 0), "{}", found.stderr);
         assert!(found.stderr.contains("no scan until the end"), "{}", found.stderr);

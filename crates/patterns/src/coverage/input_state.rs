@@ -48,7 +48,7 @@ impl InputState<'_> {
             let mut last = LatestFileStates::default();
             last.add(&self.sources);
             last.add(then);
-            last.find_outdated(self.directory, &self.sources);
+            last.find_outdated(self.directory, &self.sources, true);
             last
         });
         let last = last.filter(|last| last.check_all_seen().is_ok());

@@ -272,6 +272,18 @@ impl ExportDigests {
         self.write()
     }
 
+    /// Notes that files are of what the final file holds now, though their content is as it was.
+    pub fn clear_outdated(&self, files: &[PathBuf]) -> Result<(), ExportError> {
+        let mut has_changed = false;
+        for name in files.iter().filter_map(|path| path.file_name()) {
+            if let Some(entry) = self.entries().files.get_mut(name) {
+                has_changed |= entry.replaced != Replaced::Nothing;
+                entry.replaced = Replaced::Nothing;
+            }
+        }
+        if has_changed { self.write() } else { Ok(()) }
+    }
+
     /// Writes the JSON file.
     fn write(&self) -> Result<(), ExportError> {
         let mut entries = self.entries();

@@ -89,17 +89,19 @@ impl OutputInputs<'_> {
         self.keep_sums_and_averages(&row_sources);
         self.warn_of_outdated_monitor(&row_sources);
         self.warn_of_missing_sparse_pixels(&row_sources);
-        self.warn_of_other_layout(&row_sources);
         let mut outcome = BuildOutcome::new(&self.target, &row_sources);
         outcome.explain(&self.unread, self.has_unread_parts);
         if !self.options.replaces_with_fewer {
             outcome.only_in_replaced = self.replaced_patterns.difference(&outcome.integrated);
         }
         let may_be_written = outcome.is_final_state() || self.options.policy == WritePolicy::Always;
+        if may_be_written {
+            self.warn_of_other_layout(&row_sources);
+        }
         if let Some(existing) = self.find_current(&row_sources, may_be_written)? {
             (outcome.was_unchanged, outcome.layout) = (true, Some(existing.layout));
             outcome.data_digest.clone_from(&existing.data_digest);
-            part_index::record_owner(&self.target)?;
+            part_index::record_owner(&self.target, false)?;
         } else if self.replaces_other && !outcome.up_to_date {
             let path = self.target.path();
             self.warnings.push(format!(
@@ -139,7 +141,7 @@ impl OutputInputs<'_> {
             && outcome.up_to_date
             && needs_no_sums
             && !self.options.keep_parts
-            && !self.are_parts_shown_by_others()?
+            && !part_index::are_parts_shown_by_other(&self.target)?
         {
             self.remove_parts()?;
         }
@@ -198,7 +200,7 @@ impl OutputInputs<'_> {
         }
         let remedy = match layout {
             OutputLayout::Integrator => "a file of the layout integrator stays one; remove it, and",
-            _ => "the parts of some of its frames were removed;",
+            _ => "some of its frames have no parts;",
         };
         self.warnings.push(format!(
             "{}: not linked to parts as --layout virtual asks: {remedy} run ai-integrate --force and gather --layout virtual",
@@ -246,9 +248,12 @@ impl OutputInputs<'_> {
             needs_sums,
             content.average.is_none().then_some(content.compression),
         )?;
+        let was_virtual =
+            self.existing.as_ref().is_some_and(|there| there.layout == OutputLayout::Virtual);
+        let holds_patterns_now = was_virtual && layout.holds_patterns();
         let digest =
             write_verified(&content, &mut merge, self.observer, self.existing_version, |_| {
-                part_index::record_owner(&self.target)
+                part_index::record_owner(&self.target, holds_patterns_now)
             })?;
         // plan-split, run with other settings before the file was there, may have taken the path.
         part_index::check_recorded_owner(&self.target)?;
@@ -263,13 +268,6 @@ impl OutputInputs<'_> {
             (false, true) => Some(AsideReason::Earlier),
             (false, false) => None,
         }
-    }
-
-    /// Returns whether a virtual final file of another name needs the parts.
-    fn are_parts_shown_by_others(&self) -> Result<bool, OutputError> {
-        let was_virtual =
-            self.existing.as_ref().is_some_and(|there| there.layout == OutputLayout::Virtual);
-        part_index::are_parts_shown_by_others(&self.target, was_virtual)
     }
 
     /// Removes the files that were read, except files that were replaced in the meantime.

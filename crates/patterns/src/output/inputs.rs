@@ -43,7 +43,7 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
-    /// True if that is an earlier measurement, with patterns, which no plan was to replace.
+    /// True if that is another scan, with patterns: an earlier measurement with the same name.
     pub replaces_measurement: bool,
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
@@ -125,8 +125,7 @@ impl<'a> OutputInputs<'a> {
                     let with_pattern = rows.filter(|(status, _)| **status == Status::Ok);
                     replaced_patterns = with_pattern.map(|(_, frame)| frame).collect();
                 } else {
-                    let is_asked = owner.as_ref().is_some_and(|owner| owner.replaces.is_none());
-                    replaces_measurement = !is_asked && existing.status.contains(&Status::Ok);
+                    replaces_measurement = existing.status.contains(&Status::Ok);
                 }
                 None
             }

@@ -213,7 +213,7 @@ fn check_all_differ(first: &MergeMember, others: &[MergeMember]) -> Result<(), O
         // One that was moved away has the path of its record.
         let file = scan.file.canonicalize().unwrap_or_else(|_| scan.file.to_path_buf());
         let recipe = &member.inputs.target.task().recipe_digest;
-        let measurement = (file, &scan.entry, &scan.detector, recipe);
+        let measurement = (file, &scan.entry, &scan.detector, &scan.dataset, recipe);
         if let Some(one) = measured.insert(measurement, member.path()) {
             let why = format!(
                 "both are of detector {} in entry {} of {}, whose frames would count twice; remove one of them, or merge the results of one plan",

@@ -7,7 +7,10 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use system::ownership;
+
 use super::part_index::{PartIndex, skip_if_replaced};
+use super::schema::PROGRAM;
 use super::{OutputError, OutputFile, OutputSpec, merge};
 
 /// Finds all scans and recipes that have parts or a final file below an output root: those with a
@@ -55,9 +58,12 @@ fn list(
         if name.as_bytes().starts_with(b".") {
             continue;
         }
-        if entry.file_type().map_err(OutputError::io(&path))?.is_dir() {
+        let kind = entry.file_type().map_err(OutputError::io(&path))?;
+        if kind.is_dir() {
             directories.push(path);
-        } else if name.as_bytes().ends_with(b".h5") {
+        } else if name.as_bytes().ends_with(b".h5")
+            && (kind.is_file() || (kind.is_symlink() && path.is_file()))
+        {
             files.push(path);
         }
     }
@@ -68,8 +74,10 @@ fn list(
 fn read_spec(out_root: &Path, path: &Path) -> Result<Option<OutputSpec>, OutputError> {
     let name = path.strip_prefix(out_root).unwrap_or(path);
     let note = merge::notes_dir(out_root).join(name);
+    // Raw data may lie beside the results: they are told by their bytes, before the library opens them.
+    let is_output = || Ok(ownership::mentions(path, PROGRAM)? && OutputFile::is_output(path)?);
     if note.try_exists().map_err(OutputError::io(&note))?
-        || !OutputFile::is_output(path).map_err(OutputError::io(path))?
+        || !is_output().map_err(OutputError::io(path))?
     {
         return Ok(None);
     }

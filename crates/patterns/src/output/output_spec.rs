@@ -178,10 +178,10 @@ impl OutputSpec {
         for task in tasks {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
-        last.find_outdated(
-            self.task.acquisition.file.parent().unwrap_or(Path::new("/")),
-            &self.stamps,
-        );
+        let directory = self.task.acquisition.file.parent().unwrap_or(Path::new("/"));
+        // Without a record, no frame was integrated again, so that a file that was only restored or
+        // compressed anew costs no pattern.
+        last.find_outdated(directory, &self.stamps, self.has_record);
         last.check_all_seen()
             .map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
         Ok(last)

@@ -243,12 +243,16 @@ fn short_digest(digest: &str) -> &str {
 }
 
 /// Records the owner of the final file, so that a later gather finds the final file once the parts
-/// are removed.
+/// are removed. A virtual final file of another name keeps the name in the directory of parts, or gets it
+/// where this one, which `holds_patterns_now`, was virtual: the parts stay for that one.
 ///
 /// # Errors
 /// Fails if it belongs to another scan or recipe, which may have been gathered at the same time, or if
 /// the note can't be read or written.
-pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
+pub(super) fn record_owner(
+    target: &OutputSpec,
+    holds_patterns_now: bool,
+) -> Result<(), OutputError> {
     let task = target.task();
     let other = OutputOwner::from_task(task)
         .claim(target.out_root())
@@ -259,70 +263,66 @@ pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else {
         return Ok(());
     };
-    let (path, name) = (directory.join(OUTPUT_NAME_FILE), task.final_file.as_os_str().as_bytes());
-    let is_noted = untrusted_file::read(&path, MAX_TEXT_BYTES).is_ok_and(|there| there == name);
-    if is_noted || noted_virtual_final(target)?.is_some() {
+    let other = match holds_patterns_now {
+        true => other_virtual_final(target)?,
+        false => noted_virtual_final(target)?,
+    };
+    let name = other.as_ref().unwrap_or(&task.final_file).as_os_str().as_bytes();
+    let path = directory.join(OUTPUT_NAME_FILE);
+    if untrusted_file::read(&path, MAX_TEXT_BYTES).is_ok_and(|there| there == name) {
         Ok(())
     } else {
         atomic::write(&path, name, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(&path))
     }
 }
 
-/// Returns the path of the virtual final file that the directory of parts names, if it is not that of
-/// the target: the same scan and settings were planned with another name, and that file needs the parts.
-///
-/// # Errors
-/// Fails if the file is there and can't be read.
-fn noted_virtual_final(target: &OutputSpec) -> Result<Option<PathBuf>, OutputError> {
+/// Returns whether a virtual final file other than the target's shows the parts of its directory, by the
+/// name in the directory: the same scan and settings were planned with another name.
+pub(super) fn are_parts_shown_by_other(target: &OutputSpec) -> Result<bool, OutputError> {
+    Ok(noted_virtual_final(target)?.is_some())
+}
+
+/// Returns the virtual final file that the directory of parts names, if it is not that of the target. If
+/// that one was removed or copied since, it is another one.
+fn noted_virtual_final(target: &OutputSpec) -> Result<Option<RawPath>, OutputError> {
     let task = target.task();
     let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else {
         return Ok(None);
     };
-    let name = read_output_name(&directory)?.filter(|name| name.is_contained());
-    let path = name.map(|name| target.out_root().join(name.as_path()));
-    match path.filter(|path| *path != target.path()) {
-        Some(path) => is_virtual_final(&path, task).map(|is_one| is_one.then_some(path)),
+    match read_output_name(&directory)?.filter(|name| name.is_contained()) {
+        Some(name) if name == task.final_file => Ok(None),
+        Some(name) if may_be_virtual_final(&target.out_root().join(&*name), task) => Ok(Some(name)),
+        Some(_) => other_virtual_final(target),
         None => Ok(None),
     }
 }
 
-/// Returns whether other virtual final files than the target's show the parts of its directory.
-/// `was_virtual` is true if the target's own did.
+/// Returns a virtual final file other than the target's of the same scan and recipe.
 ///
 /// # Errors
-/// Fails if a file that may be one can't be read.
-pub(super) fn are_parts_shown_by_others(
-    target: &OutputSpec,
-    was_virtual: bool,
-) -> Result<bool, OutputError> {
-    if noted_virtual_final(target)?.is_some() {
-        return Ok(true);
-    }
-    if !was_virtual {
-        return Ok(false);
-    }
-    let own = OutputOwner::from_task(target.task());
+/// Fails if the notes of final files can't be read.
+fn other_virtual_final(target: &OutputSpec) -> Result<Option<RawPath>, OutputError> {
+    let (task, own) = (target.task(), OutputOwner::from_task(target.task()));
     let all = output_owners::read_all(target.out_root());
-    for owner in all.map_err(OutputError::io(target.out_root()))? {
-        let path = target.out_root().join(&*owner.final_file);
-        if owner.is_same_result(&own)
-            && path != target.path()
-            && is_virtual_final(&path, target.task())?
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let mut names = all
+        .map_err(OutputError::io(target.out_root()))?
+        .into_iter()
+        .filter(|owner| owner.is_same_result(&own))
+        .map(|owner| owner.final_file);
+    Ok(names.find(|name| {
+        *name != task.final_file && may_be_virtual_final(&target.out_root().join(&**name), task)
+    }))
 }
 
-/// Returns whether a file is a virtual final file of the scan and recipe of a task.
-fn is_virtual_final(path: &Path, task: &Task) -> Result<bool, OutputError> {
+/// Returns whether a file is a virtual final file of the scan and recipe of a task. One that can't be
+/// looked at may be; a damaged one shows nothing any more.
+fn may_be_virtual_final(path: &Path, task: &Task) -> bool {
     match OutputFile::open(path) {
-        Ok(there) => Ok(there.layout == OutputLayout::Virtual
-            && OutputOwner::from_task(&there.task).is_same_result(&OutputOwner::from_task(task))),
-        Err(OutputError::NotOwned { .. }) => Ok(false),
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
+        Ok(there) => {
+            there.layout == OutputLayout::Virtual
+                && OutputOwner::from_task(&there.task).is_same_result(&OutputOwner::from_task(task))
+        }
+        Err(error) => error.io_error().is_some() && !error.is_not_found(),
     }
 }
 

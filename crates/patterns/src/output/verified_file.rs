@@ -58,7 +58,9 @@ pub(super) fn write_verified(
         let aside = rename_aside(&path, reason, &claim).map_err(&io)?;
         let what = match reason {
             AsideReason::Damaged => "the damaged file",
-            AsideReason::Earlier => "the result of an earlier measurement in the same raw file",
+            AsideReason::Earlier => {
+                "the result of another scan, measured earlier with the same name"
+            }
         };
         let warning = format!("{}: {what}, kept under this name", aside.display());
         content.warnings.borrow_mut().push(warning);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use output_owners::OutputOwner;
@@ -13,7 +13,7 @@ use records::RawPath;
 use system::atomic;
 use system::mapped_file::is_without_locks;
 use system::ownership::OwnershipRule;
-use system::set_aside::AsideReason;
+use system::set_aside::{AsideReason, aside_names};
 use system::untrusted_file::{self, MAX_TEXT_BYTES};
 
 use super::{Leftover, Leftovers, short};
@@ -21,6 +21,9 @@ use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
 use crate::output::{OutputError, OutputFile, OutputLayout};
 use crate::part;
 use crate::part::parts_dir;
+
+/// Most results of earlier measurements that are looked for beside a final file.
+const MOST_EARLIER: usize = 16;
 
 /// Final files of an output root, and their owners.
 pub(super) struct Finals<'a> {
@@ -165,20 +168,7 @@ impl ResultDirectory {
     /// Returns whether the result of an earlier measurement, which was set aside when another took its
     /// place, is a virtual final file that shows these parts.
     fn is_shown_by_earlier(&self, final_file: &Path) -> Result<bool, OutputError> {
-        let mut prefix = final_file.file_name().unwrap_or_default().to_owned();
-        prefix.push(".");
-        prefix.push(AsideReason::Earlier.ending());
-        let directory = final_file.parent().unwrap_or(Path::new("/"));
-        let entries = match fs::read_dir(directory) {
-            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
-            entries => entries.map_err(OutputError::io(directory))?,
-        };
-        for entry in entries {
-            let path = entry.map_err(OutputError::io(directory))?.path();
-            let name = path.file_name().unwrap_or_default().as_bytes();
-            if !name.starts_with(prefix.as_bytes()) {
-                continue;
-            }
+        for path in aside_names(final_file, AsideReason::Earlier).take(MOST_EARLIER) {
             match OutputFile::open(&path) {
                 Ok(there) => {
                     let task = &there.task;
@@ -189,6 +179,7 @@ impl ResultDirectory {
                         return Ok(true);
                     }
                 }
+                Err(error) if error.is_not_found() => (),
                 Err(error @ OutputError::Io { .. }) => return Err(error),
                 // It shows nothing any more, or is somebody else's.
                 Err(_) => (),
