@@ -170,12 +170,8 @@ fn frames_of_a_running_scan_wait_for_a_counter_that_it_gets_later() {
     let both = format!("{running}\n{ended}\n");
     let planned = run("plan-split", &flags, &both).assert_success();
     assert_eq!(planned.stderr.matches("wait for the monitor").count(), 1, "{}", planned.stderr);
-    let integrated = run("ai-integrate", NO_ARGUMENTS, &planned.stdout);
-    assert_eq!(
-        (integrated.status, integrated.records("fail").len()),
-        (1, 0),
-        "as of a short counter"
-    );
+    // The file has it by now, whatever the record says.
+    let integrated = run("ai-integrate", NO_ARGUMENTS, &planned.stdout).assert_success();
     let gathered = run("gather", NO_ARGUMENTS, &integrated.stdout).assert_success();
     let summary = gathered.records("summary").pop().unwrap();
     assert_eq!([&summary["integrated"], &summary["complete"]], [&json!(FRAMES), &json!(true)]);
