@@ -34,16 +34,20 @@ fn describe(why: &io::Error, directory: &Metadata) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn the_owner_of_a_directory_is_told_with_what_a_group_needs() {
         let directory = tempfile::tempdir().unwrap();
+        let mode = std::fs::Permissions::from_mode(0o750);
+        std::fs::set_permissions(directory.path(), mode).unwrap();
         let found = directory.path().metadata().unwrap();
         let why = io::Error::from_raw_os_error(libc::EACCES);
         let told = describe(&why, &found);
         let expected = format!(
-            "Permission denied (os error 13); its directory is that of user {} and group {}, with permissions 700: for a group of \
+            "Permission denied (os error 13); its directory is that of user {} and group {}, with permissions 750: for a group of \
              users, it must be writable for the group (chmod -R g+w, and umask 002 from the first run on)",
             found.uid(),
             found.gid()

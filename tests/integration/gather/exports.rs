@@ -271,6 +271,16 @@ fn exports_of_earlier_data_are_named_when_the_final_is_renewed() {
     let other = workspace.plan("out", &["--replace", "--radial-range", "5,30"]);
     let replaced = run("gather", NO_ARGUMENTS, &integrate(&other)).assert_success();
     assert!(!is_warned(&replaced.stderr), "{}", replaced.stderr);
+
+    // One that is written again with the text that it has is of the present data, too.
+    let of_others = integrate(&other);
+    run("gather", &["--export", "xye"], &of_others).assert_success();
+    let former = integrate(&workspace.plan("out", &["--replace"]));
+    assert!(is_warned(&run("gather", NO_ARGUMENTS, &former).assert_success().stderr));
+    let others = integrate(&workspace.plan("out", &["--replace", "--radial-range", "5,30"]));
+    run("gather", &["--export", "xye"], &others).assert_success();
+    let last = run("gather", &["--from", out.to_str().unwrap()], "").assert_success();
+    assert!(!is_warned(&last.stderr), "{}", last.stderr);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! one, because `OUT/.azpipe` was removed, or they were copied without it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -34,10 +35,21 @@ fn find_others(out_root: &Path, known: &BTreeSet<PathBuf>) -> Vec<Result<OutputS
             found.push(Err(why));
         }
     }
-    candidates.retain(|path| !known.contains(path));
+    candidates.retain(|path| !known.contains(path) && !is_derived(path, known));
     candidates.sort();
     found.extend(candidates.iter().filter_map(|path| read_spec(out_root, path).transpose()));
     found
+}
+
+/// Returns whether a file is named as an export or map of a known final file: `NAME.map.h5` beside `NAME.h5`.
+fn is_derived(path: &Path, known: &BTreeSet<PathBuf>) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let dots = name.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+    let finals = dots.map(|(dot, _)| [&name[..dot], b".h5"].concat());
+    finals.into_iter().any(|of| {
+        let of = path.with_file_name(OsStr::from_bytes(&of));
+        of != path && known.contains(&of)
+    })
 }
 
 /// Adds the directories, and the files that may be final files by their names, of a directory.
