@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -187,12 +187,17 @@ fn a_last_look_waits_for_files_that_had_just_changed() {
     fs::create_dir_all(&raw).unwrap();
     directory.write_master("raw/old.h5", "1.1", "p3", 4);
     for (milliseconds, entry) in [(0, "1.1"), (100, "1.1"), (0, "entry"), (100, "entry")] {
-        let child = start(&raw, &["--follow=5"]);
-        std::thread::sleep(Duration::from_secs(4));
+        let mut child = start(&raw, &["--follow=5"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = String::new();
+        assert!(lines.read_line(&mut stdout).unwrap() > 0, "the first look finds a scan");
+        std::thread::sleep(Duration::from_secs(1));
         directory.write_master(&format!("raw/new{milliseconds}{entry}.h5"), entry, "p3", 4);
         std::thread::sleep(Duration::from_millis(milliseconds));
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
-        let followed = Outcome::from(child.wait_with_output().unwrap());
+        lines.read_to_string(&mut stdout).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let followed = Outcome::from(Output { stdout: stdout.into_bytes(), ..output });
         assert_ends_as_a_plain_search(&followed, &raw, "");
     }
 }
