@@ -5,7 +5,7 @@ use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use recipe::{Monitor, MonitorReference, Quantity, Recipe};
 use records::{Acquisition, MonitorReadings, ScanState, Task, format_count};
 
-use crate::scan_identity::check_same_scan;
+use crate::scan_identity::{ScanIdentityError, check_same_scan};
 use crate::{Normalizer, Status};
 
 /// The product of the recipe's monitors, for each frame of the scan.
@@ -54,7 +54,7 @@ impl MonitorValues {
         if !recipe.monitor.is_empty() {
             check_same_scan(scan).map_err(|why| MonitorError {
                 why: format!("{}: {why}", scan.file.display()),
-                retryable: false,
+                retryable: matches!(why, ScanIdentityError::Unknown(_)),
             })?;
         }
         let mut read = Self {
@@ -182,8 +182,12 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, Monit
             // The record may be older than the counter.
             None if is_running => {
                 let dataset = format!("/{}/measurement/{name}", scan.entry);
-                let values = read_written_numbers(&scan.file, &dataset).unwrap_or_default();
-                Ok(QuantityValues::PerFrame(values))
+                match read_written_numbers(&scan.file, &dataset) {
+                    Ok(values) => Ok(QuantityValues::PerFrame(values)),
+                    // It is not there yet.
+                    Err(Hdf5ArrayError::Dataset { .. }) => Ok(QuantityValues::PerFrame(Vec::new())),
+                    Err(why) => Err(unreadable(why)),
+                }
             }
             None => {
                 let group = format!("/{}/measurement", scan.entry);

@@ -31,6 +31,7 @@ fn errors() {
         EmitError::ForeignFile { path: path() },
         EmitError::MakeTarget { id: "scan 1".to_owned() },
         EmitError::ScaleWithoutMemory,
+        EmitError::DeviceOfCpu,
         EmitError::PassedArgument {
             flag: "--gather-arg",
             argument: "--help".to_owned(),
@@ -66,6 +67,7 @@ fn errors() {
         "task or scan id `scan 1`: expected letters, digits, `-` and `_`, because --target make names files by ids; \
          use --target local, which takes any id",
         "--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G",
+        "--device: --engine cpu uses no device; give one of the two",
         "--gather-arg: `--help` can't be passed on: expected an option with which results are made",
         "/data/jobs: unknown key `x`; expected one of partition, time",
         "site.toml: invalid value '5X' for '--mem <M>'",

@@ -2,7 +2,7 @@
 
 use clap::Arg;
 
-use crate::support::filters;
+use crate::support::{filters, run};
 
 /// Values that some options refuse.
 const VALUES: [&str; 9] =
@@ -33,5 +33,23 @@ fn messages_say_what_is_expected_in_words_of_users() {
                 assert_eq!(found, None, "{} --{option}={value:?}: {why}", command.get_name());
             }
         }
+    }
+}
+
+#[test]
+fn flags_that_contradict_each_other_and_values_that_say_nothing_are_refused_with_a_remedy() {
+    let cases: [(&str, &[&str], &str); 6] = [
+        ("slurm-emit", &["--dir", "j", "--explain", "--submit"], "cannot be used with"),
+        ("slurm-emit", &["--dir", "j", "--explain", "--check"], "cannot be used with"),
+        ("gather", &["--from", ".", "--clean", "--average", "mean"], "cannot be used with"),
+        ("gather", &["--plan", "p", "--missing", "--layout", "virtual"], "cannot be used with"),
+        ("ai-integrate", &["--device", ""], "a value is required"),
+        ("plan-split", &["--npt", "-1"], "expected a whole number"),
+    ];
+    for (name, arguments, told) in cases {
+        let refused = run(name, arguments, "");
+        assert_eq!(refused.status, 2, "{name} {arguments:?}");
+        assert!(refused.stderr.contains(told), "{name} {arguments:?}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("-- -1"), "{name} {arguments:?}: {}", refused.stderr);
     }
 }

@@ -206,7 +206,7 @@ fn a_last_look_waits_for_files_that_had_just_changed() {
 fn a_pause_that_is_taken_for_a_path_is_refused() {
     let directory = RawData::new();
     let raw = directory.path("raw");
-    let found = find(&["--follow", "1", raw.to_str().unwrap()]);
+    let found = find(&["--follow", "1", "--until-idle=1", raw.to_str().unwrap()]);
     assert_eq!(found.status, 2);
     assert!(found.stderr.contains("--follow=1"), "{}", found.stderr);
 }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 
+use frames::hdf5_array::Hdf5ArrayError;
 use recipe::{Monitor, Recipe};
 use records::Acquisition;
 use system::set_aside::AsideReason;
@@ -13,7 +14,7 @@ use super::{Average, AveragedPatterns, OutputFile, OutputLayout, OutputSpec};
 use crate::compression::Compression;
 use crate::h5;
 use crate::part::Part;
-use crate::scan_identity::check_same_scan;
+use crate::scan_identity::{ScanIdentityError, check_same_scan};
 use crate::{Normalizer, SharedBins};
 
 /// Paths of the names of the beamline and the sample, below the entry of the raw file.
@@ -69,7 +70,8 @@ impl OutputContent<'_> {
     }
 
     /// Warns that counters and positions are missing from the final file because the raw file is
-    /// damaged or of another scan by now, or because this user has no access to it, as readers of the final file may have.
+    /// damaged or of another scan by now, or because this user has no access to it, as readers of the
+    /// final file may have.
     ///
     /// # Errors
     /// Fails if a system call failed for another reason: a later run can copy the values.
@@ -120,7 +122,11 @@ pub(super) fn open_raw_file(scan: &Acquisition) -> h5::Result<Option<h5::Hdf5Fil
     if scan.dataset.is_empty() && scan.counters.is_empty() {
         return Ok(None);
     }
-    check_same_scan(scan).map_err(h5::Hdf5Error::Library)?;
+    check_same_scan(scan).map_err(|why| match why {
+        ScanIdentityError::OtherScan { .. } => h5::Hdf5Error::Library(why.to_string()),
+        ScanIdentityError::Unknown(Hdf5ArrayError::Io { why, .. }) => h5::Hdf5Error::Io(why),
+        ScanIdentityError::Unknown(why) => h5::Hdf5Error::Io(std::io::Error::other(why)),
+    })?;
     let entry = format!("/{}/", entry_name(&scan.entry));
     let [positioners, instrument, sample] =
         ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));

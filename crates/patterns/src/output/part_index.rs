@@ -158,7 +158,8 @@ pub(super) fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>,
         .then_some(target))
 }
 
-fn is_parts_dir_of(parts: &Path, task: &Task) -> bool {
+/// Returns whether a directory has the parts of a task's scan and recipe.
+pub(super) fn is_parts_dir_of(parts: &Path, task: &Task) -> bool {
     parts_dir(Path::new(""), &task.scan, &task.recipe_digest)
         .is_some_and(|of_task| parts.ends_with(of_task))
 }

@@ -17,7 +17,7 @@ use system::set_aside::{AsideReason, aside_names};
 use system::untrusted_file::{self, MAX_TEXT_BYTES};
 
 use super::{Leftover, Leftovers, short};
-use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
+use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE, is_parts_dir_of};
 use crate::output::{OutputError, OutputFile, OutputLayout};
 use crate::part;
 use crate::part::parts_dir;
@@ -170,15 +170,13 @@ impl ResultDirectory {
     fn is_shown_by_earlier(&self, final_file: &Path) -> Result<bool, OutputError> {
         for path in aside_names(final_file, AsideReason::Earlier).take(MOST_EARLIER) {
             match OutputFile::open(&path) {
-                Ok(there) => {
-                    let task = &there.task;
-                    let parts = parts_dir(Path::new(""), &task.scan, &task.recipe_digest);
+                Ok(there)
                     if there.layout == OutputLayout::Virtual
-                        && parts.is_some_and(|parts| self.path.ends_with(parts))
-                    {
-                        return Ok(true);
-                    }
+                        && is_parts_dir_of(&self.path, &there.task) =>
+                {
+                    return Ok(true);
                 }
+                Ok(_) => (),
                 Err(error) if error.is_not_found() => (),
                 Err(error @ OutputError::Io { .. }) => return Err(error),
                 // It shows nothing any more, or is somebody else's.
