@@ -53,8 +53,14 @@ impl MonitorValues {
         let scan = &task.acquisition;
         if !recipe.monitor.is_empty() {
             check_same_scan(scan).map_err(|why| MonitorError {
-                why: format!("{}: {why}", scan.file.display()),
                 retryable: matches!(why, ScanIdentityError::Unknown(_)),
+                why: match why {
+                    ScanIdentityError::OtherScan { .. } => {
+                        format!("{}: {why}", scan.file.display())
+                    }
+                    // It names the file.
+                    ScanIdentityError::Unknown(why) => why.to_string(),
+                },
             })?;
         }
         let mut read = Self {

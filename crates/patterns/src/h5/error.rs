@@ -3,6 +3,8 @@
 
 use std::fmt::Display;
 use std::io;
+
+use frames::hdf5_array::Hdf5ArrayError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +31,19 @@ pub enum Hdf5Error {
 
 /// Result of reading or writing HDF5.
 pub(crate) type Result<T> = std::result::Result<T, Hdf5Error>;
+
+/// The error without the path of the file, which callers name.
+impl From<Hdf5ArrayError> for Hdf5Error {
+    fn from(error: Hdf5ArrayError) -> Self {
+        match error {
+            Hdf5ArrayError::Io { why, .. } => Self::Io(why),
+            Hdf5ArrayError::NoAnswer { why, .. } => Self::Io(io::Error::other(why)),
+            Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
+                Self::Library(why)
+            }
+        }
+    }
+}
 
 impl Hdf5Error {
     /// Returns whether this user has no permission, as another one may have.

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 
-use frames::hdf5_array::Hdf5ArrayError;
 use recipe::{Monitor, Recipe};
 use records::Acquisition;
 use system::set_aside::AsideReason;
@@ -124,8 +123,7 @@ pub(super) fn open_raw_file(scan: &Acquisition) -> h5::Result<Option<h5::Hdf5Fil
     }
     check_same_scan(scan).map_err(|why| match why {
         ScanIdentityError::OtherScan { .. } => h5::Hdf5Error::Library(why.to_string()),
-        ScanIdentityError::Unknown(Hdf5ArrayError::Io { why, .. }) => h5::Hdf5Error::Io(why),
-        ScanIdentityError::Unknown(why) => h5::Hdf5Error::Io(std::io::Error::other(why)),
+        ScanIdentityError::Unknown(why) => why.into(),
     })?;
     let entry = format!("/{}/", entry_name(&scan.entry));
     let [positioners, instrument, sample] =

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use frames::hdf5_array::{self, Hdf5ArrayError};
+use frames::hdf5_array;
 use records::{Acquisition, ScanState, format_count};
 
 use super::content::OutputContent;
@@ -323,13 +323,7 @@ fn read_list(
 /// Reads numbers of the raw file in the HDF5 worker, which fails if a source of a virtual dataset is
 /// missing. `path` is that in the raw file, where it may be a link to another file.
 fn read_by_worker(file: &Path, path: &str) -> Result<Vec<f64>> {
-    hdf5_array::read_numbers(file, path).map_err(|why| match why {
-        Hdf5ArrayError::Io { why, .. } => Hdf5Error::Io(why),
-        Hdf5ArrayError::NoAnswer { why, .. } => Hdf5Error::Io(std::io::Error::other(why)),
-        Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
-            Hdf5Error::Library(why)
-        }
-    })
+    hdf5_array::read_numbers(file, path).map_err(Hdf5Error::from)
 }
 
 fn read_numbers(dataset: &Dataset, class: NumberClass) -> Result<NumericValues> {
