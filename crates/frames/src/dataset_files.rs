@@ -35,9 +35,7 @@ pub fn dataset_files(file: &Path, dataset: &str) -> Result<DatasetFiles, Hdf5Arr
     let Some(client) = hdf5_worker::client() else {
         return find_in_process(file, dataset).map_err(|why| failed(to_failure(file, &why)));
     };
-    let answer = client
-        .request(&request)
-        .map_err(|why| Hdf5ArrayError::NoAnswer { file: file.to_owned(), why: why.to_string() })?;
+    let answer = client.request(&request).map_err(|why| Hdf5ArrayError::no_answer(file, &why))?;
     let ((others, is_stored_here, is_written), _) = answer.map_err(failed)?;
     let others = others.iter().map(|path| path.to_path_buf()).collect();
     Ok(DatasetFiles { others, is_stored_here, is_written })

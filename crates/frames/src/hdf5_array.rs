@@ -12,7 +12,9 @@ use records::RawPath;
 use serde::{Deserialize, Serialize};
 
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
-use crate::hdf5_worker::{self, FilterConnection, WorkerClient, WorkerFailure, WorkerRequest};
+use crate::hdf5_worker::{
+    self, FilterConnection, WorkerClient, WorkerError, WorkerFailure, WorkerRequest,
+};
 use virtual_sources::{VirtualSourceError, check_sources};
 
 /// An array of numbers with its shape.
@@ -60,6 +62,8 @@ pub enum Hdf5ArrayError {
         file: PathBuf,
         /// Failure of the worker.
         why: String,
+        /// True if the library hung or crashed, as it does on damaged files.
+        suggests_damage: bool,
     },
     /// The dataset doesn't exist, or can't be read as the requested type.
     #[error("{}::{dataset}: {why}", file.display())]
@@ -213,7 +217,7 @@ fn ask_worker<R: WorkerRequest>(
 ) -> Result<(R::Answer, Vec<u8>), Hdf5ArrayError> {
     match client.request(request) {
         Ok(answer) => answer.map_err(|failure| failure.into_array_error(file)),
-        Err(why) => Err(Hdf5ArrayError::NoAnswer { file: file.to_owned(), why: why.to_string() }),
+        Err(why) => Err(Hdf5ArrayError::no_answer(file, &why)),
     }
 }
 
@@ -295,6 +299,16 @@ impl WorkerRequest for GroupRequest {
 
     fn answer(self, _: &FilterConnection<'_>) -> Result<(Vec<String>, Vec<u8>), WorkerFailure> {
         Ok((list_group_in_process(self.file.as_ref(), &self.group)?, Vec::new()))
+    }
+}
+
+impl Hdf5ArrayError {
+    pub(crate) fn no_answer(file: &Path, why: &WorkerError) -> Self {
+        Self::NoAnswer {
+            file: file.to_owned(),
+            why: why.to_string(),
+            suggests_damage: why.suggests_damage(),
+        }
     }
 }
 

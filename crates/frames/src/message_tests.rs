@@ -174,34 +174,16 @@ fn why_sources_arrays_and_images_can_not_be_read() {
     let arrays = [
         Hdf5ArrayError::Io { file: file(), why: stale() },
         Hdf5ArrayError::NotHdf5 { file: file(), why: "truncated file".to_owned() },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::Ended("signal: 11 (SIGSEGV)".to_owned()).to_string(),
-        },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::OutOfMemory {
-                why: "memory allocation of 8192 bytes failed".to_owned(),
-            }
-            .to_string(),
-        },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::Killed("signal: 9 (SIGKILL)".to_owned()).to_string(),
-        },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::StorageTimedOut(Duration::from_secs(60)).to_string(),
-        },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::Lost(io::Error::from_raw_os_error(5)).to_string(),
-        },
-        Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Interrupted.to_string() },
-        Hdf5ArrayError::NoAnswer {
-            file: file(),
-            why: WorkerError::System(io::Error::from_raw_os_error(11)).to_string(),
-        },
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::Ended("signal: 11 (SIGSEGV)".to_owned())),
+        Hdf5ArrayError::no_answer(
+            &file(),
+            &WorkerError::OutOfMemory { why: "memory allocation of 8192 bytes failed".to_owned() },
+        ),
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::Killed("signal: 9 (SIGKILL)".to_owned())),
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::StorageTimedOut(Duration::from_secs(60))),
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::Lost(io::Error::from_raw_os_error(5))),
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::Interrupted),
+        Hdf5ArrayError::no_answer(&file(), &WorkerError::System(io::Error::from_raw_os_error(11))),
         Hdf5ArrayError::Dataset {
             file: file(),
             dataset: dataset(),

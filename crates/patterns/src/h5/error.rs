@@ -37,10 +37,12 @@ impl From<Hdf5ArrayError> for Hdf5Error {
     fn from(error: Hdf5ArrayError) -> Self {
         match error {
             Hdf5ArrayError::Io { why, .. } => Self::Io(why),
-            Hdf5ArrayError::NoAnswer { why, .. } => Self::Io(io::Error::other(why)),
-            Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::Dataset { why, .. } => {
-                Self::Library(why)
+            Hdf5ArrayError::NoAnswer { why, suggests_damage: false, .. } => {
+                Self::Io(io::Error::other(why))
             }
+            Hdf5ArrayError::NoAnswer { why, .. }
+            | Hdf5ArrayError::NotHdf5 { why, .. }
+            | Hdf5ArrayError::Dataset { why, .. } => Self::Library(why),
         }
     }
 }

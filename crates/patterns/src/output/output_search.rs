@@ -65,7 +65,7 @@ fn list(
         entries => entries.map_err(OutputError::io(&directory.join("*.h5")))?,
     };
     for entry in entries {
-        let entry = entry.map_err(OutputError::io(directory))?;
+        let entry = entry.map_err(OutputError::io(&directory.join("*.h5")))?;
         let (name, path) = (entry.file_name(), entry.path());
         if name.as_bytes().starts_with(b".") {
             continue;
