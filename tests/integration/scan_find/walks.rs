@@ -65,6 +65,39 @@ fn defects_are_told_frame_by_frame_and_are_no_failure() {
 }
 
 #[test]
+fn frames_of_a_killed_scan_are_found_once_its_files_are_old() {
+    let directory = RawData::new();
+    let data = directory.write_dataset("x", &[Defect::Running]);
+    let running = data.lima.last().unwrap();
+    let absent = || {
+        let ran = find(&[&data.raw]);
+        let last = ran.scan_fields(&["absent"]).pop().unwrap();
+        (last, ran.records("scan").pop().unwrap(), ran.status)
+    };
+    let set_age = |file: &std::path::Path, seconds: u64| {
+        let changed = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        std::fs::File::options().write(true).open(file).unwrap().set_modified(changed).unwrap();
+    };
+    let behind = |from: u64, before: &str| {
+        let why = r#""kind":"never_taken","reason":"not taken yet: the scan is still running""#;
+        format!(r#"[{before}{{"range":[[{from},12]],{why}}}]"#)
+    };
+    let written = r#"{"range":[[5,10]],"kind":"never_taken","reason":"being written"},"#;
+    set_age(&running[1], 3500);
+    assert_eq!(absent().0, behind(10, written));
+    set_age(&running[1], 3700);
+    let (now, scan, status) = absent();
+    assert_eq!((now, status), (behind(6, ""), 0));
+    assert!(scan["complete"] == false && scan["end_time"].is_null(), "{scan}");
+
+    // What can't be read of such a file is damaged, and not about to be written.
+    std::fs::write(&running[1], [0; 4096]).unwrap();
+    set_age(&running[1], 3700);
+    let (now, _, status) = absent();
+    assert!(status == 1 && now.starts_with(r#"[{"range":[[5,10]],"kind":"corrupt""#), "{now}");
+}
+
+#[test]
 fn files_without_a_master_are_scans_of_their_own_and_images_are_series() {
     let directory = RawData::new();
     let data = directory.write_dataset("x", &[]);

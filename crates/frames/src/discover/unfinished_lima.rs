@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use records::{AbsentKind, Span, Spans};
 
@@ -20,6 +21,10 @@ use super::unusable::UnusableError;
 /// Reason of a frame whose file is not closed: size and time of the file will still change, which
 /// would invalidate the record.
 const FILE_OPEN_REASON: &str = "being written";
+
+/// Time without a change after which nobody writes a file any more: whoever did was killed. If frames do
+/// follow, the record is out of date, as after any change.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// Path of the frames in a Lima file, which is often a link.
 const LIMA_DATASET: &str = "/entry_0000/measurement/data";
@@ -115,8 +120,11 @@ pub(super) fn build_frame_map(
     let requested = requested_frames(&mut cache.files, entry, detector)?;
     let mut look = |numbered: &LimaFile| {
         let frame_map = cache.trace_source(&numbered.file, LIMA_DATASET);
-        let is_closed =
-            if entry.has_ended() { Ok(true) } else { is_closed(&mut cache.files, &numbered.file) };
+        let is_closed = if entry.has_ended() || is_abandoned(&numbered.file, &frame_map) {
+            Ok(true)
+        } else {
+            is_closed(&mut cache.files, &numbered.file)
+        };
         (frame_map, is_closed)
     };
     let each: Vec<_> = files.iter().map(&mut look).collect();
@@ -292,6 +300,15 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
         0 | 1 => format!("file missing: {}", file(from)),
         count => format!("{count} files missing: {} to {}", file(from), file(to.saturating_sub(1))),
     }
+}
+
+/// Returns whether a file has not changed for so long that its writer was killed, and tells which of its
+/// frames were written: those of chunks do. A file whose age is unknown is not abandoned.
+fn is_abandoned(file: &Path, frame_map: &SharedFrameMap) -> bool {
+    let tells_frames = (**frame_map).as_ref().map_or(true, |map| !map.chunk.is_empty());
+    let changed = file.metadata().and_then(|metadata| metadata.modified());
+    let age = changed.ok().and_then(|changed| SystemTime::now().duration_since(changed).ok());
+    tells_frames && age.is_some_and(|age| age >= ABANDONED_AFTER)
 }
 
 /// Returns whether a Lima file is complete: Lima writes `end_time` when it closes a file. A file
