@@ -96,6 +96,9 @@ fn patterns_keep_the_counters_of_their_own_scan() {
         assert_ne!(read_final(&path), was);
         assert_eq!(read_final(&aside), was);
         assert!(read_final(&path).1.iter().all(|at| *at >= 900.0));
+        let told = "which began at 2026-03-04T10:21:30.000000+01:00; that of this one, which began at \
+                    2026-03-11T10:21:30+01:00, has its place";
+        assert!(after.stderr.contains(told), "{}", after.stderr);
         let rerun = gather_from(&out, &[]).assert_success();
         assert!(!rerun.stderr.contains(".earlier"), "{}", rerun.stderr);
         fs::remove_dir_all(&out).unwrap();

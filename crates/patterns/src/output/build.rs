@@ -236,6 +236,7 @@ impl OutputInputs<'_> {
             raw_file_denied: Cell::new(false),
             warnings: &self.write_warnings,
             set_aside: self.set_aside(),
+            start_of_aside: self.replaced_measurement.as_deref(),
         };
         let computes_averages = content.average.is_some() && content.averages_to_copy.is_none();
         let needs_sums = content.has_sums() || computes_averages;
@@ -263,10 +264,10 @@ impl OutputInputs<'_> {
     /// Returns why the existing file is kept under another name. The patterns of an earlier measurement can't be
     /// made again where the raw data were written over.
     fn set_aside(&self) -> Option<AsideReason> {
-        match (self.is_damaged, self.replaces_measurement) {
+        match (self.is_damaged, &self.replaced_measurement) {
             (true, _) => Some(AsideReason::Damaged),
-            (false, true) => Some(AsideReason::Earlier),
-            (false, false) => None,
+            (false, Some(_)) => Some(AsideReason::Earlier),
+            (false, None) => None,
         }
     }
 

@@ -49,6 +49,8 @@ pub(super) struct OutputContent<'a> {
     pub warnings: &'a RefCell<Vec<String>>,
     /// Why the file that has the path is kept under another name; `None` if it is replaced.
     pub set_aside: Option<AsideReason>,
+    /// Start of the scan in the file that is kept, if it is another one and says so.
+    pub start_of_aside: Option<&'a str>,
 }
 
 impl OutputContent<'_> {

@@ -43,8 +43,8 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
-    /// True if that is another scan, with patterns: an earlier measurement with the same name.
-    pub replaces_measurement: bool,
+    /// Start of that scan if it is another one, with patterns: another measurement with the same name.
+    pub replaced_measurement: Option<String>,
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
     pub replaced_patterns: Spans,
@@ -104,7 +104,7 @@ impl<'a> OutputInputs<'a> {
         }
         let existing_was = file_version(&path)?;
         let (mut is_damaged, mut replaced_patterns) = (false, Spans::default());
-        let mut replaces_measurement = false;
+        let mut replaced_measurement = None;
         let opened = match open_verified(&path, needs_sums) {
             // The final of a detector that moves always has sums, which are copied with the rows.
             Ok(existing) if !needs_sums && existing.recipe.has_moving_geometry() => {
@@ -125,7 +125,10 @@ impl<'a> OutputInputs<'a> {
                     let with_pattern = rows.filter(|(status, _)| **status == Status::Ok);
                     replaced_patterns = with_pattern.map(|(_, frame)| frame).collect();
                 } else {
-                    replaces_measurement = existing.status.contains(&Status::Ok);
+                    replaced_measurement = existing
+                        .status
+                        .contains(&Status::Ok)
+                        .then(|| existing.task.acquisition.start_time.clone().unwrap_or_default());
                 }
                 None
             }
@@ -193,7 +196,7 @@ impl<'a> OutputInputs<'a> {
             unread,
             has_unread_parts,
             replaces_other: replaces,
-            replaces_measurement,
+            replaced_measurement,
             replaced_patterns,
             has_newer_scan: false,
             damaged_sums_warning: None,

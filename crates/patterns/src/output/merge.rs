@@ -189,6 +189,7 @@ pub fn merge(
         raw_file_denied: Cell::new(false),
         warnings: &warnings,
         set_aside: sets_aside.then_some(AsideReason::Damaged),
+        start_of_aside: None,
     };
     let note = |file: &Group| {
         write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))

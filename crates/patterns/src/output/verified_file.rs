@@ -57,16 +57,29 @@ pub(super) fn write_verified(
     if let Some(reason) = content.set_aside {
         let aside = rename_aside(&path, reason, &claim).map_err(&io)?;
         let what = match reason {
-            AsideReason::Damaged => "the damaged file",
-            AsideReason::Earlier => {
-                "the result of another scan, measured earlier with the same name"
-            }
+            AsideReason::Damaged => "the damaged file".to_owned(),
+            AsideReason::Earlier => describe_aside(content),
         };
         let warning = format!("{}: {what}, kept under this name", aside.display());
         content.warnings.borrow_mut().push(warning);
     }
     temporary.commit().map_err(&io)?;
     Ok(digest)
+}
+
+/// Tells the scan in the file that is kept from that of the new one, which is the earlier one if the records of
+/// an earlier search are used again.
+fn describe_aside(content: &OutputContent) -> String {
+    let began = |start: Option<&str>| {
+        start
+            .filter(|start| !start.is_empty())
+            .map_or_else(|| "at an unknown time".to_owned(), |start| format!("at {start}"))
+    };
+    format!(
+        "the result of another scan with the same name, which began {}; that of this one, which began {}, has its place",
+        began(content.start_of_aside),
+        began(content.target.task().acquisition.start_time.as_deref())
+    )
 }
 
 /// Opens a final file and verifies its rows, its sums if they are needed or bytes are damaged, and all
