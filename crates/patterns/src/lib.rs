@@ -29,6 +29,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod agreement;
 mod axes;
 mod bin_quotients;
 mod compress;

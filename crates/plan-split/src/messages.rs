@@ -140,6 +140,7 @@ mod tests {
                 path: "/out/s.h5".into(),
                 other: "/raw/b.h5".into(),
             },
+            PlanError::LongName { entry: entry(), path: "a/s_name.h5".into(), most: 8 },
             PlanError::NotOwned { entry: entry(), path: "/out/s.h5".into() },
             PlanError::Unreadable {
                 path: "/out/s.h5".into(),
@@ -160,6 +161,8 @@ mod tests {
              again with these, or --recipe-name to keep both",
             "entry 1.1: /out/s.h5 was made from /raw/b.h5, which is another scan; give the two scans different --out, \
              or name a directory above both to scan-find",
+            "entry 1.1: the final file a/s_name.h5 has a name of 9 bytes; expected at most 8: choose a shorter --recipe-name \
+             or a shorter name of the master",
             "entry 1.1: /out/s.h5 exists, and is not a file of azpipe; move or remove it, or choose another name with \
              --recipe-name or --out",
             "/out/s.h5: Input/output error (os error 5)",

@@ -98,6 +98,20 @@ pub enum PlanError {
         /// The master file of the other scan.
         other: RawPath,
     },
+    /// The name of the final file leaves no room for those that lie beside it.
+    #[error(
+        "entry {entry}: the final file {} has a name of {} bytes; expected at most {most}: choose a shorter --recipe-name or a \
+         shorter name of the master",
+        path.display(), path.file_name().map_or(0, |name| name.len())
+    )]
+    LongName {
+        /// The scan's entry.
+        entry: String,
+        /// The final file, below the output directory.
+        path: RawPath,
+        /// Largest number of bytes.
+        most: usize,
+    },
     /// Something else, which azpipe did not write, has the path of the final file.
     #[error(
         "entry {entry}: {} exists, and is not a file of azpipe; move or remove it, or choose another name with --recipe-name \

@@ -22,6 +22,10 @@ use crate::unsuitable_scan::UnsuitableScan;
 /// The name of the program, which every final file holds.
 const PROGRAM: &str = "azpipe";
 
+/// Longest name of a final file. File names may have 255 bytes; those of exports and of files that are
+/// kept beside a final, such as `NAME.h5.damaged-2`, are longer than its own.
+const MAX_NAME_BYTES: usize = 240;
+
 /// A scan that has claimed a final file: its id, and where it is.
 struct Claimant {
     scan: String,
@@ -179,6 +183,10 @@ impl Planner {
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
+            if final_file.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES) {
+                let path = final_file.clone();
+                return Err(PlanError::LongName { entry, path, most: MAX_NAME_BYTES });
+            }
             let claimant = Claimant::new(&id, &acquisition);
             if let Some(other) = self.claimed.get(final_file)
                 && !other.may_be_replaced_by(&claimant)

@@ -257,9 +257,22 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
     match DirBuilder::new().create(path) {
         // Another process has just created it.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_directory()? => (),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(no_directory(path, error));
+        }
         made => made.map_err(|why| denied::explain(why, path))?,
     }
     sync_parent(path)
+}
+
+/// Explains that something else has the path of a directory: a file, or a link whose target is away, as
+/// that of a disk that is not mounted.
+fn no_directory(path: &Path, error: io::Error) -> io::Error {
+    let what = match path.read_link() {
+        Ok(target) => format!("a link to {}, which is not there", target.display()),
+        Err(_) => "not a directory".to_owned(),
+    };
+    io::Error::new(error.kind(), format!("{} is {what}", path.display()))
 }
 
 /// Creates a file that must not exist yet.

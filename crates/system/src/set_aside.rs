@@ -63,12 +63,21 @@ pub fn rename_aside(path: &Path, reason: AsideReason, rule: &OwnershipRule) -> i
                     .symlink_metadata()
                     .is_err_and(|why| why.kind() == io::ErrorKind::NotFound) =>
             {
-                return std::fs::rename(path, &aside).map(|()| aside);
+                let renamed = std::fs::rename(path, &aside);
+                return renamed.map_err(|why| no_other_name(&aside, &why)).map(|()| aside);
             }
-            Err(why) => return Err(why),
+            Err(why) => return Err(no_other_name(&aside, &why)),
         }
     }
     unreachable!("numbers do not end")
+}
+
+fn no_other_name(aside: &Path, why: &io::Error) -> io::Error {
+    let name = aside.file_name().unwrap_or_default().to_string_lossy();
+    io::Error::new(
+        why.kind(),
+        format!("can't be kept as {name}, so that no other file takes its place: {why}"),
+    )
 }
 
 /// Returns the device and inode numbers of a file, which are those of all its names.
@@ -100,5 +109,20 @@ mod tests {
         let second = rename_aside(&path, AsideReason::Damaged, &rule).unwrap();
         assert_eq!(second, directory.path().join("final.h5.damaged-2"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let rule = OwnershipRule::new("a test file", |_| Ok(true));
+        let path = directory.path().join("x".repeat(250));
+        fs::write(&path, "damaged").unwrap();
+        let why = rename_aside(&path, AsideReason::Earlier, &rule).unwrap_err();
+        let expected = format!(
+            "can't be kept as {}.earlier, so that no other file takes its place: File name too long (os error 36)",
+            "x".repeat(250)
+        );
+        assert_eq!(why.to_string(), expected);
+        assert_eq!(fs::read(&path).unwrap(), b"damaged");
     }
 }

@@ -262,7 +262,7 @@ impl Background {
     /// Checks that the patterns of another final file are of the same quantity and over the same
     /// bins; otherwise returns the difference and what to do.
     fn check_comparable(&self, output: &OutputFile) -> Result<(), String> {
-        if self.output.shared.axes != output.shared.axes {
+        if !self.output.shared.axes.agrees_with(&output.shared.axes) {
             return Err(
                 "it has other bins; integrate both with the same --unit, --radial-range and \
                         --npt, or the same --radial-edges"

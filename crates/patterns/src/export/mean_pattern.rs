@@ -72,6 +72,7 @@ impl<'a> MeanPattern<'a> {
         if let Some(averaged) = &self.output.averaged
             && averaged.average.method == AverageMethod::Mean
             && averaged.frames[..] == [self.frames as u64]
+            && !self.output.counts_picked_pixels
         {
             let path = || self.output.path.clone();
             let read = averaged.pattern(0);

@@ -67,7 +67,7 @@ pub fn build(
 
 impl OutputInputs<'_> {
     fn build_output(mut self) -> Result<BuildOutcome, OutputError> {
-        let Some((recipe, shared)) = self.recipe_and_bins()? else {
+        let Some((recipe, shared)) = self.recipe_and_bins() else {
             let nothing = RowSources::new(&self.target, &[], None, &Normalizer::default(), None)?;
             let mut outcome = BuildOutcome {
                 warnings: self.warnings,

@@ -3,9 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use records::Spans;
+use records::{Spans, format_frames};
 
 use crate::{h5, part};
+
+/// Most ranges of frames in a message.
+const MAX_RANGES: usize = 5;
 
 /// Reason why a final file can't be built or read.
 #[derive(Debug, thiserror::Error)]
@@ -94,14 +97,28 @@ pub enum OutputError {
     },
     /// Two files of one recipe have different axes or weights.
     #[error(
-        "{}: has other axes or weights than {}, though their recipe is the same; remove one of them",
-        one.display(), two.display()
+        "{}: has other axes or weights than {}, though their recipe is the same, as another version of azpipe may make them; \
+         only the first has {}: run ai-integrate --force on all tasks of the scan, and gather again",
+        one.display(), two.display(), format_frames(only_in_one, MAX_RANGES)
     )]
     ConflictingBins {
         /// Path of a part or of the final file.
         one: PathBuf,
-        /// Path of another part.
+        /// Path of the part that was written last.
         two: PathBuf,
+        /// Frames of which only the first has a pattern.
+        only_in_one: Spans,
+    },
+    /// The file is not damaged, and holds what this version does not know.
+    #[error(
+        "{}: a newer azpipe wrote it ({why}): update azpipe, or choose another --out",
+        path.display()
+    )]
+    OfNewerVersion {
+        /// Path of the final file.
+        path: PathBuf,
+        /// Content that is unknown.
+        why: String,
     },
     /// Two final files can't be merged.
     #[error("{}: can't be merged with {}: {why}", one.display(), two.display())]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
+use crate::agreement::patterns_agree;
 use crate::normalize::Pattern;
 use crate::part::{EncodedPattern, Part, PartRows};
 use crate::sparse_pixels::SparseFrame;
@@ -226,8 +227,8 @@ impl<'a> ScanFrames<'a> {
         Ok(())
     }
 
-    /// Returns whether two parts have the same row of a frame: the same sums or, if one of them has
-    /// no sums, the same pattern.
+    /// Returns whether two parts have the same row of a frame, but for rounding: the same sums or, if
+    /// one of them has no sums, the same pattern.
     fn have_same_row(
         &mut self,
         one: (usize, usize),
@@ -235,7 +236,7 @@ impl<'a> ScanFrames<'a> {
     ) -> Result<bool, OutputError> {
         let rows = [self.part_rows(one.0)?.row(one.1)?, self.part_rows(other.0)?.row(other.1)?];
         if self.parts[one.0].has_sums && self.parts[other.0].has_sums {
-            return Ok(rows[0].is_bit_identical(&rows[1]));
+            return Ok(rows[0].agrees_with(&rows[1]));
         }
         let mut patterns = Vec::new();
         for ((part, at), row) in [one, other].into_iter().zip(&rows) {
@@ -249,12 +250,9 @@ impl<'a> ScanFrames<'a> {
                 }
             });
         }
-        let bits = |(intensity, errors): &Pattern| -> Vec<u32> {
-            intensity.iter().chain(errors.iter().flatten()).map(|value| value.to_bits()).collect()
-        };
         let [first, second] =
             rows.map(|row| FrameRow { signal: Vec::new(), variance: None, ..row });
-        Ok(first.is_bit_identical(&second) && bits(&patterns[0]) == bits(&patterns[1]))
+        Ok(first.agrees_with(&second) && patterns_agree(&patterns[0], &patterns[1]))
     }
 
     fn part_rows(&mut self, part: usize) -> Result<&mut PartRows<'a>, OutputError> {

@@ -11,6 +11,7 @@ use records::{Absent, Spans, Task, format_frames};
 use system::untrusted_file::FileVersion;
 
 use super::options::check_cancelled;
+use super::other_bins::{Agreeing, leave_out_superseded, patterns_of};
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
@@ -84,7 +85,7 @@ impl<'a> OutputInputs<'a> {
                 {
                     check_same_file(&path, target.task(), &part.metadata.task)?;
                     files.extend(version.map(|version| (path, version)));
-                    parts.push(share_bins(part, parts.first())?);
+                    parts.push(share_bins(part, &parts));
                 }
                 Ok(_) => warnings.push(format!(
                     "{}: ignored: a part of another scan or recipe than its directory",
@@ -121,9 +122,7 @@ impl<'a> OutputInputs<'a> {
                 part_index::check_replaceable(&target, &existing.task, owner.as_ref())?;
                 replaces = true;
                 if existing.task.scan == scan {
-                    let rows = existing.status.iter().zip(0..);
-                    let with_pattern = rows.filter(|(status, _)| **status == Status::Ok);
-                    replaced_patterns = with_pattern.map(|(_, frame)| frame).collect();
+                    replaced_patterns = patterns_of(0.., &existing.status);
                 } else {
                     replaced_measurement = existing
                         .status
@@ -133,7 +132,11 @@ impl<'a> OutputInputs<'a> {
                 None
             }
             Err(error) if error.is_not_found() => None,
-            Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => {
+            Err(
+                error @ (OutputError::Io { .. }
+                | OutputError::NotOwned { .. }
+                | OutputError::OfNewerVersion { .. }),
+            ) => {
                 return Err(error);
             }
             Err(error) => {
@@ -142,6 +145,13 @@ impl<'a> OutputInputs<'a> {
                 None
             }
         };
+        let Agreeing { parts, existing, superseded, left_out } =
+            leave_out_superseded(parts, existing)?;
+        warnings.extend(left_out);
+        if let Some(superseded) = &superseded {
+            replaces = true;
+            replaced_patterns = patterns_of(0.., &superseded.status);
+        }
         if let Some(existing) =
             existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums())
         {
@@ -206,23 +216,13 @@ impl<'a> OutputInputs<'a> {
     }
 
     /// Returns the recipe, and the axes and weights, which all parts and the final file have in
-    /// common. `None` if there are no parts and no final file.
-    pub fn recipe_and_bins(
-        &self,
-    ) -> Result<Option<(recipe::Recipe, Arc<SharedBins>)>, OutputError> {
+    /// common, but for rounding. `None` if there are no parts and no final file.
+    pub fn recipe_and_bins(&self) -> Option<(recipe::Recipe, Arc<SharedBins>)> {
         let of_parts =
             self.parts.first().map(|part| (part.metadata.recipe.clone(), Arc::clone(&part.shared)));
         let of_final =
             self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
-        if let (Some(part), Some(existing)) = (self.parts.first(), &self.existing)
-            && part.shared != existing.shared
-        {
-            return Err(OutputError::ConflictingBins {
-                one: existing.path.clone(),
-                two: part.path.clone(),
-            });
-        }
-        Ok(of_parts.or(of_final))
+        of_parts.or(of_final)
     }
 
     /// Chooses a row for each frame.
@@ -271,15 +271,14 @@ fn check_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), OutputEr
     }
 }
 
-/// Returns the part with the axes and weights of the first part, which are equal, so that they are
+/// Returns the part with the axes and weights of an earlier one that has equal ones, so that these are
 /// in memory once.
-fn share_bins(mut part: Part, first: Option<&Part>) -> Result<Part, OutputError> {
-    match first {
-        Some(first) if first.shared != part.shared => {
-            return Err(OutputError::ConflictingBins { one: first.path.clone(), two: part.path });
-        }
-        Some(first) => part.shared = Arc::clone(&first.shared),
-        None => (),
+fn share_bins(mut part: Part, earlier: &[Part]) -> Part {
+    let distinct = |other: &&Part| !Arc::ptr_eq(&other.shared, &part.shared);
+    if let Some(equal) =
+        earlier.iter().rev().filter(distinct).find(|other| other.shared == part.shared)
+    {
+        part.shared = Arc::clone(&equal.shared);
     }
-    Ok(part)
+    part
 }

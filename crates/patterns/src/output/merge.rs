@@ -133,7 +133,10 @@ pub fn merge(
                 outcome.warnings.push(why);
                 false
             });
-            let is_current = is_whole && !there.raw_file_denied && !has_newer_scan;
+            let is_current = is_whole
+                && !there.raw_file_denied
+                && !has_newer_scan
+                && !there.counts_picked_pixels;
             if !is_whole {
                 // The members have all that it had.
                 outcome.warnings.push(format!("{}: damaged: merged again", there.path.display()));
@@ -152,7 +155,11 @@ pub fn merge(
         // written again.
         Ok(there) => check_same_members(&there, &members)?,
         Err(error) if error.is_not_found() => (),
-        Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => return Err(error),
+        Err(
+            error @ (OutputError::Io { .. }
+            | OutputError::NotOwned { .. }
+            | OutputError::OfNewerVersion { .. }),
+        ) => return Err(error),
         Err(error) => {
             sets_aside = true;
             outcome.warnings.push(error.to_string());

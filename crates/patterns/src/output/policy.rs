@@ -212,7 +212,7 @@ impl OutputInputs<'_> {
         let is_of_same_rows = !row_sources.has_rows_of_parts()
             && existing.status == row_sources.status
             && existing.reference.to_bits() == row_sources.reference.to_bits();
-        if averages.average != asked || !is_of_same_rows {
+        if averages.average != asked || !is_of_same_rows || existing.counts_picked_pixels {
             return Ok(None);
         }
         let is_intact = averages.is_intact().map_err(OutputError::hdf5(&existing.path))?;

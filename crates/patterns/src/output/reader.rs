@@ -11,6 +11,7 @@ use records::{Record, Spans, Task};
 use system::ownership;
 
 use super::schema::{PROGRAM, entry_name, name};
+use super::unusable_output::{UnusableOutput, open_error};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
 use crate::compression::Compression;
 use crate::h5::{self, Group, VerifiableBytes};
@@ -50,6 +51,9 @@ pub struct OutputFile {
     /// True if the raw file could not be opened for want of permission when the file was written,
     /// so that counters and positions may be missing.
     pub(super) raw_file_denied: bool,
+    /// True if averages, and merged patterns, count medians and quantile means by the pixels that the
+    /// quantiles picked, as early versions did.
+    pub(crate) counts_picked_pixels: bool,
     /// Average patterns, if the file has any.
     pub averaged: Option<AveragedPatterns>,
     /// True for each row that was verified and is not damaged. Rows of virtual final files can't be
@@ -80,7 +84,8 @@ impl OutputFile {
     /// turn out to be damaged.
     ///
     /// # Errors
-    /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
+    /// Fails if the file can't be read, is damaged, is not a final file of azpipe, or was written by a
+    /// newer one.
     pub fn open(path: &Path) -> Result<Self, OutputError> {
         let file = h5::Hdf5File::open(path).map_err(|why| open_error(path, why))?;
         match file.text_attribute(name::CREATOR) {
@@ -88,10 +93,7 @@ impl OutputFile {
             Ok(_) => return Err(OutputError::NotOwned { path: path.to_path_buf() }),
             Err(why) => return Err(open_error(path, why)),
         }
-        read_output(path, &file).map_err(|why| match why {
-            UnusableOutput::Hdf5(why) => OutputError::hdf5(path)(why),
-            UnusableOutput::Content(why) => OutputError::content(path, format!("damaged: {why}")),
-        })
+        read_output(path, &file).map_err(|why| why.into_error(path, file.bytes()))
     }
 
     /// Returns whether the patterns were merged from other final files: only those have no sources
@@ -252,7 +254,7 @@ impl OutputFile {
         }
         match (options.average, &self.averaged) {
             (None, _) => Ok(true),
-            (Some(average), Some(has)) if has.average == average => {
+            (Some(average), Some(has)) if has.average == average && !self.counts_picked_pixels => {
                 has.is_intact().map_err(OutputError::hdf5(&self.path))
             }
             _ => Ok(false),
@@ -276,40 +278,6 @@ impl OutputFile {
     }
 }
 
-/// Converts the error of a file that can't be opened. If a system call failed or the file's
-/// checksums show damage, that is the error; otherwise the file is not a final file.
-fn open_error(path: &Path, why: h5::Hdf5Error) -> OutputError {
-    match why {
-        why @ (h5::Hdf5Error::Io(_) | h5::Hdf5Error::Damaged(_)) => OutputError::hdf5(path)(why),
-        _ => OutputError::NotOwned { path: path.to_path_buf() },
-    }
-}
-
-/// Reason why a file of azpipe can't be used as a final file.
-enum UnusableOutput {
-    Hdf5(h5::Hdf5Error),
-    /// The content contradicts itself.
-    Content(String),
-}
-
-impl From<h5::Hdf5Error> for UnusableOutput {
-    fn from(why: h5::Hdf5Error) -> Self {
-        Self::Hdf5(why)
-    }
-}
-
-impl From<String> for UnusableOutput {
-    fn from(why: String) -> Self {
-        Self::Content(why)
-    }
-}
-
-impl From<&str> for UnusableOutput {
-    fn from(why: &str) -> Self {
-        Self::Content(why.to_owned())
-    }
-}
-
 fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableOutput> {
     let process = default_process(file)?;
     let integrated = process.group(name::INTEGRATED)?;
@@ -326,7 +294,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let status: Option<Vec<Status>> = numbers.into_iter().map(Status::from_number).collect();
     let parts_text = coverage.text(name::PARTS)?;
     let frames = task.acquisition.frames as usize;
-    let status = status.ok_or("unknown frame status, which a newer azpipe may have written")?;
+    let status = status.ok_or("an unknown frame status")?;
     // Checked before a list of as many values is allocated.
     if status.len() != frames {
         return Err(format!("{} values of frame_status; expected {frames}", status.len()).into());
@@ -351,7 +319,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let this = OutputFile {
         path: path.to_path_buf(),
         layout: OutputLayout::from_name(&coverage.text_attribute(name::LAYOUT)?)
-            .ok_or("unknown layout, which a newer azpipe may have written")?,
+            .ok_or("an unknown layout")?,
         compression: match shared.axes.chi {
             Some(_) => integrated.dataset(name::INTENSITY)?.compression()?,
             None => None,
@@ -368,6 +336,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         damaged_sparse: Spans::default(),
         sparse: sparse.unwrap_or_default(),
         raw_file_denied: coverage.has_attribute(name::RAW_FILE_DENIED)?,
+        counts_picked_pixels: recipe.median.is_some() && !coverage.has_attribute(name::COUNTED)?,
         bytes,
         damaged_sums: BTreeSet::new(),
         damaged_bytes: None,

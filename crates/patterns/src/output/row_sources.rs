@@ -1,6 +1,7 @@
 //! [`RowSources`]: for each frame of the scan, the file with the best row.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use records::{MonitorReadings, Spans};
@@ -58,7 +59,8 @@ impl RowSources {
     /// `monitors` is the monitor as it is now; `None` if the recipe has none, or if it can't be
     /// read. A row with another reading is stale. If a record mentions its frame, the row is not
     /// used, because ai-integrate makes a new one; otherwise it is the last resort. Of parts that
-    /// differ in a reading that can't be compared, the one that was written last counts.
+    /// differ in a reading that can't be compared, or in the rounding of their weights, the one that was
+    /// written last counts.
     ///
     /// # Errors
     /// Fails if a raw file is known in two states and can't be examined.
@@ -96,10 +98,10 @@ impl RowSources {
         };
         let is_recorded = |frame| target.has_record_of(frame);
         // Of equal rows, the first one is taken.
-        let mut in_turn: Vec<(usize, &Part)> = parts.iter().enumerate().collect();
-        in_turn.sort_by_key(|(_, part)| !part.has_sums);
-        for (index, part) in in_turn {
-            row_sources.add_part(index, part, monitors, &is_recorded);
+        let mut in_turn: Vec<usize> = (0..parts.len()).collect();
+        in_turn.sort_by_key(|index| !parts[*index].has_sums);
+        for index in in_turn {
+            row_sources.add_part(parts, index, monitors, &is_recorded);
         }
         if let Some(existing) = existing {
             row_sources.add_final(existing, monitors, &is_recorded);
@@ -141,11 +143,12 @@ impl RowSources {
 
     fn add_part(
         &mut self,
+        parts: &[Part],
         index: usize,
-        part: &Part,
         monitors: Option<&MonitorValues>,
         is_recorded: &dyn Fn(u64) -> bool,
     ) {
+        let part = &parts[index];
         let stamps = SourceFingerprints::new(&part.metadata.task.acquisition);
         for (row, (&frame, &status)) in part.frames.iter().zip(&part.status).enumerate() {
             let at = frame as usize;
@@ -163,7 +166,12 @@ impl RowSources {
                 && !is_same_reading(monitor, self.monitor[at]);
             self.has_other_readings |= has_other_reading;
             let is_later = || self.modified[at].is_none_or(|other| other < part.modified);
-            if rank < self.ranks[at] || (has_other_reading && is_later()) {
+            // Another version made it, which may reject other pixels.
+            let has_other_bins = rank == self.ranks[at]
+                && matches!(self.sources[at], RowSource::Part { part: other, .. }
+                    if !Arc::ptr_eq(&parts[other].shared, &part.shared));
+            let is_other = has_other_reading || has_other_bins;
+            if rank < self.ranks[at] || (is_other && is_later()) {
                 self.sources[at] = RowSource::Part { part: index, row };
                 self.status[at] = status;
                 self.monitor[at] = monitor;
@@ -171,7 +179,7 @@ impl RowSources {
                 self.ranks[at] = rank;
                 self.modified[at] = Some(part.modified);
                 self.duplicates.remove(&frame);
-            } else if rank == self.ranks[at] && status == Status::Ok && !has_other_reading {
+            } else if rank == self.ranks[at] && status == Status::Ok && !is_other {
                 self.duplicates.entry(frame).or_default().push((index, row));
             }
         }

@@ -42,6 +42,7 @@ pub(super) mod name {
     pub const SAMPLE: &str = "sample";
     pub const RAW_FILE: &str = "raw_file";
     pub const RAW_FILE_DENIED: &str = "raw_file_denied";
+    pub const COUNTED: &str = "counted";
 }
 
 /// Value of `creator` and `program`.

@@ -240,6 +240,9 @@ fn write_coverage(
     if content.raw_file_denied.get() {
         group.set_text(name::RAW_FILE_DENIED, "permission denied")?;
     }
+    if content.recipe.median.is_some() {
+        group.set_text(name::COUNTED, "all pixels of a bin")?;
+    }
     group.set_text(name::CHECKSUMS, "of all bytes, behind the end of the file")?;
     Ok(data_digest)
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod growth;
+mod other_versions;
 mod other_writers;
 #[path = "../support/mod.rs"]
 mod support;

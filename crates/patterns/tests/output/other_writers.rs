@@ -13,7 +13,7 @@ fn parts_that_disagree_are_both_named() {
     let one = write_range(out.path(), &scan, &recipe, 0, 12);
     let later = task(&scan, &recipe, &Span::new(10, 20).into());
     let mut other = row(11);
-    other.signal[2] += 1e-9;
+    other.signal[2] *= 1.0 + 1e-8;
     let rows = (10..20).map(|frame| if frame == 11 { other.clone() } else { row(frame) });
     let two = write_part(out.path(), &later, &recipe, rows);
     let error = output::build(&target(out.path(), &scan, &recipe), &OutputOptions::default(), &())

@@ -154,9 +154,19 @@ pub fn write_part(
     recipe: &Recipe,
     rows: impl IntoIterator<Item = FrameRow>,
 ) -> PathBuf {
+    write_part_of_bins(out, task, recipe, rows, &shared())
+}
+
+/// Writes the part of a task with these rows, axes and weights, and returns its path.
+pub fn write_part_of_bins(
+    out: &Path,
+    task: &Task,
+    recipe: &Recipe,
+    rows: impl IntoIterator<Item = FrameRow>,
+    bins: &SharedBins,
+) -> PathBuf {
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
-    let mut writer =
-        PartWriter::create(out, &task.part, &head, &shared(), Default::default()).unwrap();
+    let mut writer = PartWriter::create(out, &task.part, &head, bins, Default::default()).unwrap();
     rows.into_iter().for_each(|row| writer.push_row(&row).unwrap());
     writer.finish().unwrap();
     out.join(task.part.as_path())

@@ -42,7 +42,7 @@ impl<'a> MergeMember<'a> {
                 "not integrated yet; run ai-integrate before gather --merge",
             )
         };
-        let (recipe, shared) = inputs.recipe_and_bins()?.ok_or_else(nothing)?;
+        let (recipe, shared) = inputs.recipe_and_bins().ok_or_else(nothing)?;
         let normalizer = Normalizer::new(&recipe);
         let row_sources = inputs.choose_rows(&normalizer)?;
         Ok(Self { inputs, recipe, shared, normalizer, row_sources })
@@ -67,7 +67,7 @@ impl<'a> MergeMember<'a> {
         let unlike = |why: String| {
             Err(OutputError::NotMergeable { one: self.path(), two: other.path(), why })
         };
-        if self.shared.axes != other.shared.axes {
+        if !self.shared.axes.agrees_with(&other.shared.axes) {
             let [one, two] =
                 [self, other].map(|member| describe_axes(&member.shared.axes, &member.recipe));
             return unlike(format!(
