@@ -221,6 +221,7 @@ impl CoverageIndex {
         let state = InputState {
             sources: SourceFingerprints::new(&task.acquisition),
             directory: task.acquisition.file.parent().unwrap_or(Path::new("/")),
+            is_gone_outdated: task.acquisition.start_time.is_none(),
             monitors: monitors.filter(|monitors| monitors.has_monitor()),
             needs_sparse,
         };

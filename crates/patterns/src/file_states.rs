@@ -36,6 +36,8 @@ pub(crate) struct LatestFileStates {
     outdated: HashSet<u64>,
     /// True if a file was found in two states.
     has_changes: bool,
+    /// True if the later state of such a file is the one that it is in now.
+    has_present_changes: bool,
     /// The first file that could not be looked at, so that its last state is not known.
     unseen: Option<SourceStateUnknown>,
 }
@@ -54,12 +56,14 @@ impl LatestFileStates {
             let last = self.files.entry(known.name).or_insert_with(|| known.clone());
             if file_state(&last.source) != file_state(&known.source) {
                 self.has_changes = true;
-                match is_newer(&known.source, &last.source) {
-                    Ok(true) => {
-                        *last = known.clone();
-                        is_news = true;
+                match compare_states(&known.source, &last.source) {
+                    Ok(Later { is_first, is_there }) => {
+                        self.has_present_changes |= is_there;
+                        if is_first {
+                            *last = known.clone();
+                            is_news = true;
+                        }
                     }
-                    Ok(false) => (),
                     Err(unseen) => self.unseen = self.unseen.take().or(Some(unseen)),
                 }
             }
@@ -67,27 +71,27 @@ impl LatestFileStates {
         is_news
     }
 
-    /// Finds files that no longer exist in the master's directory and, with `and_changed`, those that are in
-    /// another state there than the last one that is known, and marks their frames as stale, if some file
-    /// of the scan was written again: a series that was taken again may have fewer images, and of the
-    /// others not all may have been integrated yet. Files that `current` names are not looked at.
+    /// Finds the files whose frames are stale because others of the scan were written again, by their
+    /// states in the master's directory. Files that `current` names are not looked at.
     pub fn find_outdated(
         &mut self,
         directory: &Path,
         current: &SourceFingerprints,
-        and_changed: bool,
+        rule: OutdatedRule,
     ) {
-        if !self.has_changes {
+        if !self.has_changes && !rule.always {
             return;
         }
+        // Where all files are away, the data were moved after they were written again.
+        let is_gone_outdated = rule.gone && self.has_present_changes;
         let names: HashSet<u64> = current.files().map(|known| known.name).collect();
         let outdated = (|| {
             let mut outdated = HashSet::new();
             if read_state(directory)?.is_some() {
                 for known in self.files.values().filter(|known| !names.contains(&known.name)) {
                     let now = read_state(&directory.join(&known.path))?;
-                    let has_changed = |now| and_changed && now != file_state(&known.source);
-                    if now.is_none_or(has_changed) {
+                    let has_changed = |now| rule.changed && now != file_state(&known.source);
+                    if now.map_or(is_gone_outdated, has_changed) {
                         outdated.insert(known.name);
                     }
                 }
@@ -140,6 +144,20 @@ impl LatestFileStates {
     }
 }
 
+/// Which frames of a scan are stale if files of it were written again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutdatedRule {
+    /// Those in files that no longer exist: a series that was taken again may have fewer images. A scan
+    /// with a time of start is another scan when it is taken again, and files of it that are away are in
+    /// an archive.
+    pub gone: bool,
+    /// Those in files that are in another state now than the last one that is known: they may not have
+    /// been integrated again yet.
+    pub changed: bool,
+    /// Also if no file is known in two states: the master was written since.
+    pub always: bool,
+}
+
 /// States of source files on disk, at each of which a run looks once.
 #[derive(Debug, Default)]
 pub struct SourceStates(Mutex<HashMap<PathBuf, Option<(u64, i64)>>>);
@@ -164,14 +182,21 @@ fn file_state(source: &Source) -> (u64, i64) {
 /// A file that could not be looked at, and why.
 type SourceStateUnknown = (PathBuf, Arc<io::Error>);
 
-/// Returns whether a file's state in `one` is a later one than that in `other`: the state that the
-/// file is in now, or else the one that was changed last.
-fn is_newer(one: &Source, other: &Source) -> Result<bool, SourceStateUnknown> {
+/// The later one of two states of a file.
+struct Later {
+    is_first: bool,
+    /// True if it is the state that the file is in now.
+    is_there: bool,
+}
+
+/// Finds the later one of a file's states in `one` and in `other`: the state that the file is in now, or
+/// else the one that was changed last.
+fn compare_states(one: &Source, other: &Source) -> Result<Later, SourceStateUnknown> {
     let is_now = |source: &Source| Ok(read_state(&source.file)? == Some(file_state(source)));
     Ok(match (is_now(one)?, is_now(other)?) {
-        (true, false) => true,
-        (false, true) => false,
-        _ => one.mtime > other.mtime,
+        (true, false) => Later { is_first: true, is_there: true },
+        (false, true) => Later { is_first: false, is_there: true },
+        _ => Later { is_first: one.mtime > other.mtime, is_there: false },
     })
 }
 
@@ -266,7 +291,8 @@ mod tests {
             }));
         }
         assert!(last.check_all_seen().is_ok());
-        last.find_outdated(dir.path(), &SourceFingerprints::default(), true);
+        let all = OutdatedRule { gone: true, changed: true, always: false };
+        last.find_outdated(dir.path(), &SourceFingerprints::default(), all);
         assert!(last.check_all_seen().is_err(), "whether the file was removed is not known");
     }
 

@@ -8,9 +8,10 @@ use std::str::FromStr;
 
 use hdf5::types::VarLenUnicode;
 use sample::Options;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{NO_ARGUMENTS, Outcome, open_hdf5_to_write, run, small_options};
+use super::pipe_results::{final_of, gather_from, integrate, plan_tasks, read_final};
+use crate::support::{NO_ARGUMENTS, open_hdf5_to_write, run, small_options};
 
 /// Writes a dataset of other counts, another start, and with 1000 added to each position.
 fn write_other(directory: &Path, options: &Options) -> sample::Dataset {
@@ -25,41 +26,6 @@ fn write_other(directory: &Path, options: &Options) -> sample::Dataset {
     let moved: Vec<f64> = rot.read_raw::<f64>().unwrap().iter().map(|at| at + 1000.0).collect();
     rot.write_raw(&moved).unwrap();
     written
-}
-
-/// Runs the pipe up to gather, and returns the result records.
-fn integrate(raw: &Path, poni: &Path, out: &Path, plan: &[&str]) -> String {
-    let tasks = plan_tasks(raw, poni, out, plan);
-    run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout
-}
-
-fn plan_tasks(raw: &Path, poni: &Path, out: &Path, plan: &[&str]) -> String {
-    let scans = run("scan-find", &[raw], "").assert_success().stdout;
-    let (poni, out) = (poni.to_str().unwrap(), out.to_str().unwrap());
-    let flags = [&["--poni", poni, "--npt", "200", "--out", out], plan].concat();
-    run("plan-split", &flags, &scans).assert_success().stdout
-}
-
-fn gather_from(out: &Path, more: &[&str]) -> Outcome {
-    run("gather", &[&["--from", out.to_str().unwrap()], more].concat(), "")
-}
-
-/// The intensities of a final, frame by frame, and its positions of `rot`.
-fn read_final(path: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
-    let file = hdf5::File::open(path).unwrap();
-    let entry = file.group("/1.1").unwrap();
-    let of_process = |group: &hdf5::Group| group.link_exists("integrated");
-    let process = entry.groups().unwrap().into_iter().find(of_process).unwrap();
-    let intensity = process.dataset("integrated/intensity").unwrap();
-    let bins = intensity.shape()[1];
-    let rows = intensity.read_raw::<f32>().unwrap();
-    let rows = rows.chunks(bins).map(<[f32]>::to_vec).collect();
-    (rows, process.dataset("counters/rot").unwrap().read_raw().unwrap())
-}
-
-fn final_of(gathered: &Outcome) -> String {
-    let summary: Value = gathered.records("summary").pop().unwrap();
-    summary["final"].as_str().unwrap().to_owned()
 }
 
 #[test]

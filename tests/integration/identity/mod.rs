@@ -1,9 +1,11 @@
 //! Which results are whose: no final is shared by two files, none is lost where a tree is moved,
 //! and none holds rows of what a file was before.
 
+mod archives;
 mod later_data;
 mod moves;
 mod pairs;
+mod pipe_results;
 mod recipes;
 mod remeasured;
 mod uniform_frames;

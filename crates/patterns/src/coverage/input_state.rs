@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::file_states::LatestFileStates;
+use crate::file_states::{LatestFileStates, OutdatedRule};
 use crate::source_fingerprint::SourceFingerprints;
 use crate::{MonitorValues, Status};
 
@@ -12,6 +12,8 @@ pub(super) struct InputState<'a> {
     pub(super) sources: SourceFingerprints,
     /// Directory of the master.
     pub(super) directory: &'a Path,
+    /// True if files that are away may be of an earlier series: see [`OutdatedRule::gone`].
+    pub(super) is_gone_outdated: bool,
     /// Monitor, if the recipe has one and it could be read.
     pub(super) monitors: Option<&'a MonitorValues>,
     /// True if a pattern counts only with its sparse pixels.
@@ -48,7 +50,8 @@ impl InputState<'_> {
             let mut last = LatestFileStates::default();
             last.add(&self.sources);
             last.add(then);
-            last.find_outdated(self.directory, &self.sources, true);
+            let rule = OutdatedRule { gone: self.is_gone_outdated, changed: true, always: false };
+            last.find_outdated(self.directory, &self.sources, rule);
             last
         });
         let last = last.filter(|last| last.check_all_seen().is_ok());

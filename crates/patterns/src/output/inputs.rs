@@ -44,7 +44,8 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
-    /// Start of that scan if it is another one, with patterns: another measurement with the same name.
+    /// Start of that scan if it is another one, with patterns, or had more frames: another measurement with
+    /// the same name.
     pub replaced_measurement: Option<String>,
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
@@ -123,7 +124,12 @@ impl<'a> OutputInputs<'a> {
                 replaces = true;
                 if existing.task.scan == scan {
                     replaced_patterns = patterns_of(0.., &existing.status);
-                } else {
+                }
+                // Frames that the scan does not have any more are of an earlier measurement, too.
+                let of_scan = Spans::first_n(target.frames());
+                let has_more = !replaced_patterns.difference(&of_scan).is_empty();
+                replaced_patterns = replaced_patterns.intersection(&of_scan);
+                if existing.task.scan != scan || has_more {
                     replaced_measurement = existing
                         .status
                         .contains(&Status::Ok)

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use records::{Absent, AbsentKind, IdHasher, Spans, Task};
 
 use super::absent_frames::AbsentFrames;
-use super::scan_progress::ScanProgress;
+use super::scan_progress::{ScanProgress, changed_since};
 use super::{OutputError, OutputFile};
-use crate::file_states::LatestFileStates;
+use crate::file_states::{LatestFileStates, OutdatedRule};
 use crate::part::Part;
 use crate::source_fingerprint::SourceFingerprints;
 
@@ -93,7 +93,7 @@ impl OutputSpec {
             // A file was written again, maybe with fewer frames, so the earlier records of the scan
             // are out of date.
             self.absent.remove_outdated(&self.latest_files);
-            self.task = task.clone();
+            self.replace_task(task);
             self.absent.add(task);
         } else if !self.latest_files.is_outdated(&stamps) {
             self.adopt_if_newer(task);
@@ -146,7 +146,7 @@ impl OutputSpec {
         {
             self.add_files(task);
             if is_outdated {
-                self.task = task.clone();
+                self.replace_task(task);
                 self.absent.add(task);
                 is_outdated = false;
             } else if !self.has_record
@@ -179,9 +179,17 @@ impl OutputSpec {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
         let directory = self.task.acquisition.file.parent().unwrap_or(Path::new("/"));
-        // Without a record, no frame was integrated again, so that a file that was only restored or
-        // compressed anew costs no pattern.
-        last.find_outdated(directory, &self.stamps, self.has_record);
+        let scan = &self.task.acquisition;
+        let rule = OutdatedRule {
+            gone: scan.start_time.is_none(),
+            // Without a record, no frame was integrated again, so that a file that was only restored or
+            // compressed anew costs no pattern.
+            changed: self.has_record,
+            always: self.has_record
+                && existing
+                    .is_some_and(|there| changed_since(&scan.file, &there.path).unwrap_or(false)),
+        };
+        last.find_outdated(directory, &self.stamps, rule);
         last.check_all_seen()
             .map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
         Ok(last)
@@ -192,9 +200,15 @@ impl OutputSpec {
     fn adopt_if_newer(&mut self, task: &Task) {
         let frames = self.frames_with(task);
         if ScanProgress::new(task) > ScanProgress::new(&self.task) {
-            self.task = task.clone();
+            self.replace_task(task);
         }
         self.task.acquisition.frames = frames;
+    }
+
+    /// Replaces the task by one with a later state of the scan. Finals of two names may have the same parts.
+    fn replace_task(&mut self, task: &Task) {
+        let final_file = self.task.final_file.clone();
+        self.task = Task { final_file, ..task.clone() };
     }
 
     /// Returns whether a task has a later state of the scan, or tells of more of its frames.

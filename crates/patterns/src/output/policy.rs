@@ -1,6 +1,5 @@
 //! Decides whether a final file is written, in which layout, and from which sums.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use records::{Spans, Task, format_frames};
@@ -9,9 +8,11 @@ use super::content::open_raw_file;
 use super::counters::ScanNumbers;
 use super::inputs::{MAX_RANGES_IN_WARNING, OutputInputs, list_error};
 use super::row_sources::{RowSource, RowSources};
-use super::scan_progress::ScanProgress;
+use super::scan_progress::{ScanProgress, changed_since};
 use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec};
+use crate::file_states::SourceStates;
 use crate::part::{self, list_parts};
+use crate::source_fingerprint::SourceFingerprints;
 use crate::{Compression, Normalizer, Status};
 
 /// Returns whether all frames may be there, judged by the user blocks of the parts. While a scan is
@@ -177,7 +178,14 @@ impl OutputInputs<'_> {
         let Some(existing) = &self.existing else { return Ok(None) };
         let is_current = self.is_current(existing, row_sources)?;
         let newer_scan = match may_be_written {
-            true => has_newer_scan(self.target.task(), existing),
+            true => {
+                has_newer_scan(self.target.task(), existing).and_then(|is_newer| {
+                    match is_newer && !self.target.has_record() {
+                        true => check_same_frames(existing).map(|()| true),
+                        false => Ok(is_newer),
+                    }
+                })
+            }
             false => Ok(false),
         };
         self.has_newer_scan = newer_scan == Ok(true);
@@ -297,6 +305,28 @@ impl OutputInputs<'_> {
     }
 }
 
+/// Checks that the frames of a scan were not written again since they were integrated: numbers that the
+/// raw file has by now are then those of other frames.
+///
+/// # Errors
+/// Fails with a warning if a file of frames is in another state.
+fn check_same_frames(existing: &OutputFile) -> Result<(), String> {
+    let scan = &existing.task.acquisition;
+    let (states, known) = (SourceStates::default(), SourceFingerprints::new(scan));
+    let directory = scan.file.parent().unwrap_or(Path::new("/"));
+    let mut files = known.files();
+    match files.find(|file| states.has_changed(directory, file)) {
+        Some(file) => Err(format!(
+            "{}: its counters and positions stay as they are, though {} has others: {} was written again, too; run the whole \
+             pipe again",
+            existing.path.display(),
+            scan.file.display(),
+            directory.join(&file.path).display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Returns whether the scan of a task was running when its existing final file was written, or counters or
 /// motors of the raw file were written or corrected since.
 ///
@@ -320,20 +350,4 @@ pub(crate) fn has_newer_scan(task: &Task, existing: &OutputFile) -> Result<bool,
     }
     let Some(raw) = open_raw_file(scan).map_err(|why| warning(&why))? else { return Ok(false) };
     ScanNumbers::differ_in_raw(&raw, scan, existing).map_err(|why| warning(&why))
-}
-
-/// How much later than the raw file a final file must have been written for the raw file to count as
-/// unchanged since: clocks of machines differ.
-const CLOCK_TOLERANCE: i64 = 3600;
-
-/// Returns whether a raw file may have changed since a final file was written. One that is gone has
-/// not.
-fn changed_since(raw: &Path, written: &Path) -> std::io::Result<bool> {
-    let raw = match std::fs::metadata(raw) {
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        raw => raw?,
-    };
-    let written = std::fs::metadata(written)?;
-    // A copy of an older file may keep its time of modification, but gets a new time of change.
-    Ok(raw.mtime().max(raw.ctime()).saturating_add(CLOCK_TOLERANCE) >= written.mtime())
 }

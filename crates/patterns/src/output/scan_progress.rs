@@ -1,4 +1,8 @@
-//! [`ScanProgress`]: how far a scan was when a task record was made.
+//! [`ScanProgress`]: how far a scan was when a task record was made, and whether its raw file has changed
+//! since.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use records::{ScanState, Task};
 
@@ -21,4 +25,20 @@ impl ScanProgress {
         let tells_end = scan.end_time.is_some() || scan.end_reason.is_some();
         Self { tells_end, frames: scan.frames, complete: scan.complete, is_over }
     }
+}
+
+/// How much later than the raw file a final file must have been written for the raw file to count as
+/// unchanged since: clocks of machines differ.
+const CLOCK_TOLERANCE: i64 = 3600;
+
+/// Returns whether a raw file may have changed since a final file was written. One that is gone has
+/// not.
+pub(super) fn changed_since(raw: &Path, written: &Path) -> std::io::Result<bool> {
+    let raw = match std::fs::metadata(raw) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        raw => raw?,
+    };
+    let written = std::fs::metadata(written)?;
+    // A copy of an older file may keep its time of modification, but gets a new time of change.
+    Ok(raw.mtime().max(raw.ctime()).saturating_add(CLOCK_TOLERANCE) >= written.mtime())
 }

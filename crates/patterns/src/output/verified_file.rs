@@ -70,6 +70,10 @@ pub(super) fn write_verified(
 /// Tells the scan in the file that is kept from that of the new one, which is the earlier one if the records of
 /// an earlier search are used again.
 fn describe_aside(content: &OutputContent) -> String {
+    let start = content.target.task().acquisition.start_time.as_deref();
+    if start.is_some() && content.start_of_aside == start {
+        return "the result of an earlier state of the scan, which had more frames".to_owned();
+    }
     let began = |start: Option<&str>| {
         start
             .filter(|start| !start.is_empty())
@@ -78,7 +82,7 @@ fn describe_aside(content: &OutputContent) -> String {
     format!(
         "the result of another scan with the same name, which began {}; that of this one, which began {}, has its place",
         began(content.start_of_aside),
-        began(content.target.task().acquisition.start_time.as_deref())
+        began(start)
     )
 }
 
