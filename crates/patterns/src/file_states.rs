@@ -136,6 +136,11 @@ impl LatestFileStates {
         stamps.with_files(|known| !self.is_file_outdated(known))
     }
 
+    /// Returns whether a file's frames are stale because others of the scan were written again.
+    pub fn is_left_behind(&self, known: &FingerprintedSource) -> bool {
+        self.outdated.contains(&known.name)
+    }
+
     /// Returns whether a file is in an outdated state.
     pub fn is_file_outdated(&self, known: &FingerprintedSource) -> bool {
         let has_changed =

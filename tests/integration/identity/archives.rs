@@ -130,6 +130,14 @@ fn counters_of_now_are_not_put_beside_patterns_of_before() {
     let is_nan = |row: &Vec<f32>| row.iter().all(|value| value.is_nan());
     let (rows, _) = read_final(&gathered.path);
     assert!(!rows[..14].iter().any(is_nan) && rows[14..21].iter().all(is_nan));
+    // What would be lost if the file went to an archive now is kept.
+    assert!(
+        partly.stderr.contains("an earlier state of the scan, of which frames 14 to 20 were not"),
+        "{}",
+        partly.stderr
+    );
+    let earlier = format!("{}.earlier", gathered.path);
+    assert!(read_final(&earlier).0 == gathered.was);
 
     gathered.process().assert_success();
     let (rows, now) = read_final(&gathered.path);

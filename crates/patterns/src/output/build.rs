@@ -13,7 +13,7 @@ use super::frame_source::ScanFrames;
 use super::inputs::OutputInputs;
 use super::policy::could_be_complete;
 use super::row_sources::RowSources;
-use super::verified_file::{file_version, write_verified};
+use super::verified_file::{DAMAGED_FILE, file_version, write_verified};
 use super::{
     AveragedPatterns, BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout,
     OutputOptions, OutputSpec, WritePolicy, part_index,
@@ -235,8 +235,7 @@ impl OutputInputs<'_> {
             averages_to_copy,
             raw_file_denied: Cell::new(false),
             warnings: &self.write_warnings,
-            set_aside: self.set_aside(),
-            start_of_aside: self.replaced_measurement.as_deref(),
+            set_aside: self.set_aside(row_sources),
         };
         let computes_averages = content.average.is_some() && content.averages_to_copy.is_none();
         let needs_sums = content.has_sums() || computes_averages;
@@ -261,14 +260,33 @@ impl OutputInputs<'_> {
         Ok(digest)
     }
 
-    /// Returns why the existing file is kept under another name. The patterns of an earlier measurement can't be
-    /// made again where the raw data were written over.
-    fn set_aside(&self) -> Option<AsideReason> {
-        match (self.is_damaged, &self.replaced_measurement) {
-            (true, _) => Some(AsideReason::Damaged),
-            (false, Some(_)) => Some(AsideReason::Earlier),
-            (false, None) => None,
-        }
+    fn is_scan_over(&self) -> bool {
+        self.target.task().acquisition.scan_state() != ScanState::Running
+    }
+
+    /// Returns why the existing file is kept under another name, and what it is. The patterns of an earlier
+    /// measurement can't be made again where the raw data were written over.
+    fn set_aside(&self, row_sources: &RowSources) -> Option<(AsideReason, String)> {
+        let start = self.target.task().acquisition.start_time.as_deref();
+        let what = match &self.replaced_measurement {
+            _ if self.is_damaged => return Some((AsideReason::Damaged, DAMAGED_FILE.to_owned())),
+            Some(before) if start != Some(before) => format!(
+                "the result of another scan with the same name, which began {}; that of this one, which began {}, has its \
+                 place",
+                format_start(Some(before)),
+                format_start(start)
+            ),
+            Some(_) => {
+                "the result of an earlier state of the scan, which had more frames".to_owned()
+            }
+            // Files of a running scan change.
+            None if row_sources.left_behind.is_empty() || !self.is_scan_over() => return None,
+            None => format!(
+                "the result of an earlier state of the scan, of which {} were not integrated again",
+                format_frames(&row_sources.left_behind, MAX_RANGES_IN_MESSAGE)
+            ),
+        };
+        Some((AsideReason::Earlier, what))
     }
 
     /// Removes the files that were read, except files that were replaced in the meantime.
@@ -281,4 +299,9 @@ impl OutputInputs<'_> {
         }
         Ok(())
     }
+}
+
+fn format_start(start: Option<&str>) -> String {
+    let known = start.filter(|start| !start.is_empty());
+    known.map_or_else(|| "at an unknown time".to_owned(), |start| format!("at {start}"))
 }

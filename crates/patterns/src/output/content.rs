@@ -47,10 +47,9 @@ pub(super) struct OutputContent<'a> {
     pub raw_file_denied: Cell<bool>,
     /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
-    /// Why the file that has the path is kept under another name; `None` if it is replaced.
-    pub set_aside: Option<AsideReason>,
-    /// Start of the scan in the file that is kept, if it is another one and says so.
-    pub start_of_aside: Option<&'a str>,
+    /// Why the file that has the path is kept under another name, and what it is, for the warning; `None` if
+    /// it is replaced.
+    pub set_aside: Option<(AsideReason, String)>,
 }
 
 impl OutputContent<'_> {

@@ -34,7 +34,7 @@ use super::frame_source::ScanFrames;
 use super::policy::{has_newer_scan, with_sums_and_averages};
 use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
-use super::verified_file::{file_version, open_verified, write_verified};
+use super::verified_file::{DAMAGED_FILE, file_version, open_verified, write_verified};
 use super::{
     BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec,
     WritePolicy, part_index,
@@ -195,8 +195,7 @@ pub fn merge(
         averages_to_copy: None,
         raw_file_denied: Cell::new(false),
         warnings: &warnings,
-        set_aside: sets_aside.then_some(AsideReason::Damaged),
-        start_of_aside: None,
+        set_aside: sets_aside.then(|| (AsideReason::Damaged, DAMAGED_FILE.to_owned())),
     };
     let note = |file: &Group| {
         write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))

@@ -185,7 +185,9 @@ impl OutputSpec {
             // Without a record, no frame was integrated again, so that a file that was only restored or
             // compressed anew costs no pattern.
             changed: self.has_record,
+            // Files of a running scan change.
             always: self.has_record
+                && self.is_over()
                 && existing
                     .is_some_and(|there| changed_since(&scan.file, &there.path).unwrap_or(false)),
         };

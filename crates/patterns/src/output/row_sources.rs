@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use records::{MonitorReadings, Spans};
 
 use super::{OutputError, OutputFile, OutputSpec};
+use crate::file_states::LatestFileStates;
 use crate::part::Part;
 use crate::source_fingerprint::SourceFingerprints;
 use crate::{MonitorValues, Normalizer, Status};
@@ -43,6 +44,9 @@ pub(super) struct RowSources {
     pub outdated_monitor: Spans,
     /// True if parts differ in the monitor of a frame.
     pub has_other_readings: bool,
+    /// Frames of which the existing final file has a pattern of raw data that were written again or are
+    /// away since, and which have no other.
+    pub left_behind: Spans,
     /// Rank of each frame's row; see [`rank`].
     pub ranks: Vec<u8>,
     /// Where the sparse pixels of each frame are, if the row is of the same raw bytes.
@@ -92,6 +96,7 @@ impl RowSources {
             reference: 1.0,
             outdated_monitor: Spans::default(),
             has_other_readings: false,
+            left_behind: Spans::default(),
             ranks: vec![rank(Status::NotIntegrated, true); frames],
             sparse: vec![RowSource::None; frames],
             modified: vec![None; frames],
@@ -105,6 +110,9 @@ impl RowSources {
         }
         if let Some(existing) = existing {
             row_sources.add_final(existing, monitors, &is_recorded);
+        }
+        if let Some(existing) = existing {
+            row_sources.left_behind = row_sources.find_left_behind(existing, &last);
         }
         row_sources.sparse = find_sparse_pixels(&row_sources, parts, existing);
         let outdated = rank(Status::Ok, false)..=rank(Status::Monitor, false);
@@ -206,6 +214,18 @@ impl RowSources {
                 self.ranks[at] = rank;
             }
         }
+    }
+
+    /// Finds the patterns of the existing final file that nothing takes the place of, though their files are
+    /// outdated because others of the scan were written again.
+    fn find_left_behind(&self, existing: &OutputFile, last: &LatestFileStates) -> Spans {
+        let stamps = SourceFingerprints::new(&existing.task.acquisition);
+        let lost = existing.status.iter().zip(0..).filter(|(then, frame)| {
+            **then == Status::Ok
+                && self.status.get(*frame as usize) != Some(&Status::Ok)
+                && stamps.source_of(*frame).is_some_and(|source| last.is_left_behind(source))
+        });
+        lost.map(|(_, frame)| frame).collect()
     }
 
     /// Sets the reference of the monitors. Parts of earlier versions don't hold the readings of the

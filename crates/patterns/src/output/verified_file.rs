@@ -7,7 +7,7 @@ use std::path::Path;
 
 use system::atomic::AtomicFile;
 use system::ownership::{self, OwnershipRule, ProtectedFiles};
-use system::set_aside::{AsideReason, rename_aside};
+use system::set_aside::rename_aside;
 use system::untrusted_file::FileVersion;
 
 use super::content::OutputContent;
@@ -54,12 +54,8 @@ pub(super) fn write_verified(
     if file_version(&path)? != was {
         return Err(OutputError::ConcurrentWrite { path });
     }
-    if let Some(reason) = content.set_aside {
-        let aside = rename_aside(&path, reason, &claim).map_err(&io)?;
-        let what = match reason {
-            AsideReason::Damaged => "the damaged file".to_owned(),
-            AsideReason::Earlier => describe_aside(content),
-        };
+    if let Some((reason, what)) = &content.set_aside {
+        let aside = rename_aside(&path, *reason, &claim).map_err(&io)?;
         let warning = format!("{}: {what}, kept under this name", aside.display());
         content.warnings.borrow_mut().push(warning);
     }
@@ -67,24 +63,8 @@ pub(super) fn write_verified(
     Ok(digest)
 }
 
-/// Tells the scan in the file that is kept from that of the new one, which is the earlier one if the records of
-/// an earlier search are used again.
-fn describe_aside(content: &OutputContent) -> String {
-    let start = content.target.task().acquisition.start_time.as_deref();
-    if start.is_some() && content.start_of_aside == start {
-        return "the result of an earlier state of the scan, which had more frames".to_owned();
-    }
-    let began = |start: Option<&str>| {
-        start
-            .filter(|start| !start.is_empty())
-            .map_or_else(|| "at an unknown time".to_owned(), |start| format!("at {start}"))
-    };
-    format!(
-        "the result of another scan with the same name, which began {}; that of this one, which began {}, has its place",
-        began(content.start_of_aside),
-        began(start)
-    )
-}
+/// Names a damaged file that is kept under another name.
+pub(super) const DAMAGED_FILE: &str = "the damaged file";
 
 /// Opens a final file and verifies its rows, its sums if they are needed or bytes are damaged, and all
 /// its other bytes.
