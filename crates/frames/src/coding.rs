@@ -41,12 +41,17 @@ impl PixelCoding {
         Ok(Self { dtype, big_endian, filters })
     }
 
-    /// Returns the coding of unfiltered pixels in native byte order.
+    /// Returns the coding of the unfiltered pixels of a frame, in native byte order.
     pub(crate) fn native_dtype(dtype: Dtype) -> Result<Self, PixelTypeError> {
-        if dtype == Dtype::I64 {
-            return Err(PixelTypeError::SignedLong);
+        match dtype {
+            Dtype::I64 => Err(PixelTypeError::SignedLong),
+            dtype => Ok(Self::of_image(dtype)),
         }
-        Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
+    }
+
+    /// Returns the coding of the unfiltered pixels of any image, in native byte order.
+    pub(crate) fn of_image(dtype: Dtype) -> Self {
+        Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() }
     }
 
     /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a

@@ -252,8 +252,8 @@ impl SourceReader {
         let mismatch = |why: String| SourceError::Mismatch { file: path.to_owned(), why };
         let shape = header.shape.map(|extent| extent as u64);
         check_shape(shape, expected).map_err(|why| mismatch(why.to_string()))?;
-        let coding =
-            PixelCoding::native_dtype(header.kind).map_err(|why| mismatch(why.to_string()))?;
+        // Frames of other types are refused where they are found; a mask may have any.
+        let coding = PixelCoding::of_image(header.kind);
         let (frames, bytes) = (header.frames as u64, SourceData::Image(path.to_owned()));
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: header.is_unverified })
     }

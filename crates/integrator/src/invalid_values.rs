@@ -150,6 +150,27 @@ fn build_dummy_rule(dummy: DummySetting, detector: &DummyRule, dtype: PixelType)
     }
 }
 
+/// Returns a warning about a dummy value that pixels of this type can't have, such as -1 in unsigned
+/// integers: it turns off the values that the detector is known to write.
+pub fn describe_impossible_dummy(recipe: &Recipe, dtype: PixelType) -> Option<String> {
+    let DummySetting::Value { value, delta } = recipe.dummy else { return None };
+    let (bits, signed) = integer_bits(dtype)?;
+    let (least, most): (i128, i128) = match signed {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    };
+    let (low, high) = ((value - delta).ceil() as i128, (value + delta).floor() as i128);
+    let is_possible = low <= high && high >= least && low <= most;
+    (!is_possible).then(|| {
+        format!(
+            "dummy {}: pixels of the type {} can't have this value, and those that stand for no measurement, such as {most}, \
+             count as photons: leave it out, or pass --dummy auto",
+            recipe.dummy,
+            dtype.name()
+        )
+    })
+}
+
 /// Returns the dummy values that the detector is known to write, and all ones.
 fn build_detector_rule(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
@@ -356,6 +377,24 @@ mod tests {
 
     fn integers(value: f64) -> InvalidValues {
         InvalidValues::from_integers([value.ceil() as i128..=value.floor() as i128])
+    }
+
+    #[test]
+    fn a_dummy_that_no_pixel_can_have_is_told() {
+        let warning = |value: f64, delta: f64, dtype| {
+            let dummy = DummySetting::Value { value, delta };
+            describe_impossible_dummy(&Recipe { dummy, ..recipe(None, None) }, dtype)
+        };
+        let expected = "dummy -1: pixels of the type u32 can't have this value, and those that stand for no measurement, such as \
+                        4294967295, count as photons: leave it out, or pass --dummy auto";
+        assert_eq!(warning(-1.0, 0.0, PixelType::U32).as_deref(), Some(expected));
+        assert!(warning(-1.0, 0.5, PixelType::U16).is_some());
+        assert!(warning(-1.0, 1.0, PixelType::U16).is_none(), "0 is within");
+        assert!(warning(1e10, 0.0, PixelType::I32).is_some());
+        assert!(warning(0.5, 0.1, PixelType::U8).is_some());
+        assert!(warning(-1.0, 0.0, PixelType::I32).is_none());
+        assert!(warning(-1.0, 0.0, PixelType::F32).is_none());
+        assert_eq!(describe_impossible_dummy(&recipe(None, None), PixelType::U32), None);
     }
 
     #[test]

@@ -52,5 +52,6 @@ pub fn check(
     invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;
     let images = pixels.read_images(recipe)?;
-    Ok(pixels.mask_warnings().iter().cloned().chain(images.warnings).collect())
+    let dummy = invalid_values::describe_impossible_dummy(recipe, dtype);
+    Ok(pixels.mask_warnings().iter().cloned().chain(images.warnings).chain(dummy).collect())
 }

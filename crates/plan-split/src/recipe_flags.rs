@@ -227,7 +227,10 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "F", help_heading = CORRECTIONS, allow_hyphen_values = true, value_parser = filter::number("0.99"))]
     polarization: Option<f64>,
 
-    /// Angle from the horizontal to the plane of polarization, in degrees [default: 0]
+    /// Angle that is added to chi for the polarization, in degrees [default: 0]
+    ///
+    /// The electric field lies at the azimuth chi = -DEG; with 0 it is horizontal, as at a synchrotron.
+    /// pyFAI's `axis_offset`.
     #[arg(long, value_name = "DEG", help_heading = CORRECTIONS, hide_short_help = true, allow_hyphen_values = true, value_parser = filter::number("90"))]
     polarization_offset: Option<f64>,
 
@@ -338,7 +341,8 @@ pub struct RecipeFlags {
     /// Errors of --median: scatter or pyfai [default: scatter]
     ///
     /// `scatter`: the standard deviation that the median would have in repeated frames, estimated
-    /// from all pixels of the bin. `pyfai`: from the pixels between the percentiles alone.
+    /// from all pixels of the bin. It is up to a quarter too small where a pixel has 5 to 20 counts,
+    /// and too large below 5. `pyfai`: from the pixels between the percentiles alone.
     #[arg(long, value_name = "scatter|pyfai", help_heading = ERRORS, hide_short_help = true)]
     median_error: Option<MedianError>,
 

@@ -156,7 +156,7 @@ settings! {
     sensor: Sensor,
     /// Polarization factor, -1 to 1; no correction if absent.
     polarization: f64,
-    /// Angle from the horizontal to the plane of polarization, in degrees.
+    /// Angle that is added to chi for the polarization, in degrees: minus the azimuth of the electric field.
     polarization_offset: f64,
     /// Correction of the solid angle.
     solid_angle: bool,

@@ -29,6 +29,8 @@ fn a_mask_of_booleans_masks_as_one_of_bytes() {
     drop((bools, longs, sparse, file));
     let bytes: Vec<u8> = masked.iter().map(|&masked| masked.into()).collect();
     std::fs::write(workspace.path("m.npy"), npy("|u1", SHAPE, &bytes)).unwrap();
+    let longs: Vec<u8> = wide.iter().flat_map(|masked| masked.to_le_bytes()).collect();
+    std::fs::write(workspace.path("longs.npy"), npy("<i8", SHAPE, &longs)).unwrap();
     std::fs::write(workspace.path("none.npy"), npy("|u1", SHAPE, &vec![0; bytes.len()])).unwrap();
     let patterns = |out: &str, mask: &str| {
         let mask = workspace.path(mask);
@@ -45,6 +47,7 @@ fn a_mask_of_booleans_masks_as_one_of_bytes() {
     for (name, expected) in [("bools", &expected), ("longs", &expected), ("sparse", &unmasked)] {
         assert_eq!(patterns(name, &format!("m.h5::/{name}")), *expected, "{name}");
     }
+    assert_eq!(patterns("npy", "longs.npy"), expected);
 }
 
 #[test]
