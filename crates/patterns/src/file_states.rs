@@ -152,11 +152,11 @@ impl LatestFileStates {
 /// Which frames of a scan are stale if files of it were written again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutdatedRule {
-    /// Those in files that no longer exist: a series that was taken again may have fewer images. A scan
+    /// Frames in files that no longer exist: a series that was taken again may have fewer images. A scan
     /// with a time of start is another scan when it is taken again, and files of it that are away are in
     /// an archive.
     pub gone: bool,
-    /// Those in files that are in another state now than the last one that is known: they may not have
+    /// Frames in files that are in another state now than the last one that is known: they may not have
     /// been integrated again yet.
     pub changed: bool,
     /// Also if no file is known in two states: the master was written since.
