@@ -152,7 +152,11 @@ fn build_dummy_rule(dummy: DummySetting, detector: &DummyRule, dtype: PixelType)
 
 /// Returns a warning about a dummy value that pixels of this type can't have, such as -1 in unsigned
 /// integers: it turns off the values that the detector is known to write.
-pub fn describe_impossible_dummy(recipe: &Recipe, dtype: PixelType) -> Option<String> {
+pub fn describe_impossible_dummy(
+    recipe: &Recipe,
+    detector: &DummyRule,
+    dtype: PixelType,
+) -> Option<String> {
     let DummySetting::Value { value, delta } = recipe.dummy else { return None };
     let (bits, signed) = integer_bits(dtype)?;
     let (least, most): (i128, i128) = match signed {
@@ -161,13 +165,16 @@ pub fn describe_impossible_dummy(recipe: &Recipe, dtype: PixelType) -> Option<St
     };
     let (low, high) = ((value - delta).ceil() as i128, (value + delta).floor() as i128);
     let is_possible = low <= high && high >= least && low <= most;
+    let loses_rule = build_detector_rule(detector, dtype) != InvalidValues::none();
+    let consequence = match loses_rule {
+        true => {
+            ", and those that stand for no measurement count as photons: leave it out, or pass --dummy auto"
+        }
+        false => ": leave it out, or give one that they can have",
+    };
+    let (dummy, name) = (recipe.dummy, dtype.name());
     (!is_possible).then(|| {
-        format!(
-            "dummy {}: pixels of the type {} can't have this value, and those that stand for no measurement, such as {most}, \
-             count as photons: leave it out, or pass --dummy auto",
-            recipe.dummy,
-            dtype.name()
-        )
+        format!("dummy {dummy}: pixels of the type {name} can't have this value{consequence}")
     })
 }
 
@@ -383,18 +390,21 @@ mod tests {
     fn a_dummy_that_no_pixel_can_have_is_told() {
         let warning = |value: f64, delta: f64, dtype| {
             let dummy = DummySetting::Value { value, delta };
-            describe_impossible_dummy(&Recipe { dummy, ..recipe(None, None) }, dtype)
+            let recipe = Recipe { dummy, ..recipe(None, None) };
+            describe_impossible_dummy(&recipe, &DummyRule::default(), dtype)
         };
-        let expected = "dummy -1: pixels of the type u32 can't have this value, and those that stand for no measurement, such as \
-                        4294967295, count as photons: leave it out, or pass --dummy auto";
+        let expected = "dummy -1: pixels of the type u32 can't have this value, and those that stand for no measurement count as \
+                        photons: leave it out, or pass --dummy auto";
         assert_eq!(warning(-1.0, 0.0, PixelType::U32).as_deref(), Some(expected));
-        assert!(warning(-1.0, 0.5, PixelType::U16).is_some());
+        let expected = "dummy -1,0.5: pixels of the type u16 can't have this value: leave it out, or give one that they can have";
+        assert_eq!(warning(-1.0, 0.5, PixelType::U16).as_deref(), Some(expected));
         assert!(warning(-1.0, 1.0, PixelType::U16).is_none(), "0 is within");
         assert!(warning(1e10, 0.0, PixelType::I32).is_some());
         assert!(warning(0.5, 0.1, PixelType::U8).is_some());
         assert!(warning(-1.0, 0.0, PixelType::I32).is_none());
         assert!(warning(-1.0, 0.0, PixelType::F32).is_none());
-        assert_eq!(describe_impossible_dummy(&recipe(None, None), PixelType::U32), None);
+        let plain = recipe(None, None);
+        assert_eq!(describe_impossible_dummy(&plain, &EIGER, PixelType::U32), None);
     }
 
     #[test]

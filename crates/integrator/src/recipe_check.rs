@@ -52,6 +52,7 @@ pub fn check(
     invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;
     let images = pixels.read_images(recipe)?;
-    let dummy = invalid_values::describe_impossible_dummy(recipe, dtype);
+    let of_detector = &pixels.view.detector().dummy;
+    let dummy = invalid_values::describe_impossible_dummy(recipe, of_detector, dtype);
     Ok(pixels.mask_warnings().iter().cloned().chain(images.warnings).chain(dummy).collect())
 }

@@ -89,7 +89,11 @@ impl LatestFileStates {
             let mut outdated = HashSet::new();
             if read_state(directory)?.is_some() {
                 for known in self.files.values().filter(|known| !names.contains(&known.name)) {
-                    let now = read_state(&directory.join(&known.path))?;
+                    let now = match read_state(&directory.join(&known.path)) {
+                        // Nothing says that it has changed.
+                        Err(_) if !self.has_changes => continue,
+                        now => now?,
+                    };
                     let has_changed = |now| rule.changed && now != file_state(&known.source);
                     if now.map_or(is_gone_outdated, has_changed) {
                         outdated.insert(known.name);

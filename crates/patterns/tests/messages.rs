@@ -102,7 +102,7 @@ fn output_errors() {
             OutputError::EscapesRoot { path: "../a.h5".into() },
             OutputError::TwoNames { one: "a_x.h5".into(), other: "a_y.h5".into() },
             OutputError::ConflictingParts { frame: 11, one: path(), two: two() },
-            OutputError::OfNewerVersion { path: path(), why: "an unknown layout".to_owned() },
+            OutputError::OfOtherVersion { path: path(), why: "an unknown layout".to_owned() },
             OutputError::ConflictingBins {
                 one: path(),
                 two: two(),
@@ -150,10 +150,11 @@ fn output_errors() {
             "a_x.h5: the same scan and settings as a_y.h5: expected one name; gather the two plans one after the other, \
              each right after its integration",
             "frame 11 has different sums in /out/a.h5 and /out/b.h5; remove one of these parts",
-            "/out/a.h5: a newer azpipe wrote it (an unknown layout): update azpipe, or choose another --out",
+            "/out/a.h5: another version of azpipe wrote it, probably a newer one (an unknown layout): use that version, or choose another \
+             --out",
             "/out/a.h5: has other axes or weights than /out/b.h5, though their recipe is the same, as another version of \
-             azpipe may make them; only the first has frames 3 to 8: run ai-integrate --force on all tasks of the scan, and \
-             gather again",
+             azpipe may make them; only the first has frames 3 to 8: run ai-integrate --force on all tasks of the scan and \
+             gather again, or remove the one that is wrong",
             "/out/a.h5: can't be merged with /out/b.h5: 10 frames, and 20",
             "/out/a.h5: --average needs the sums of 10 frames, which were removed with the parts; \
              run ai-integrate --keep-sums --force to compute them again",

@@ -183,7 +183,9 @@ impl Planner {
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
-            if final_file.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES) {
+            if final_file.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES)
+                && !self.out.join(&**final_file).exists()
+            {
                 let path = final_file.clone();
                 return Err(PlanError::LongName { entry, path, most: MAX_NAME_BYTES });
             }

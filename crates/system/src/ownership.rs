@@ -272,7 +272,9 @@ fn no_directory(path: &Path, error: io::Error) -> io::Error {
         Ok(target) => format!("a link to {}, which is not there", target.display()),
         Err(_) => "not a directory".to_owned(),
     };
-    io::Error::new(error.kind(), format!("{} is {what}", path.display()))
+    // Callers name the whole path.
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    io::Error::new(error.kind(), format!("{} is {what}", name.display()))
 }
 
 /// Creates a file that must not exist yet.
@@ -433,6 +435,10 @@ mod tests {
         assert!(rename_directory_into_place(&path("a/b/c"), &path("notes.lock")).is_err());
         rename_directory_into_place(&path("a/b/c"), &path("c")).expect("renamed");
         assert!(remove_empty_directory(&path("c")).expect("removed"));
+        let refused = |name: &str| create_directories(&path(name)).expect_err(name).to_string();
+        assert_eq!(refused("notes.lock"), "notes.lock is not a directory");
         assert!(create_directories(&path("notes.lock/d")).is_err());
+        std::os::unix::fs::symlink("/not/mounted", path("link")).expect("a link");
+        assert_eq!(refused("link/out"), "link is a link to /not/mounted, which is not there");
     }
 }

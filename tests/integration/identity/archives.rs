@@ -55,6 +55,7 @@ impl Gathered {
         let summary = gathered.assert_success().records("summary").pop().unwrap();
         assert_eq!([&summary["complete"], &summary["up_to_date"]], [&json!(true); 2], "{summary}");
         assert!(read_final(&self.path).0 == self.was);
+        assert!(!Path::new(&format!("{}.earlier", self.path)).exists(), "nothing was set aside");
     }
 }
 
@@ -114,10 +115,14 @@ fn counters_of_now_are_not_put_beside_patterns_of_before() {
     let gathered = Gathered::new();
     let (_, positions) = read_final(&gathered.path);
     write_again(&gathered.lima()[2], &gathered.data.master);
-    let from = gather_from(&gathered.out(), &[]);
-    assert!(from.stderr.contains("its counters and positions stay as they are"), "{}", from.stderr);
-    gathered.assert_whole(from);
-    assert_eq!(read_final(&gathered.path).1, positions);
+    // Whatever else makes gather write the final.
+    for flags in [&[][..], &["--average", "mean"], &["--layout", "integrator"], &[]] {
+        let from = gather_from(&gathered.out(), flags);
+        let told = "its counters and positions are not copied";
+        assert!(from.stderr.contains(told), "{flags:?}: {}", from.stderr);
+        gathered.assert_whole(from);
+        assert_eq!(read_final(&gathered.path).1, positions, "{flags:?}");
+    }
 
     // A task of another file, with a record: what was written again is missing.
     let tasks =
@@ -146,6 +151,34 @@ fn counters_of_now_are_not_put_beside_patterns_of_before() {
 }
 
 #[test]
+fn a_final_that_shows_parts_stays_until_all_are_integrated_again() {
+    let gathered = Gathered::new();
+    let (data, out) = (&gathered.data, gathered.out());
+    let plan = || plan_tasks(&data.raw, &data.poni, &out, &["--by", "file"]);
+    let integrate = |tasks: &str| run("ai-integrate", &["--force"], tasks).assert_success().stdout;
+    let linked = ["--layout", "virtual"];
+    fs::remove_file(&gathered.path).unwrap();
+    run("gather", &linked, &integrate(&plan())).assert_success();
+    write_again(&gathered.lima()[2], &data.master);
+    let tasks = plan();
+    let second =
+        tasks.lines().find(|task| task.contains("pilatus_0001.h5")).unwrap().to_owned() + "\n";
+    for flags in [&linked[..], NO_ARGUMENTS] {
+        let partly = run("gather", flags, &integrate(&second));
+        assert_eq!(partly.status, 1, "{}", partly.stderr);
+        assert!(
+            partly.stderr.contains("kept as it is, because it shows the parts"),
+            "{}",
+            partly.stderr
+        );
+        assert!(read_final(&gathered.path).0 == gathered.was);
+    }
+    run("gather", NO_ARGUMENTS, &integrate(&tasks)).assert_success();
+    let (rows, _) = read_final(&gathered.path);
+    assert!(rows[..14] == gathered.was[..14] && rows[14] != gathered.was[14]);
+}
+
+#[test]
 fn a_scan_with_fewer_frames_and_other_settings_takes_the_place_of_the_earlier_one() {
     let place = RawDirectory::new();
     let operand = place.write(StorageKind::Master, "raw", &[7, 8, 9]);
@@ -153,8 +186,10 @@ fn a_scan_with_fewer_frames_and_other_settings_takes_the_place_of_the_earlier_on
     let path = list_finals(&before.assert_success()).remove(0);
     place.write(StorageKind::Master, "raw", &[19]);
     let [.., after] = place.process(&[&operand], "out", &["--npt", "10", "--replace"]);
-    let summary: Value = after.assert_success().records("summary").remove(0);
+    let after = after.assert_success();
+    let summary: Value = after.records("summary").remove(0);
     assert_ne!(summary["data_digest"], "");
+    assert!(after.stderr.contains("an earlier state of the scan, which had more frames"));
     assert_eq!(read_counts(&path), with_pattern(&[19]));
     assert_eq!(read_counts(&format!("{path}.earlier")), with_pattern(&[7, 8, 9]));
 }

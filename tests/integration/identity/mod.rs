@@ -4,6 +4,7 @@
 mod archives;
 mod later_data;
 mod moves;
+mod operations;
 mod pairs;
 mod pipe_results;
 mod recipes;

@@ -90,6 +90,41 @@ impl RawDirectory {
         }
     }
 
+    /// Returns the path of a raw file of a scan with a master.
+    pub fn lima_file(&self, directory: &str, number: usize) -> PathBuf {
+        self.path(directory).join(format!("scan0001/p3_{number:04}.h5"))
+    }
+
+    /// Writes a raw file with one frame of this count.
+    pub fn write_lima_file(&self, directory: &str, number: usize, count: u16) {
+        let path = self.lima_file(directory, number);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let entry = nexus_group(&create_hdf5(&path), "entry_0000", "NXentry");
+        write_frames(&nexus_group(&entry, "measurement", "NXcollection"), "data", &[count]);
+    }
+
+    /// Writes the master of raw files with one frame each, and a counter that has their counts.
+    pub fn write_master_of_files(&self, directory: &str, counts: &[u16]) {
+        let entry = nexus_group(&create_hdf5(self.path(directory).join("s.h5")), "1.1", "NXentry");
+        write_text(&entry, "start_time", "2026-03-04T10:20:30+01:00");
+        write_text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
+        let measurement = nexus_group(&entry, "measurement", "NXcollection");
+        let values: Vec<f64> = counts.iter().copied().map(f64::from).collect();
+        let counter = measurement.new_dataset::<f64>().shape(values.len()).create("value").unwrap();
+        counter.write_raw(&values).unwrap();
+        let instrument = nexus_group(&entry, "instrument", "NXinstrument");
+        let whole = (counts.len(), ROWS, COLUMNS);
+        let mut builder =
+            nexus_group(&instrument, "p3", "NXdetector").new_dataset::<u16>().shape(whole);
+        for number in 0..counts.len() {
+            let (file, one) = (format!("scan0001/p3_{number:04}.h5"), (1, ROWS, COLUMNS));
+            let dataset = "entry_0000/measurement/data";
+            builder =
+                builder.virtual_map(file, dataset, one, .., whole, (number..number + 1, .., ..));
+        }
+        builder.create("data").unwrap();
+    }
+
     /// Returns scan-find's operand for the frames in a directory.
     pub fn operand(&self, kind: StorageKind, directory: &str) -> PathBuf {
         match kind {

@@ -26,7 +26,7 @@ mod lima;
 mod master;
 mod poni;
 mod powder;
-mod random;
+pub mod random;
 
 pub mod bitshuffle;
 pub mod nexus;

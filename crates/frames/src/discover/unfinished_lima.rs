@@ -303,9 +303,10 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
 }
 
 /// Returns whether a file has not changed for so long that its writer was killed, and tells which of its
-/// frames were written: those of chunks do. A file whose age is unknown is not abandoned.
+/// frames were written: those of chunks do. A file whose age is unknown, or that can't be read, is not
+/// abandoned.
 fn is_abandoned(file: &Path, frame_map: &SharedFrameMap) -> bool {
-    let tells_frames = (**frame_map).as_ref().map_or(true, |map| !map.chunk.is_empty());
+    let tells_frames = (**frame_map).as_ref().is_ok_and(|map| !map.chunk.is_empty());
     let changed = file.metadata().and_then(|metadata| metadata.modified());
     let age = changed.ok().and_then(|changed| SystemTime::now().duration_since(changed).ok());
     tells_frames && age.is_some_and(|age| age >= ABANDONED_AFTER)

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use records::{ScanState, format_frames};
+use records::{ScanState, Spans, format_frames};
 use system::atomic;
 use system::ownership::{self, OwnershipRule};
 use system::set_aside::AsideReason;
@@ -10,7 +10,7 @@ use system::set_aside::AsideReason;
 use super::build_outcome::Replaced;
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
-use super::inputs::OutputInputs;
+use super::inputs::{EarlierMeasurement, OutputInputs};
 use super::policy::could_be_complete;
 use super::row_sources::RowSources;
 use super::verified_file::{DAMAGED_FILE, file_version, write_verified};
@@ -115,6 +115,13 @@ impl OutputInputs<'_> {
                 self.target.path().display(),
                 format_frames(&outcome.only_in_replaced, MAX_RANGES_IN_MESSAGE)
             ));
+        } else if let Some(lost) = self.lost_with_parts(&row_sources, &outcome) {
+            self.warnings.push(format!(
+                "{}: kept as it is, because it shows the parts, and {} would be lost, which were not integrated again since their \
+                 raw data were written again: run the whole pipe again",
+                self.target.path().display(),
+                format_frames(&lost, MAX_RANGES_IN_MESSAGE)
+            ));
         } else if may_be_written {
             self.warnings.extend(self.damaged_sums_warning.take());
             let layout = self.choose_layout(&row_sources);
@@ -148,6 +155,14 @@ impl OutputInputs<'_> {
         outcome.warnings = self.warnings;
         outcome.warnings.append(self.write_warnings.get_mut());
         Ok(outcome)
+    }
+
+    /// Returns the frames whose patterns would be in no file if a new final took the place of one that shows
+    /// parts: these are replaced or removed by and by, so that it can't be kept under another name.
+    fn lost_with_parts(&self, row_sources: &RowSources, outcome: &BuildOutcome) -> Option<Spans> {
+        let existing = self.existing.as_ref()?;
+        let lost = row_sources.left_behind.intersection(&outcome.retryable_frames);
+        (existing.layout == OutputLayout::Virtual && !lost.is_empty()).then_some(lost)
     }
 
     /// Warns of rows whose monitor was corrected since, and of a monitor that can't be read while
@@ -236,6 +251,11 @@ impl OutputInputs<'_> {
             raw_file_denied: Cell::new(false),
             warnings: &self.write_warnings,
             set_aside: self.set_aside(row_sources),
+            changed_frames: match self.existing {
+                // Numbers that are not newer are those that the final has.
+                Some(_) => self.changed_frames.clone(),
+                None => self.check_same_frames(&row_sources.stamps).err(),
+            },
         };
         let computes_averages = content.average.is_some() && content.averages_to_copy.is_none();
         let needs_sums = content.has_sums() || computes_averages;
@@ -260,27 +280,21 @@ impl OutputInputs<'_> {
         Ok(digest)
     }
 
-    fn is_scan_over(&self) -> bool {
-        self.target.task().acquisition.scan_state() != ScanState::Running
-    }
-
     /// Returns why the existing file is kept under another name, and what it is. The patterns of an earlier
     /// measurement can't be made again where the raw data were written over.
     fn set_aside(&self, row_sources: &RowSources) -> Option<(AsideReason, String)> {
-        let start = self.target.task().acquisition.start_time.as_deref();
         let what = match &self.replaced_measurement {
             _ if self.is_damaged => return Some((AsideReason::Damaged, DAMAGED_FILE.to_owned())),
-            Some(before) if start != Some(before) => format!(
+            Some(EarlierMeasurement::OtherScan { start }) => format!(
                 "the result of another scan with the same name, which began {}; that of this one, which began {}, has its \
                  place",
-                format_start(Some(before)),
-                format_start(start)
+                format_start(start.as_deref()),
+                format_start(self.target.task().acquisition.start_time.as_deref())
             ),
-            Some(_) => {
+            Some(EarlierMeasurement::MoreFrames) => {
                 "the result of an earlier state of the scan, which had more frames".to_owned()
             }
-            // Files of a running scan change.
-            None if row_sources.left_behind.is_empty() || !self.is_scan_over() => return None,
+            None if row_sources.left_behind.is_empty() => return None,
             None => format!(
                 "the result of an earlier state of the scan, of which {} were not integrated again",
                 format_frames(&row_sources.left_behind, MAX_RANGES_IN_MESSAGE)

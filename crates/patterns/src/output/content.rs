@@ -47,6 +47,8 @@ pub(super) struct OutputContent<'a> {
     pub raw_file_denied: Cell<bool>,
     /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
+    /// Warning that the raw file has numbers of other frames by now; those of the existing final file stay.
+    pub changed_frames: Option<String>,
     /// Why the file that has the path is kept under another name, and what it is, for the warning; `None` if
     /// it is replaced.
     pub set_aside: Option<(AsideReason, String)>,
@@ -65,8 +67,13 @@ impl OutputContent<'_> {
     /// # Errors
     /// Fails as [`Self::warn_of_raw_file`] does.
     pub fn raw_file(&self) -> h5::Result<Option<h5::Hdf5File>> {
-        open_raw_file(&self.target.task().acquisition)
-            .or_else(|why| self.warn_of_raw_file(why).map(|()| None))
+        match (open_raw_file(&self.target.task().acquisition), &self.changed_frames) {
+            (Ok(Some(_)), Some(why)) => {
+                self.warn(why.clone());
+                Ok(None)
+            }
+            (opened, _) => opened.or_else(|why| self.warn_of_raw_file(why).map(|()| None)),
+        }
     }
 
     /// Warns that counters and positions are missing from the final file because the raw file is

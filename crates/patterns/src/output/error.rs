@@ -98,7 +98,7 @@ pub enum OutputError {
     /// Two files of one recipe have different axes or weights.
     #[error(
         "{}: has other axes or weights than {}, though their recipe is the same, as another version of azpipe may make them; \
-         only the first has {}: run ai-integrate --force on all tasks of the scan, and gather again",
+         only the first has {}: run ai-integrate --force on all tasks of the scan and gather again, or remove the one that is wrong",
         one.display(), two.display(), format_frames(only_in_one, MAX_RANGES)
     )]
     ConflictingBins {
@@ -111,10 +111,10 @@ pub enum OutputError {
     },
     /// The file is not damaged, and holds what this version does not know.
     #[error(
-        "{}: a newer azpipe wrote it ({why}): update azpipe, or choose another --out",
+        "{}: another version of azpipe wrote it, probably a newer one ({why}): use that version, or choose another --out",
         path.display()
     )]
-    OfNewerVersion {
+    OfOtherVersion {
         /// Path of the final file.
         path: PathBuf,
         /// Content that is unknown.

@@ -21,6 +21,14 @@ use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
 /// Most ranges of frames in a warning.
 pub(super) const MAX_RANGES_IN_WARNING: usize = 5;
 
+/// Another measurement than that of the parts, with the same name, of which a final file has patterns.
+pub(super) enum EarlierMeasurement {
+    /// Another scan, with its start if that is known.
+    OtherScan { start: Option<String> },
+    /// The scan, when it had more frames.
+    MoreFrames,
+}
+
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {
     pub target: OutputSpec,
@@ -44,15 +52,18 @@ pub(super) struct OutputInputs<'a> {
     /// True if the existing final file is replaced although it has another scan or recipe: it was
     /// made from an earlier content of the scan's file, or `plan-split --replace` was given.
     pub replaces_other: bool,
-    /// Start of that scan if it is another one, with patterns, or had more frames: another measurement with
-    /// the same name.
-    pub replaced_measurement: Option<String>,
+    /// Other measurement of which that final file has patterns.
+    pub replaced_measurement: Option<EarlierMeasurement>,
+    /// True if an average is asked for, and not only kept.
+    pub asks_for_average: bool,
     /// Frames with a pattern in a final of the same scan and another recipe, which is to be
     /// replaced.
     pub replaced_patterns: Spans,
     /// True once the scan is found to have other counters or motors than the existing final file, or an
     /// end that it lacks.
     pub has_newer_scan: bool,
+    /// Warning that the numbers of the raw file are of other frames by now, once that is found.
+    pub changed_frames: Option<String>,
     /// Warning about sums that the new final file lacks because they are damaged.
     pub damaged_sums_warning: Option<String>,
     pub warnings: Vec<String>,
@@ -71,7 +82,7 @@ impl<'a> OutputInputs<'a> {
     ) -> Result<Self, OutputError> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
-        let (mut files, mut unread) = (Vec::new(), Vec::new());
+        let (mut files, mut unread, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
         let (mut has_unread_parts, mut replaces) = (false, false);
         let path = target.path();
         let owner = part_index::check_recorded_owner(&target)?;
@@ -86,7 +97,7 @@ impl<'a> OutputInputs<'a> {
                 {
                     check_same_file(&path, target.task(), &part.metadata.task)?;
                     files.extend(version.map(|version| (path, version)));
-                    parts.push(share_bins(part, &parts));
+                    parts.push(share_bins(part, &mut distinct));
                 }
                 Ok(_) => warnings.push(format!(
                     "{}: ignored: a part of another scan or recipe than its directory",
@@ -129,19 +140,21 @@ impl<'a> OutputInputs<'a> {
                 let of_scan = Spans::first_n(target.frames());
                 let has_more = !replaced_patterns.difference(&of_scan).is_empty();
                 replaced_patterns = replaced_patterns.intersection(&of_scan);
-                if existing.task.scan != scan || has_more {
-                    replaced_measurement = existing
-                        .status
-                        .contains(&Status::Ok)
-                        .then(|| existing.task.acquisition.start_time.clone().unwrap_or_default());
-                }
+                let start = || existing.task.acquisition.start_time.clone();
+                replaced_measurement = match existing.task.scan == scan {
+                    true => has_more.then_some(EarlierMeasurement::MoreFrames),
+                    false => {
+                        let has_patterns = existing.status.contains(&Status::Ok);
+                        has_patterns.then(|| EarlierMeasurement::OtherScan { start: start() })
+                    }
+                };
                 None
             }
             Err(error) if error.is_not_found() => None,
             Err(
                 error @ (OutputError::Io { .. }
                 | OutputError::NotOwned { .. }
-                | OutputError::OfNewerVersion { .. }),
+                | OutputError::OfOtherVersion { .. }),
             ) => {
                 return Err(error);
             }
@@ -152,7 +165,7 @@ impl<'a> OutputInputs<'a> {
             }
         };
         let Agreeing { parts, existing, superseded, left_out } =
-            leave_out_superseded(parts, existing)?;
+            leave_out_superseded(parts, existing, target.frames())?;
         warnings.extend(left_out);
         if let Some(superseded) = &superseded {
             replaces = true;
@@ -213,8 +226,10 @@ impl<'a> OutputInputs<'a> {
             has_unread_parts,
             replaces_other: replaces,
             replaced_measurement,
+            asks_for_average: options.average.is_some(),
             replaced_patterns,
             has_newer_scan: false,
+            changed_frames: None,
             damaged_sums_warning: None,
             warnings,
             write_warnings: notes,
@@ -277,14 +292,12 @@ fn check_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), OutputEr
     }
 }
 
-/// Returns the part with the axes and weights of an earlier one that has equal ones, so that these are
-/// in memory once.
-fn share_bins(mut part: Part, earlier: &[Part]) -> Part {
-    let distinct = |other: &&Part| !Arc::ptr_eq(&other.shared, &part.shared);
-    if let Some(equal) =
-        earlier.iter().rev().filter(distinct).find(|other| other.shared == part.shared)
-    {
-        part.shared = Arc::clone(&equal.shared);
+/// Returns the part with axes and weights of `distinct` that are equal to its own, so that these are in
+/// memory once; adds its own if there are none.
+fn share_bins(mut part: Part, distinct: &mut Vec<Arc<SharedBins>>) -> Part {
+    match distinct.iter().rev().find(|known| **known == part.shared) {
+        Some(known) => part.shared = Arc::clone(known),
+        None => distinct.push(Arc::clone(&part.shared)),
     }
     part
 }

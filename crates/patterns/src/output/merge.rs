@@ -133,10 +133,10 @@ pub fn merge(
                 outcome.warnings.push(why);
                 false
             });
-            let is_current = is_whole
-                && !there.raw_file_denied
-                && !has_newer_scan
-                && !there.counts_picked_pixels;
+            let is_counted_well =
+                !there.counts_picked_pixels || members.iter().any(MergeMember::needs_sums);
+            let is_current =
+                is_whole && !there.raw_file_denied && !has_newer_scan && is_counted_well;
             if !is_whole {
                 // The members have all that it had.
                 outcome.warnings.push(format!("{}: damaged: merged again", there.path.display()));
@@ -158,7 +158,7 @@ pub fn merge(
         Err(
             error @ (OutputError::Io { .. }
             | OutputError::NotOwned { .. }
-            | OutputError::OfNewerVersion { .. }),
+            | OutputError::OfOtherVersion { .. }),
         ) => return Err(error),
         Err(error) => {
             sets_aside = true;
@@ -169,11 +169,7 @@ pub fn merge(
         return Ok((target, BuildOutcome { layout: None, ..outcome }));
     }
     for member in &members {
-        // Patterns are enough, unless empty bins are 0, which can't be told from measured zeros, or
-        // they were divided by another mean of the monitor than that of all members.
-        let needs_sums =
-            member.normalizer.empty_value() == 0.0 || !member.normalizer.needs_only_own_frame();
-        member.inputs.check_sums(&member.row_sources, needs_sums.then_some("--merge"))?;
+        member.inputs.check_sums(&member.row_sources, member.needs_sums().then_some("--merge"))?;
     }
     let MergePlan { recipe, normalizer, shared, row_sources, .. } = &plan;
     let warnings = RefCell::default();
@@ -195,6 +191,7 @@ pub fn merge(
         averages_to_copy: None,
         raw_file_denied: Cell::new(false),
         warnings: &warnings,
+        changed_frames: None,
         set_aside: sets_aside.then(|| (AsideReason::Damaged, DAMAGED_FILE.to_owned())),
     };
     let note = |file: &Group| {

@@ -1,11 +1,17 @@
 //! Parts and a final file whose axes or weights differ by more than rounding, though their recipe is
 //! the same: another version of azpipe, which splits pixels otherwise, made some of them.
 
-use records::Spans;
+use std::path::Path;
+use std::sync::Arc;
+
+use records::{Spans, format_frames};
 
 use super::{OutputError, OutputFile};
-use crate::Status;
 use crate::part::Part;
+use crate::{SharedBins, Status};
+
+/// Most ranges of frames in a warning.
+const MAX_RANGES_IN_WARNING: usize = 5;
 
 /// Parts and a final file whose frames may be in one file.
 pub(super) struct Agreeing {
@@ -17,47 +23,64 @@ pub(super) struct Agreeing {
     pub left_out: Vec<String>,
 }
 
-/// Leaves out files with other axes or weights than the part that was written last, if the patterns of
-/// all their frames are in files that agree with it: `ai-integrate --force` made them anew.
+/// Leaves out files with other axes or weights than the part that was written last. Of parts, all frames of
+/// the scan must have a result that agrees with it: `ai-integrate --force` made them anew. A final file stays
+/// until all of its patterns have one, as the final of another recipe does.
 ///
 /// # Errors
-/// Fails if only a file that would be left out has a frame's pattern.
+/// Fails if only a part that would be left out has a frame's pattern.
 pub(super) fn leave_out_superseded(
     parts: Vec<Part>,
     existing: Option<OutputFile>,
+    frames: u64,
 ) -> Result<Agreeing, OutputError> {
     let newest = parts.iter().max_by_key(|part| part.modified);
     let Some((shared, newest)) = newest.map(|part| (part.shared.clone(), part.path.clone())) else {
         return Ok(Agreeing { parts, existing, superseded: None, left_out: Vec::new() });
     };
+    let agrees =
+        |other: &Arc<SharedBins>| Arc::ptr_eq(other, &shared) || other.agrees_with(&shared);
     let (agreeing, others): (Vec<Part>, Vec<Part>) =
-        parts.into_iter().partition(|part| part.shared.agrees_with(&shared));
+        parts.into_iter().partition(|part| agrees(&part.shared));
     let (existing, superseded) = match existing {
-        Some(existing) if !existing.shared.agrees_with(&shared) => (None, Some(existing)),
+        Some(existing) if !agrees(&existing.shared) => (None, Some(existing)),
         existing => (existing, None),
     };
     let mut left_out = Vec::new();
     if !others.is_empty() || superseded.is_some() {
-        let of_final = existing.as_ref().map(|there| patterns_of(0.., &there.status));
-        let of_parts =
-            agreeing.iter().map(|part| patterns_of(part.frames.iter().copied(), &part.status));
-        let known = Spans::union_all(&of_parts.chain(of_final).collect::<Vec<_>>());
-        let of_others = others
+        let is_settled = |status: &Status| status.is_settled();
+        let of_final = existing.as_ref().map(|there| frames_of(0.., &there.status, is_settled));
+        let of_parts = agreeing
             .iter()
-            .map(|part| (&part.path, patterns_of(part.frames.iter().copied(), &part.status)));
-        let of_superseded =
-            superseded.iter().map(|there| (&there.path, patterns_of(0.., &there.status)));
-        for (path, patterns) in of_others.chain(of_superseded) {
-            let only_here = patterns.difference(&known);
-            if !only_here.is_empty() {
-                let (one, two) = (path.clone(), newest.clone());
-                return Err(OutputError::ConflictingBins { one, two, only_in_one: only_here });
-            }
-            left_out.push(format!(
+            .map(|part| frames_of(part.frames.iter().copied(), &part.status, is_settled));
+        let known = Spans::union_all(&of_parts.chain(of_final).collect::<Vec<_>>());
+        let lacking =
+            |patterns: Spans| patterns.intersection(&Spans::first_n(frames)).difference(&known);
+        let describe = |path: &Path| {
+            format!(
                 "{}: not used: it has other axes or weights than {}, which was written later",
                 path.display(),
                 newest.display()
-            ));
+            )
+        };
+        for part in &others {
+            let only_here = lacking(patterns_of(part.frames.iter().copied(), &part.status));
+            if !only_here.is_empty() {
+                let (one, two) = (part.path.clone(), newest);
+                return Err(OutputError::ConflictingBins { one, two, only_in_one: only_here });
+            }
+            left_out.push(describe(&part.path));
+        }
+        if let Some(final_file) = &superseded {
+            let only_here = lacking(patterns_of(0.., &final_file.status));
+            let advice = match only_here.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "; only it has {}: run ai-integrate --force on all tasks of the scan, and gather again",
+                    format_frames(&only_here, MAX_RANGES_IN_WARNING)
+                ),
+            };
+            left_out.push(describe(&final_file.path) + &advice);
         }
     }
     Ok(Agreeing { parts: agreeing, existing, superseded, left_out })
@@ -65,6 +88,14 @@ pub(super) fn leave_out_superseded(
 
 /// Returns the frames with a pattern.
 pub(super) fn patterns_of(frames: impl IntoIterator<Item = u64>, status: &[Status]) -> Spans {
+    frames_of(frames, status, |status| *status == Status::Ok)
+}
+
+fn frames_of(
+    frames: impl IntoIterator<Item = u64>,
+    status: &[Status],
+    counts: impl Fn(&Status) -> bool,
+) -> Spans {
     let rows = frames.into_iter().zip(status);
-    rows.filter(|(_, status)| **status == Status::Ok).map(|(frame, _)| frame).collect()
+    rows.filter(|(_, status)| counts(status)).map(|(frame, _)| frame).collect()
 }

@@ -183,9 +183,8 @@ impl OutputSpec {
         let rule = OutdatedRule {
             gone: scan.start_time.is_none(),
             // Without a record, no frame was integrated again, so that a file that was only restored or
-            // compressed anew costs no pattern.
-            changed: self.has_record,
-            // Files of a running scan change.
+            // compressed anew costs no pattern. Files of a running scan change.
+            changed: self.has_record && self.is_over(),
             always: self.has_record
                 && self.is_over()
                 && existing

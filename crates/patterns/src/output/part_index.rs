@@ -316,13 +316,14 @@ fn other_virtual_final(target: &OutputSpec) -> Result<Option<RawPath>, OutputErr
 }
 
 /// Returns whether a file is a virtual final file of the scan and recipe of a task. One that can't be
-/// looked at may be; a damaged one shows nothing any more.
+/// looked at, or is of another version, may be; a damaged one shows nothing any more.
 fn may_be_virtual_final(path: &Path, task: &Task) -> bool {
     match OutputFile::open(path) {
         Ok(there) => {
             there.layout == OutputLayout::Virtual
                 && OutputOwner::from_task(&there.task).is_same_result(&OutputOwner::from_task(task))
         }
+        Err(OutputError::OfOtherVersion { .. }) => true,
         Err(error) => error.io_error().is_some() && !error.is_not_found(),
     }
 }

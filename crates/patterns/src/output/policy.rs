@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use records::{Spans, Task, format_frames};
+use records::{Acquisition, ScanState, Spans, Task, format_frames};
 
 use super::content::open_raw_file;
 use super::counters::ScanNumbers;
@@ -161,7 +161,7 @@ impl OutputInputs<'_> {
             && rows
             && is_same_mean
             && has_all_sparse;
-        Ok(is_same && existing.satisfies(&self.options)?)
+        Ok(is_same && !self.makes_averages_again(existing) && existing.satisfies(&self.options)?)
     }
 
     /// Returns the existing final file if a new one would have nothing else. If one `may_be_written`, it
@@ -178,27 +178,46 @@ impl OutputInputs<'_> {
         let Some(existing) = &self.existing else { return Ok(None) };
         let is_current = self.is_current(existing, row_sources)?;
         let newer_scan = match may_be_written {
-            true => {
-                has_newer_scan(self.target.task(), existing).and_then(|is_newer| {
-                    match is_newer && !self.target.has_record() {
-                        true => check_same_frames(existing).map(|()| true),
-                        false => Ok(is_newer),
-                    }
-                })
-            }
+            true => has_newer_scan(self.target.task(), existing),
             false => Ok(false),
         };
         self.has_newer_scan = newer_scan == Ok(true);
+        if self.has_newer_scan {
+            self.changed_frames = self.check_same_frames(&row_sources.stamps).err();
+        }
         if !is_current {
             // Where the raw file can't be read, that is told when the new one is written.
             return Ok(None);
         }
         self.warnings.extend(newer_scan.err());
-        if self.has_newer_scan {
+        if let Some(why) = &self.changed_frames {
+            self.warnings.push(why.clone());
+        } else if self.has_newer_scan {
             self.options = with_sums_and_averages(self.options, existing);
             return Ok(None);
         }
         Ok(self.existing.as_ref())
+    }
+
+    /// Checks that the frames were not written again since they were integrated. Files of a running scan
+    /// change.
+    ///
+    /// # Errors
+    /// Fails as [`check_same_frames`] does.
+    pub(super) fn check_same_frames(&self, integrated: &SourceFingerprints) -> Result<(), String> {
+        let scan = &self.target.task().acquisition;
+        match scan.scan_state() {
+            ScanState::Running => Ok(()),
+            _ => check_same_frames(scan, integrated),
+        }
+    }
+
+    /// Returns whether the averages of an existing final file are made again, because an earlier version
+    /// counted the pixels that quantiles picked: if they are asked for, and patterns or sums are enough.
+    fn makes_averages_again(&self, existing: &OutputFile) -> bool {
+        let has_enough =
+            existing.has_sums || Normalizer::new(&existing.recipe).empty_value() != 0.0;
+        existing.counts_picked_pixels && self.asks_for_average && has_enough
     }
 
     /// Returns the average patterns of the existing final file if it has no sums to compute them
@@ -220,7 +239,7 @@ impl OutputInputs<'_> {
         let is_of_same_rows = !row_sources.has_rows_of_parts()
             && existing.status == row_sources.status
             && existing.reference.to_bits() == row_sources.reference.to_bits();
-        if averages.average != asked || !is_of_same_rows || existing.counts_picked_pixels {
+        if averages.average != asked || !is_of_same_rows || self.makes_averages_again(existing) {
             return Ok(None);
         }
         let is_intact = averages.is_intact().map_err(OutputError::hdf5(&existing.path))?;
@@ -306,20 +325,19 @@ impl OutputInputs<'_> {
 }
 
 /// Checks that the frames of a scan were not written again since they were integrated: numbers that the
-/// raw file has by now are then those of other frames.
+/// raw file has by now are then those of other frames. Of frames in the raw file itself, that is not known.
 ///
 /// # Errors
 /// Fails with a warning if a file of frames is in another state.
-fn check_same_frames(existing: &OutputFile) -> Result<(), String> {
-    let scan = &existing.task.acquisition;
-    let (states, known) = (SourceStates::default(), SourceFingerprints::new(scan));
+fn check_same_frames(scan: &Acquisition, integrated: &SourceFingerprints) -> Result<(), String> {
+    let states = SourceStates::default();
     let directory = scan.file.parent().unwrap_or(Path::new("/"));
-    let mut files = known.files();
+    let is_raw_file = |path: &Path| directory.join(path) == *scan.file;
+    let mut files = integrated.files().filter(|file| !is_raw_file(&file.path));
     match files.find(|file| states.has_changed(directory, file)) {
         Some(file) => Err(format!(
-            "{}: its counters and positions stay as they are, though {} has others: {} was written again, too; run the whole \
-             pipe again",
-            existing.path.display(),
+            "{}: its counters and positions are not copied: {} was written again since its frames were integrated; run the \
+             whole pipe again",
             scan.file.display(),
             directory.join(&file.path).display()
         )),

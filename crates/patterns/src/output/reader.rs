@@ -254,7 +254,7 @@ impl OutputFile {
         }
         match (options.average, &self.averaged) {
             (None, _) => Ok(true),
-            (Some(average), Some(has)) if has.average == average && !self.counts_picked_pixels => {
+            (Some(average), Some(has)) if has.average == average => {
                 has.is_intact().map_err(OutputError::hdf5(&self.path))
             }
             _ => Ok(false),
@@ -286,15 +286,15 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let recipe_text = configuration.text(name::DATA)?;
     let task_line = coverage.text(name::TASK)?;
     let Ok(Record::Task(task)) = Record::parse(&task_line) else {
-        return Err("its task is not a task record that this azpipe can read".into());
+        return Err(UnusableOutput::unknown("its task is not a record that this one can read"));
     };
-    let recipe: Recipe =
-        toml::from_str(&recipe_text).map_err(|why| format!("its recipe: {why}"))?;
+    let recipe: Recipe = toml::from_str(&recipe_text)
+        .map_err(|why| UnusableOutput::Unknown(format!("its recipe: {why}")))?;
     let numbers: Vec<u8> = integrated.read_list(name::FRAME_STATUS)?;
     let status: Option<Vec<Status>> = numbers.into_iter().map(Status::from_number).collect();
     let parts_text = coverage.text(name::PARTS)?;
     let frames = task.acquisition.frames as usize;
-    let status = status.ok_or("an unknown frame status")?;
+    let status = status.ok_or(UnusableOutput::unknown("an unknown frame status"))?;
     // Checked before a list of as many values is allocated.
     if status.len() != frames {
         return Err(format!("{} values of frame_status; expected {frames}", status.len()).into());
@@ -319,7 +319,7 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let this = OutputFile {
         path: path.to_path_buf(),
         layout: OutputLayout::from_name(&coverage.text_attribute(name::LAYOUT)?)
-            .ok_or("an unknown layout")?,
+            .ok_or(UnusableOutput::unknown("an unknown layout"))?,
         compression: match shared.axes.chi {
             Some(_) => integrated.dataset(name::INTENSITY)?.compression()?,
             None => None,

@@ -1,6 +1,6 @@
 //! [`RowSources`]: for each frame of the scan, the file with the best row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -51,8 +51,9 @@ pub(super) struct RowSources {
     pub ranks: Vec<u8>,
     /// Where the sparse pixels of each frame are, if the row is of the same raw bytes.
     pub sparse: Vec<RowSource>,
-    /// Time of last change of the part that each frame's row is in.
-    pub modified: Vec<Option<SystemTime>>,
+    /// Times of last change of the latest part with the same weights as the one that each frame's row is
+    /// in, and of that one itself.
+    pub modified: Vec<Option<(SystemTime, SystemTime)>>,
 }
 
 impl RowSources {
@@ -105,8 +106,9 @@ impl RowSources {
         // Of equal rows, the first one is taken.
         let mut in_turn: Vec<usize> = (0..parts.len()).collect();
         in_turn.sort_by_key(|index| !parts[*index].has_sums);
+        let last_writes = last_writes(parts);
         for index in in_turn {
-            row_sources.add_part(parts, index, monitors, &is_recorded);
+            row_sources.add_part(parts, (index, &last_writes), monitors, &is_recorded);
         }
         if let Some(existing) = existing {
             row_sources.add_final(existing, monitors, &is_recorded);
@@ -152,11 +154,12 @@ impl RowSources {
     fn add_part(
         &mut self,
         parts: &[Part],
-        index: usize,
+        (index, last_writes): (usize, &[SystemTime]),
         monitors: Option<&MonitorValues>,
         is_recorded: &dyn Fn(u64) -> bool,
     ) {
         let part = &parts[index];
+        let modified = (last_writes[index], part.modified);
         let stamps = SourceFingerprints::new(&part.metadata.task.acquisition);
         for (row, (&frame, &status)) in part.frames.iter().zip(&part.status).enumerate() {
             let at = frame as usize;
@@ -173,7 +176,7 @@ impl RowSources {
                 && matches!(status, Status::Ok | Status::Monitor)
                 && !is_same_reading(monitor, self.monitor[at]);
             self.has_other_readings |= has_other_reading;
-            let is_later = || self.modified[at].is_none_or(|other| other < part.modified);
+            let is_later = || self.modified[at].is_none_or(|other| other < modified);
             // Another version made it, which may reject other pixels.
             let has_other_bins = rank == self.ranks[at]
                 && matches!(self.sources[at], RowSource::Part { part: other, .. }
@@ -185,7 +188,7 @@ impl RowSources {
                 self.monitor[at] = monitor;
                 self.stored_digest[at] = part.stored_digest[row];
                 self.ranks[at] = rank;
-                self.modified[at] = Some(part.modified);
+                self.modified[at] = Some(modified);
                 self.duplicates.remove(&frame);
             } else if rank == self.ranks[at] && status == Status::Ok && !is_other {
                 self.duplicates.entry(frame).or_default().push((index, row));
@@ -345,4 +348,14 @@ fn rank(status: Status, is_confirmed: bool) -> u8 {
 /// Returns whether two monitors are equal; any NaN equals any other.
 fn is_same_reading(one: f64, other: f64) -> bool {
     one == other || (one.is_nan() && other.is_nan())
+}
+
+/// Returns for each part when the last one with the same axes and weights was written.
+fn last_writes(parts: &[Part]) -> Vec<SystemTime> {
+    let mut last = HashMap::new();
+    for part in parts {
+        let latest = last.entry(Arc::as_ptr(&part.shared)).or_insert(part.modified);
+        *latest = part.modified.max(*latest);
+    }
+    parts.iter().map(|part| last[&Arc::as_ptr(&part.shared)]).collect()
 }

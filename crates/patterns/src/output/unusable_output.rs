@@ -8,19 +8,29 @@ use crate::h5::{self, VerifiableBytes};
 /// Reason why a file of azpipe can't be used as a final file.
 pub(super) enum UnusableOutput {
     Hdf5(h5::Hdf5Error),
-    /// The content contradicts itself, or is unknown.
+    /// The content contradicts itself.
     Content(String),
+    /// The file has what this version does not know.
+    Unknown(String),
 }
 
 impl UnusableOutput {
-    /// Returns the error of a file. One whose bytes are as they were written is not damaged.
+    /// Returns the reason for what this version does not know.
+    pub fn unknown(what: &str) -> Self {
+        Self::Unknown(what.to_owned())
+    }
+
+    /// Returns the error of a file. What is unknown, and is as it was written, is of another version; bytes
+    /// are compared with their checksums when they are read.
     pub fn into_error(self, path: &Path, bytes: &VerifiableBytes) -> OutputError {
         match self {
             Self::Hdf5(why) => OutputError::hdf5(path)(why),
-            Self::Content(why) if bytes.have_checksums() && bytes.verify_all().is_ok() => {
-                OutputError::OfNewerVersion { path: path.to_path_buf(), why }
+            Self::Unknown(why) if bytes.have_checksums() => {
+                OutputError::OfOtherVersion { path: path.to_path_buf(), why }
             }
-            Self::Content(why) => OutputError::content(path, format!("damaged: {why}")),
+            Self::Content(why) | Self::Unknown(why) => {
+                OutputError::content(path, format!("damaged: {why}"))
+            }
         }
     }
 }

@@ -240,7 +240,9 @@ fn write_coverage(
     if content.raw_file_denied.get() {
         group.set_text(name::RAW_FILE_DENIED, "permission denied")?;
     }
-    if content.recipe.median.is_some() {
+    let copies_earlier = content.averages_to_copy.is_some()
+        && content.existing.is_some_and(|existing| existing.counts_picked_pixels);
+    if content.recipe.median.is_some() && !copies_earlier {
         group.set_text(name::COUNTED, "all pixels of a bin")?;
     }
     group.set_text(name::CHECKSUMS, "of all bytes, behind the end of the file")?;

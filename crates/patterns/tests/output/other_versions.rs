@@ -89,23 +89,46 @@ fn what_has_other_weights_is_named_until_it_is_integrated_again() {
     assert!(results.build().unwrap().complete);
     let before = intensity(&open(results.out.path()), 3);
     let part = results.write(0, 10, row, &scaled(2.0));
-    let why = results.build().unwrap_err();
+    let built = results.build().unwrap();
     let path = results.out.path().join("sample_scan0001_p3.h5");
-    let expected = format!(
-        "{}: has other axes or weights than {}, though their recipe is the same, as another version of azpipe may make them; \
-         only the first has frames 10 to 19: run ai-integrate --force on all tasks of the scan, and gather again",
-        path.display(),
-        part.display()
-    );
-    assert_eq!(why, expected);
+    let warnings = [
+        format!(
+            "{}: not used: it has other axes or weights than {}, which was written later; only it has frames 10 to 19: run \
+             ai-integrate --force on all tasks of the scan, and gather again",
+            path.display(),
+            part.display()
+        ),
+        format!("{}: the earlier result is kept until all frames are integrated", path.display()),
+    ];
+    assert_eq!(built.warnings, warnings);
+    assert!(!built.up_to_date && built.only_in_replaced == Span::new(10, FRAMES).into());
     assert_eq!(intensity(&open(results.out.path()), 3)[..5], before[..5]);
 
     results.write(10, FRAMES, row, &scaled(2.0));
     let built = results.build().unwrap();
     assert!(built.complete && built.warnings.len() == 1, "{:?}", built.warnings);
+    assert!(built.only_in_replaced.is_empty());
     assert!(built.warnings[0].contains("not used: it has other axes or weights than"));
     assert_eq!(intensity(&open(results.out.path()), 3)[1], before[1] / 2.0);
     assert_eq!(parts(results.out.path(), &results.scan, &results.recipe), 0);
     let again = results.build().unwrap();
     assert!(again.was_unchanged && again.warnings.is_empty(), "{:?}", again.warnings);
+}
+
+#[test]
+fn a_part_with_other_weights_is_named_as_long_as_only_it_has_a_frame() {
+    let results = Results::new();
+    let other = results.write(0, 12, row, &scaled(2.0));
+    let part = results.write(10, FRAMES, row, &shared());
+    let expected = format!(
+        "{}: has other axes or weights than {}, though their recipe is the same, as another version of azpipe may make them; \
+         only the first has frames 0 to 9: run ai-integrate --force on all tasks of the scan and gather again, or remove the \
+         one that is wrong",
+        other.display(),
+        part.display()
+    );
+    assert_eq!(results.build().unwrap_err(), expected);
+    results.write(0, 10, row, &shared());
+    let built = results.build().unwrap();
+    assert!(built.complete && built.warnings.len() == 1, "{:?}", built.warnings);
 }

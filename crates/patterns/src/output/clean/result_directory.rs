@@ -178,6 +178,7 @@ impl ResultDirectory {
                 }
                 Ok(_) => (),
                 Err(error) if error.is_not_found() => (),
+                Err(OutputError::OfOtherVersion { .. }) => return Ok(true),
                 Err(error @ OutputError::Io { .. }) => return Err(error),
                 // It shows nothing any more, or is somebody else's.
                 Err(_) => (),

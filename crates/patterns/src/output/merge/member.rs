@@ -62,6 +62,12 @@ impl<'a> MergeMember<'a> {
         self.inputs.existing.as_ref().map_or("", |existing| &existing.data_digest)
     }
 
+    /// Returns whether patterns are not enough: if empty bins are 0, which can't be told from measured
+    /// zeros, or if they were divided by another mean of the monitor than that of all members.
+    pub fn needs_sums(&self) -> bool {
+        self.normalizer.empty_value() == 0.0 || !self.normalizer.needs_only_own_frame()
+    }
+
     /// Checks that the sums of two members are of the same quantity and over the same bins.
     pub fn check_mergeable(&self, other: &Self) -> Result<(), OutputError> {
         let unlike = |why: String| {
