@@ -393,7 +393,7 @@ mod tests {
             let recipe = Recipe { dummy, ..recipe(None, None) };
             describe_impossible_dummy(&recipe, &DummyRule::default(), dtype)
         };
-        let expected = "dummy -1: pixels of the type u32 can't have this value, and those that stand for no measurement count as \
+        let expected = "dummy -1,0: pixels of the type u32 can't have this value, and those that stand for no measurement count as \
                         photons: leave it out, or pass --dummy auto";
         assert_eq!(warning(-1.0, 0.0, PixelType::U32).as_deref(), Some(expected));
         let expected = "dummy -1,0.5: pixels of the type u16 can't have this value: leave it out, or give one that they can have";

@@ -76,7 +76,7 @@ impl OutputInputs<'_> {
             outcome.explain(&self.unread, self.has_unread_parts);
             if !self.replaced_patterns.is_empty() {
                 outcome.warnings.push(format!(
-                    "{}: the earlier result, of another recipe, is kept",
+                    "{}: the earlier result, of other settings or weights, is kept",
                     self.target.path().display()
                 ));
             }
@@ -110,7 +110,7 @@ impl OutputInputs<'_> {
             ));
         } else if !outcome.only_in_replaced.is_empty() {
             self.warnings.push(format!(
-                "{}: the earlier result, of another recipe, is kept, because only it has {}: bring the data back, or pass \
+                "{}: the earlier result, of other settings or weights, is kept, because only it has {}: bring the data back, or pass \
                  --allow-missing to replace it all the same",
                 self.target.path().display(),
                 format_frames(&outcome.only_in_replaced, MAX_RANGES_IN_MESSAGE)

@@ -23,8 +23,8 @@ pub(super) struct Agreeing {
     pub left_out: Vec<String>,
 }
 
-/// Leaves out files with other axes or weights than the part that was written last. Of parts, all frames of
-/// the scan must have a result that agrees with it: `ai-integrate --force` made them anew. A final file stays
+/// Leaves out files with other axes or weights than the part that was written last. All frames of parts must
+/// have a pattern that agrees with it: `ai-integrate --force` made them anew. A final file stays
 /// until all of its patterns have one, as the final of another recipe does.
 ///
 /// # Errors
@@ -48,11 +48,9 @@ pub(super) fn leave_out_superseded(
     };
     let mut left_out = Vec::new();
     if !others.is_empty() || superseded.is_some() {
-        let is_settled = |status: &Status| status.is_settled();
-        let of_final = existing.as_ref().map(|there| frames_of(0.., &there.status, is_settled));
-        let of_parts = agreeing
-            .iter()
-            .map(|part| frames_of(part.frames.iter().copied(), &part.status, is_settled));
+        let of_final = existing.as_ref().map(|there| patterns_of(0.., &there.status));
+        let of_parts =
+            agreeing.iter().map(|part| patterns_of(part.frames.iter().copied(), &part.status));
         let known = Spans::union_all(&of_parts.chain(of_final).collect::<Vec<_>>());
         let lacking =
             |patterns: Spans| patterns.intersection(&Spans::first_n(frames)).difference(&known);
@@ -88,14 +86,6 @@ pub(super) fn leave_out_superseded(
 
 /// Returns the frames with a pattern.
 pub(super) fn patterns_of(frames: impl IntoIterator<Item = u64>, status: &[Status]) -> Spans {
-    frames_of(frames, status, |status| *status == Status::Ok)
-}
-
-fn frames_of(
-    frames: impl IntoIterator<Item = u64>,
-    status: &[Status],
-    counts: impl Fn(&Status) -> bool,
-) -> Spans {
     let rows = frames.into_iter().zip(status);
-    rows.filter(|(_, status)| counts(status)).map(|(frame, _)| frame).collect()
+    rows.filter(|(_, status)| **status == Status::Ok).map(|(frame, _)| frame).collect()
 }
