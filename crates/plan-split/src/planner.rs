@@ -183,11 +183,20 @@ impl Planner {
         let recipes: Vec<TaskRecipe> =
             planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
-            if final_file.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES)
-                && !self.out.join(&**final_file).exists()
-            {
-                let path = final_file.clone();
-                return Err(PlanError::LongName { entry, path, most: MAX_NAME_BYTES });
+            if final_file.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES) {
+                let path = self.out.join(&**final_file);
+                // One that an earlier version made can be continued.
+                let is_there = match path.symlink_metadata() {
+                    Err(why) if why.kind() == ErrorKind::NotFound => false,
+                    Err(why) if why.kind() == ErrorKind::InvalidFilename => false,
+                    found => {
+                        found.map(|_| true).map_err(|why| PlanError::Unreadable { path, why })?
+                    }
+                };
+                if !is_there {
+                    let path = final_file.clone();
+                    return Err(PlanError::LongName { entry, path, most: MAX_NAME_BYTES });
+                }
             }
             let claimant = Claimant::new(&id, &acquisition);
             if let Some(other) = self.claimed.get(final_file)

@@ -8,7 +8,7 @@ use records::{Spans, format_frames};
 use crate::{h5, part};
 
 /// Most ranges of frames in a message.
-const MAX_RANGES: usize = 5;
+pub(super) const MAX_RANGES: usize = 5;
 
 /// Reason why a final file can't be built or read.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use output_owners::FileRelation;
 use records::{Absent, Spans, Task, format_frames};
 use system::untrusted_file::FileVersion;
 
+use super::error::MAX_RANGES;
 use super::options::check_cancelled;
 use super::other_bins::{Agreeing, leave_out_superseded, patterns_of};
 use super::row_sources::RowSources;
@@ -17,9 +18,6 @@ use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
 use crate::part::{self, Part, list_parts, parts_dir};
 use crate::{MonitorError, MonitorValues, Normalizer, SharedBins, Status};
-
-/// Most ranges of frames in a warning.
-pub(super) const MAX_RANGES_IN_WARNING: usize = 5;
 
 /// Another measurement than that of the parts, with the same name, of which a final file has patterns.
 pub(super) enum EarlierMeasurement {
@@ -167,9 +165,9 @@ impl<'a> OutputInputs<'a> {
         let Agreeing { parts, existing, superseded, left_out } =
             leave_out_superseded(parts, existing, target.frames())?;
         warnings.extend(left_out);
-        if let Some(superseded) = &superseded {
+        if let Some(patterns) = superseded {
             replaces = true;
-            replaced_patterns = patterns_of(0.., &superseded.status);
+            replaced_patterns = patterns;
         }
         if let Some(existing) =
             existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums())
@@ -192,7 +190,7 @@ impl<'a> OutputInputs<'a> {
                 true => Some("the index of its sparse pixels".to_owned()),
                 false if existing.damaged_sparse.is_empty() => None,
                 false => {
-                    let frames = format_frames(&existing.damaged_sparse, MAX_RANGES_IN_WARNING);
+                    let frames = format_frames(&existing.damaged_sparse, MAX_RANGES);
                     Some(format!("its sparse pixels of {frames}"))
                 }
             };

@@ -6,19 +6,17 @@ use std::sync::Arc;
 
 use records::{Spans, format_frames};
 
+use super::error::MAX_RANGES;
 use super::{OutputError, OutputFile};
 use crate::part::Part;
 use crate::{SharedBins, Status};
-
-/// Most ranges of frames in a warning.
-const MAX_RANGES_IN_WARNING: usize = 5;
 
 /// Parts and a final file whose frames may be in one file.
 pub(super) struct Agreeing {
     pub parts: Vec<Part>,
     pub existing: Option<OutputFile>,
-    /// The final file, if the parts have all of its patterns by other weights.
-    pub superseded: Option<OutputFile>,
+    /// Frames with a pattern in the final file, if that has other weights and is left out.
+    pub superseded: Option<Spans>,
     /// Warnings about what is left out.
     pub left_out: Vec<String>,
 }
@@ -75,12 +73,13 @@ pub(super) fn leave_out_superseded(
                 true => String::new(),
                 false => format!(
                     "; only it has {}: run ai-integrate --force on all tasks of the scan, and gather again",
-                    format_frames(&only_here, MAX_RANGES_IN_WARNING)
+                    format_frames(&only_here, MAX_RANGES)
                 ),
             };
             left_out.push(describe(&final_file.path) + &advice);
         }
     }
+    let superseded = superseded.map(|there| patterns_of(0.., &there.status));
     Ok(Agreeing { parts: agreeing, existing, superseded, left_out })
 }
 

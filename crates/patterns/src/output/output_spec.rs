@@ -185,10 +185,11 @@ impl OutputSpec {
             // Without a record, no frame was integrated again, so that a file that was only restored or
             // compressed anew costs no pattern. Files of a running scan change.
             changed: self.has_record && self.is_over(),
+            // Where the master can't be looked at, the files are.
             always: self.has_record
                 && self.is_over()
                 && existing
-                    .is_some_and(|there| changed_since(&scan.file, &there.path).unwrap_or(false)),
+                    .is_some_and(|there| changed_since(&scan.file, &there.path).unwrap_or(true)),
         };
         last.find_outdated(directory, &self.stamps, rule);
         last.check_all_seen()

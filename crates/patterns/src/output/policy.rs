@@ -6,7 +6,8 @@ use records::{Acquisition, ScanState, Spans, Task, format_frames};
 
 use super::content::open_raw_file;
 use super::counters::ScanNumbers;
-use super::inputs::{MAX_RANGES_IN_WARNING, OutputInputs, list_error};
+use super::error::MAX_RANGES;
+use super::inputs::{OutputInputs, list_error};
 use super::row_sources::{RowSource, RowSources};
 use super::scan_progress::{ScanProgress, changed_since};
 use super::{AveragedPatterns, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec};
@@ -137,7 +138,7 @@ impl OutputInputs<'_> {
             "{}: damaged: the sums of {} were changed after writing, and the new file has no sums; for all of them run \
              ai-integrate --keep-sums --force and gather --keep-sums",
             existing.path.display(),
-            format_frames(&damaged, MAX_RANGES_IN_WARNING)
+            format_frames(&damaged, MAX_RANGES)
         ))
     }
 
