@@ -103,7 +103,7 @@ pub struct Args {
     /// data
     ///
     /// Such as 500M or 2G: K, M, G and T are powers of 1024. Default: tasks are not split.
-    #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", conflicts_with = "count_done", conflicts_with_all = RESULT_FLAGS, value_parser = filter::byte_count)]
+    #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", conflicts_with_all = ["count_done", "clean"], conflicts_with_all = RESULT_FLAGS, value_parser = filter::byte_count)]
     pub task_bytes: Option<u64>,
 
     /// Remove what replaced results left below --from; gather nothing
@@ -118,7 +118,7 @@ pub struct Args {
     pub clean: bool,
 
     /// With --clean: print what would be removed, and remove nothing
-    #[arg(long, hide_short_help = true, requires = "clean", conflicts_with_all = ["plan", "missing", "count_done"], conflicts_with_all = RESULT_FLAGS)]
+    #[arg(long, hide_short_help = true, requires = "clean", conflicts_with_all = ["plan", "missing", "count_done", "task_bytes"], conflicts_with_all = RESULT_FLAGS)]
     pub dry_run: bool,
 
     /// Skip scans that are running or not yet integrated

@@ -52,7 +52,7 @@ use recipe::Calibrant;
 use records::{Fail, Record};
 use system::ownership::{AZPIPE_DIR, ReplacePolicy};
 
-use args::Args;
+use args::{Args, LayoutArg};
 use gatherer::Gatherer;
 use plan_counts::PlanCounts;
 use required_tasks::RequiredTasks;
@@ -78,6 +78,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };
     output_files::check(&args, &policy)?;
+    if matches!(args.output.layout, LayoutArg::Virtual) && args.output.compression.is_some() {
+        filter.warn(messages::compression_of_virtual_files());
+    }
     let root = args.from.as_deref().map(find_output_root).transpose()?;
     if let (Some(root), true) = (&root, args.clean) {
         return clean::remove_leftovers(root, args.dry_run, filter);

@@ -43,6 +43,11 @@ pub fn unchanged(path: &Path) -> String {
     format!("{}: unchanged since its last summary", path.display())
 }
 
+/// Says that `--compression` changes nothing in a virtual file.
+pub fn compression_of_virtual_files() -> &'static str {
+    "--compression: no effect on virtual files (--layout virtual), which show the parts as they are: give it to ai-integrate"
+}
+
 /// Warns that the report lacks the plot of a final file.
 pub fn no_plot_in_report(report: &Path, why: &dyn Display) -> String {
     format!(

@@ -69,35 +69,4 @@ impl FrameRow {
     pub fn has_sums(&self) -> bool {
         !self.signal.is_empty()
     }
-
-    /// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest`
-    /// and `sparse` are not compared.
-    pub fn is_bit_identical(&self, other: &Self) -> bool {
-        let equal_weights = match (&self.weight_override, &other.weight_override) {
-            (Some(one), Some(two)) => {
-                equal_bits(&one.norm, &two.norm)
-                    && equal_bits(&one.norm_sq, &two.norm_sq)
-                    && equal_bits(&one.count, &two.count)
-            }
-            (None, None) => true,
-            _ => false,
-        };
-        equal_weights
-            && (self.frame, self.status) == (other.frame, other.status)
-            && equal_bits(&[self.monitor], &[other.monitor])
-            && equal_bits(&self.signal, &other.signal)
-            && match (&self.variance, &other.variance) {
-                (Some(one), Some(two)) => equal_bits(one, two),
-                (one, two) => one.is_none() && two.is_none(),
-            }
-    }
-}
-
-/// Returns whether two lists are equal to the bit. Any NaN equals any other NaN.
-fn equal_bits(one: &[f64], two: &[f64]) -> bool {
-    one.len() == two.len()
-        && one
-            .iter()
-            .zip(two)
-            .all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
 }

@@ -57,6 +57,10 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         operands.push("-".into());
     }
     let mut taken = Vec::new();
+    if args.null && operands.iter().all(|operand| operand != Path::new("-")) {
+        filter
+            .warn("--null: no effect, because no list is read from stdin: expected no PATH, or -");
+    }
     if args.follow.is_some() {
         operands.iter().try_for_each(|operand| check_is_no_pause(operand))?;
     }

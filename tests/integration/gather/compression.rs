@@ -452,3 +452,13 @@ fn cakes_of_fewer_bits_differ_by_half_a_step_and_are_smaller() {
     assert_eq!(refused.status, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("with the same --keep-bits"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_compression_that_changes_nothing_is_warned_of() {
+    let workspace = Workspace::new(&small_options());
+    let tasks = workspace.plan_without_bins("out", &["--npt-azim", "9", "--npt", "20"]);
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    let gathered =
+        run("gather", &["--layout", "virtual", "--compression", "lz4"], &results).assert_success();
+    assert!(gathered.stderr.contains("--compression: no effect on virtual files"));
+}

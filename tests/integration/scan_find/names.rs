@@ -76,6 +76,9 @@ fn lists_come_by_lines_or_by_nul_and_hold_any_bytes() {
     let scans = ran.records("scan");
     assert_eq!((scans.len(), scans[0]["below"].as_str()), (2, Some("with space.h5")));
     assert!(scans[1]["file_b64"].is_string() && scans[1]["file"].is_null(), "{}", scans[1]);
+    assert_eq!(ran.stderr, "");
+    let of_no_list = find_in(&directory.path(""), &["-0", "with space.h5"], b"").assert_success();
+    assert!(of_no_list.stderr.contains("--null: no effect"), "{}", of_no_list.stderr);
     let again = find_in(&directory.path(""), &[OsStr::from_bytes(b"caf\xe9 \"1\"\n$x.h5")], b"")
         .assert_success();
     assert_eq!(again.scan_fields(&["id"]), [scans[1]["id"].as_str().unwrap()]);

@@ -246,3 +246,32 @@ pub fn open(out: &Path) -> OutputFile {
     there.verify(0..there.status.len()).unwrap();
     there
 }
+
+/// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest`
+/// and `sparse` are not compared.
+pub fn are_bit_identical(one: &FrameRow, two: &FrameRow) -> bool {
+    let equal_weights = match (&one.weight_override, &two.weight_override) {
+        (Some(one), Some(two)) => {
+            equal_bits(&one.norm, &two.norm)
+                && equal_bits(&one.norm_sq, &two.norm_sq)
+                && equal_bits(&one.count, &two.count)
+        }
+        (one, two) => one.is_none() && two.is_none(),
+    };
+    let equal_variances = match (&one.variance, &two.variance) {
+        (Some(one), Some(two)) => equal_bits(one, two),
+        (one, two) => one.is_none() && two.is_none(),
+    };
+    equal_weights
+        && equal_variances
+        && (one.frame, one.status) == (two.frame, two.status)
+        && equal_bits(&[one.monitor], &[two.monitor])
+        && equal_bits(&one.signal, &two.signal)
+}
+
+/// Returns whether two lists are equal to the bit. Any NaN equals any other NaN.
+fn equal_bits(one: &[f64], two: &[f64]) -> bool {
+    let is_equal =
+        |(one, two): (&f64, &f64)| one.to_bits() == two.to_bits() || (one.is_nan() && two.is_nan());
+    one.len() == two.len() && one.iter().zip(two).all(is_equal)
+}
