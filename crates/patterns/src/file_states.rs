@@ -71,6 +71,11 @@ impl LatestFileStates {
         is_news
     }
 
+    /// Returns whether any of these files was not added before, in whatever state.
+    pub fn lacks_any_of(&self, stamps: &SourceFingerprints) -> bool {
+        stamps.files().any(|known| !self.files.contains_key(&known.name))
+    }
+
     /// Finds the files whose frames are stale because others of the scan were written again, by their
     /// states in the master's directory. Files that `current` names are not looked at.
     pub fn find_outdated(

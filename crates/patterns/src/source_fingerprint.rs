@@ -41,6 +41,13 @@ pub(crate) struct SourceFingerprint {
     mtime: i64,
 }
 
+impl SourceFingerprint {
+    /// Returns the file, in its state, and the row that the frame is in.
+    pub fn raw_row(&self) -> (u64, u64) {
+        (self.file, self.row)
+    }
+}
+
 impl SourceFingerprints {
     /// Returns the fingerprints of the frames in a scan's sources.
     pub fn new(scan: &Acquisition) -> Self {
@@ -75,15 +82,33 @@ impl SourceFingerprints {
 
     /// Adds other fingerprints, by the same rule.
     pub fn add_newest_of(&mut self, others: &Self) {
+        self.add_where(others, |_, is_newer| is_newer);
+    }
+
+    /// Adds other fingerprints. Those of a frame that is here replace it if `replaces` says so, given the
+    /// frame, and whether the other file was changed later.
+    pub fn add_where(&mut self, others: &Self, mut replaces: impl FnMut(u64, bool) -> bool) {
         for (&frame, other) in &others.frames {
-            let stamp = self.frames.entry(frame).or_insert(*other);
-            if stamp.mtime < other.mtime {
-                *stamp = *other;
+            let known = self.frames.get(&frame);
+            let is_newer = known.is_none_or(|known| known.mtime < other.mtime);
+            // Asked in any case: it may keep count of the frames.
+            if replaces(frame, is_newer) || known.is_none() {
+                self.frames.insert(frame, *other);
             }
         }
         for (digest, known) in &others.files {
             self.files.entry(*digest).or_insert_with(|| known.clone());
         }
+    }
+
+    /// Returns the frames with their fingerprints.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &SourceFingerprint)> {
+        self.frames.iter().map(|(frame, stamp)| (*frame, stamp))
+    }
+
+    /// Keeps the frames that `keeps` accepts.
+    pub fn retain(&mut self, mut keeps: impl FnMut(u64, &SourceFingerprint) -> bool) {
+        self.frames.retain(|frame, stamp| keeps(*frame, stamp));
     }
 
     /// Forgets the source of a frame.

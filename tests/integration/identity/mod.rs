@@ -9,4 +9,5 @@ mod pairs;
 mod pipe_results;
 mod recipes;
 mod remeasured;
+mod renumbered;
 mod uniform_frames;

@@ -69,8 +69,18 @@ impl AbsentFrames {
 
     /// Returns whether a record that does not only fill gaps decides about a frame.
     pub fn is_decided_by_record(&self, frame: u64) -> bool {
-        let range = self.ranges.range(..=frame).next_back().filter(|(_, range)| frame < range.end);
-        range.is_some_and(|(_, range)| self.records[range.record].precedence.epoch > 0)
+        self.range_by_record(frame).is_some()
+    }
+
+    /// Returns whether such a record says that a frame is absent.
+    pub fn is_absent_by_record(&self, frame: u64) -> bool {
+        self.range_by_record(frame).is_some_and(|range| range.reason.is_some())
+    }
+
+    fn range_by_record(&self, frame: u64) -> Option<&AbsentRange> {
+        let (_, range) = self.ranges.range(..=frame).next_back()?;
+        let is_by_record = self.records[range.record].precedence.epoch > 0;
+        (frame < range.end && is_by_record).then_some(range)
     }
 
     fn add_with(&mut self, task: &Task, epoch: u32) {
@@ -96,6 +106,11 @@ impl AbsentFrames {
         let is_outdated: Vec<bool> =
             self.records.iter().map(|record| last.are_outdated(&record.files)).collect();
         self.ranges.retain(|_, range| !is_outdated[range.record]);
+        self.supersede();
+    }
+
+    /// Gives the records that are added from now on precedence over the others.
+    pub fn supersede(&mut self) {
         self.epoch = self.epoch.saturating_add(1);
     }
 

@@ -99,7 +99,7 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
     texts.push(("geometric_corrections", corrections.join(",")));
     texts.iter().try_for_each(|(name, text)| info.write_text(name, text).map(drop))?;
     let files: Vec<String> = target
-        .stamps
+        .recorded_stamps()
         .sources(target.frames())
         .iter()
         .map(|file| file.file.display().to_string())

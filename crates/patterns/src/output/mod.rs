@@ -86,6 +86,7 @@ mod pattern_labels;
 mod policy;
 mod raw_links;
 mod reader;
+mod recorded_sources;
 mod row_sources;
 mod rows;
 mod scan_progress;

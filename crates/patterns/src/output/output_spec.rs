@@ -1,12 +1,13 @@
 //! [`OutputSpec`]: the scan and recipe of a final file, and all that task records say about the
 //! scan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use records::{Absent, AbsentKind, IdHasher, Spans, Task};
 
 use super::absent_frames::AbsentFrames;
+use super::recorded_sources::RecordedSources;
 use super::scan_progress::{ScanProgress, changed_since};
 use super::{OutputError, OutputFile};
 use crate::file_states::{LatestFileStates, OutdatedRule};
@@ -20,8 +21,8 @@ pub struct OutputSpec {
     out_root: PathBuf,
     /// Task with the latest state of the scan. Its range and sources are not used.
     task: Task,
-    /// Source fingerprints of the frames that the records name.
-    pub(super) stamps: SourceFingerprints,
+    /// Where the frames are that the records name.
+    sources: RecordedSources,
     /// Latest states of the files that the records name.
     latest_files: LatestFileStates,
     absent: AbsentFrames,
@@ -61,13 +62,13 @@ impl OutputSpec {
             return Err(OutputError::EscapesRoot { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(OutputError::io(out_root))?;
-        let (stamps, last) = (SourceFingerprints::default(), LatestFileStates::default());
+        let (sources, last) = (RecordedSources::default(), LatestFileStates::default());
         let mut absent = AbsentFrames::default();
         absent.add(task);
         let mut target = Self {
             out_root,
             task: task.clone(),
-            stamps,
+            sources,
             latest_files: last,
             absent,
             files: BTreeMap::new(),
@@ -82,14 +83,25 @@ impl OutputSpec {
     pub fn add(&mut self, task: &Task) {
         self.has_record = true;
         let stamps = SourceFingerprints::new(&task.acquisition);
+        let (before, now) = (ScanProgress::new(&self.task), ScanProgress::new(task));
+        // What can't be read yet counts as as many frames as the other files have.
+        let is_shorter = now.is_shorter(before) && self.latest_files.lacks_any_of(&stamps);
         let is_news = self.latest_files.add(&stamps);
         self.add_files(task);
         if is_news {
-            self.stamps = self.latest_files.retain_current(&self.stamps);
+            self.sources.retain_current(&self.latest_files);
+        }
+        if now > before || is_shorter {
+            self.sources.begin_state();
         }
         // A copy that was put back may be older than the file that it replaced.
-        self.stamps.add_newest_of(&self.latest_files.retain_current(&stamps));
-        if is_news {
+        let current = self.latest_files.retain_current(&stamps);
+        self.sources.add(&current, now >= before || is_shorter);
+        if is_shorter {
+            self.absent.supersede();
+            self.replace_task(task);
+            self.absent.add(task);
+        } else if is_news {
             // A file was written again, maybe with fewer frames, so the earlier records of the scan
             // are out of date.
             self.absent.remove_outdated(&self.latest_files);
@@ -108,7 +120,17 @@ impl OutputSpec {
 
     /// Returns whether a task record names the source of a frame.
     pub(super) fn has_record_of(&self, frame: u64) -> bool {
-        self.has_record && self.stamps.get(frame).is_some()
+        self.has_record && self.sources.stamps().get(frame).is_some()
+    }
+
+    /// Returns the fingerprints of the frames that task records name, as the latest of them have it.
+    pub(super) fn recorded_stamps(&self) -> SourceFingerprints {
+        self.sources.consistent()
+    }
+
+    /// Returns whether a task record says that a frame is absent.
+    pub(super) fn is_absent_by_record(&self, frame: u64) -> bool {
+        self.has_record && self.absent.is_absent_by_record(frame)
     }
 
     /// Returns whether it is a task record that says that a frame is absent, for a reason of this kind, and
@@ -133,7 +155,7 @@ impl OutputSpec {
         existing: Option<&OutputFile>,
     ) -> Result<(), OutputError> {
         let last = self.latest_file_states(parts, existing)?;
-        let mut is_outdated = last.is_outdated(&self.stamps)
+        let mut is_outdated = last.is_outdated(self.sources.stamps())
             || last.is_outdated(&SourceFingerprints::new(&self.task.acquisition));
         if is_outdated {
             self.absent.remove_outdated(&last);
@@ -141,16 +163,20 @@ impl OutputSpec {
         // The final file comes first, because parts that were not merged into it are newer.
         let tasks = existing.map(|existing| &existing.task).into_iter();
         let tasks = tasks.chain(parts.iter().map(|part| &part.metadata.task));
-        for task in
-            tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition)))
-        {
+        let tasks =
+            tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition)));
+        let tasks: Vec<&Task> = tasks.collect();
+        let superseded = self.find_superseded(&tasks);
+        for task in tasks {
             self.add_files(task);
             if is_outdated {
                 self.replace_task(task);
                 self.absent.add(task);
                 is_outdated = false;
             } else if !self.has_record
-                || (task.acquisition.frames != self.frames() && self.is_newer(task))
+                || (task.acquisition.frames != self.frames()
+                    && self.is_newer(task)
+                    && !superseded.contains(&task.acquisition.frames))
             {
                 self.adopt_if_newer(task);
                 self.absent.add(task);
@@ -159,6 +185,21 @@ impl OutputSpec {
             }
         }
         Ok(())
+    }
+
+    /// Returns the numbers of frames of the scan by tasks that name no frame beyond those of the records,
+    /// which have fewer: what could not be read then counted as as many frames as the other files have.
+    fn find_superseded(&self, tasks: &[&Task]) -> HashSet<u64> {
+        let now = ScanProgress::new(&self.task);
+        let mut ends: HashMap<u64, u64> = HashMap::new();
+        for task in tasks {
+            if self.has_record && now.is_shorter(ScanProgress::new(task)) {
+                let end = ends.entry(task.acquisition.frames).or_default();
+                *end = held_end(task).max(*end);
+            }
+        }
+        ends.retain(|_, end| *end <= now.frames);
+        ends.into_keys().collect()
     }
 
     /// Returns the latest state of each file that records, parts or the final file name.
@@ -191,7 +232,7 @@ impl OutputSpec {
                 && existing
                     .is_some_and(|there| changed_since(&scan.file, &there.path).unwrap_or(true)),
         };
-        last.find_outdated(directory, &self.stamps, rule);
+        last.find_outdated(directory, self.sources.stamps(), rule);
         last.check_all_seen()
             .map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
         Ok(last)
@@ -228,9 +269,8 @@ impl OutputSpec {
 
     /// Adds the frames of a task's sources by file.
     fn add_files(&mut self, task: &Task) {
+        self.held_end = held_end(task).max(self.held_end);
         for source in &task.acquisition.sources {
-            let ends = source.frames.as_slice().iter().map(|span| span.stop());
-            self.held_end = ends.max().unwrap_or(0).max(self.held_end);
             self.files.entry(source.file.to_path_buf()).or_default().add(&source.frames);
         }
     }
@@ -311,6 +351,12 @@ impl OutputSpec {
     pub fn path(&self) -> PathBuf {
         self.out_root.join(self.task.final_file.as_path())
     }
+}
+
+/// Returns the end of the frames that the sources of a task hold.
+fn held_end(task: &Task) -> u64 {
+    let spans = task.acquisition.sources.iter().flat_map(|source| source.frames.as_slice());
+    spans.map(|span| span.stop()).max().unwrap_or(0)
 }
 
 /// The frames that records list for a file. Records of the same tasks come again, in any order.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use records::{MonitorReadings, Spans};
+use records::{MonitorReadings, Spans, Task};
 
+use super::recorded_sources::FramesOfRows;
 use super::{OutputError, OutputFile, OutputSpec};
 use crate::file_states::LatestFileStates;
 use crate::part::Part;
@@ -79,12 +80,8 @@ impl RowSources {
         let total = target.frames();
         let last = target.latest_file_states(parts, existing)?;
         let of_parts = parts.iter().map(|part| &part.metadata.task);
-        let mut known = SourceFingerprints::default();
-        for task in of_parts.chain(existing.map(|existing| &existing.task)) {
-            let stamps = SourceFingerprints::new(&task.acquisition);
-            known.add_newest_of(&last.retain_current(&stamps));
-        }
-        let stamps = last.retain_current(&target.stamps).with_fallback(&known);
+        let tasks = of_parts.chain(existing.map(|existing| &existing.task));
+        let stamps = find_sources(target, tasks, &last);
         let frames = total as usize;
         let mut row_sources = Self {
             sources: vec![RowSource::None; frames],
@@ -127,8 +124,12 @@ impl RowSources {
                 let Some(&status) = row_sources.status.get(at) else { continue };
                 // What an earlier run found in a file says nothing of the frame once a record says that
                 // it is lost.
-                let is_outweighed =
-                    || status.is_without_data() && target.is_lost_by_record(frame, absent.kind);
+                let is_outweighed = || {
+                    let is_to_come =
+                        status == Status::NeverTaken && target.is_absent_by_record(frame);
+                    is_to_come
+                        || status.is_without_data() && target.is_lost_by_record(frame, absent.kind)
+                };
                 if status == Status::NotIntegrated || is_outweighed() {
                     row_sources.status[at] = Status::from_absent_kind(absent.kind);
                     row_sources.sources[at] = RowSource::None;
@@ -286,6 +287,37 @@ impl RowSources {
             .map(|(_, frame)| frame)
             .collect()
     }
+}
+
+/// Returns the sources of the frames: as the records name them or, of frames that no record names, as the
+/// newest file among those that tasks of parts and the final file name. Where images came between others,
+/// these tasks have rows that are other frames now.
+fn find_sources<'a>(
+    target: &OutputSpec,
+    tasks: impl Iterator<Item = &'a Task>,
+    last: &LatestFileStates,
+) -> SourceFingerprints {
+    let now = last.retain_current(&target.recorded_stamps());
+    let of_task = |task: &Task| last.retain_current(&SourceFingerprints::new(&task.acquisition));
+    let is_numbered_alike = |task: &&Task| task.acquisition.frames == target.frames();
+    let (alike, others): (Vec<&Task>, Vec<&Task>) = tasks.partition(is_numbered_alike);
+    let mut rows = FramesOfRows::default();
+    rows.add(&now);
+    let mut known = SourceFingerprints::default();
+    alike.into_iter().for_each(|task| known.add_newest_of(&of_task(task)));
+    // Finals of earlier versions kept such rows.
+    known.retain(|frame, stamp| {
+        !(rows.contradict(frame, stamp) && target.is_absent_by_record(frame))
+    });
+    if !others.is_empty() {
+        rows.add(&known);
+    }
+    for task in others {
+        let mut stamps = of_task(task);
+        stamps.retain(|frame, stamp| !rows.contradict(frame, stamp));
+        known.add_newest_of(&stamps);
+    }
+    now.with_fallback(&known)
 }
 
 /// Returns where the sparse pixels of each frame with a pattern are: in the first part that has them

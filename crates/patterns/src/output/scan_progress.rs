@@ -25,6 +25,11 @@ impl ScanProgress {
         let tells_end = scan.end_time.is_some() || scan.end_reason.is_some();
         Self { tells_end, frames: scan.frames, complete: scan.complete, is_over }
     }
+
+    /// Returns whether the scan has fewer frames than in another state, which doesn't tell its end.
+    pub fn is_shorter(self, other: Self) -> bool {
+        self.frames < other.frames && !other.tells_end
+    }
 }
 
 /// How much later than the raw file a final file must have been written for the raw file to count as
