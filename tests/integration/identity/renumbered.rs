@@ -136,3 +136,19 @@ fn frames_that_were_to_come_are_not_written_once_the_scan_is_over() {
     let (summary, _) = last_summary(&gathered);
     assert_eq!((&summary["missing"][0]["kind"], gathered.status), (&json!("not_written"), 1));
 }
+
+#[test]
+fn a_frame_whose_row_is_another_frame_by_a_later_record_is_absent() {
+    let series = Series::new();
+    [1, 2, 4].into_iter().for_each(|number| series.write(number));
+    let later = series.find();
+    // All that a file name tells was taken for its place: the last file, which was seen first, is shorter.
+    let mut before: Value = serde_json::from_str(later.trim()).unwrap();
+    let mut moved = before["sources"].as_array().unwrap().last().unwrap().clone();
+    moved["frames"] = json!([[2, 3]]);
+    before["sources"].as_array_mut().unwrap().pop();
+    before["sources"].as_array_mut().unwrap().push(moved);
+    before["absent"] = json!([{"range": [[3, 4]], "kind": "missing", "reason": "missing"}]);
+    let (summary, counts) = last_summary(&series.gather(&format!("{before}\n{later}")));
+    assert_eq!(counts, [Some(1), Some(2), None, Some(4)], "{summary}");
+}

@@ -80,7 +80,13 @@ impl FramesOfRows {
         }
     }
 
-    /// Returns whether the row of a frame is known to be other frames.
+    /// Returns whether the row of a frame is known to be another frame, too.
+    pub fn is_of_another(&self, frame: u64, stamp: &SourceFingerprint) -> bool {
+        let frames = self.0.get(&stamp.raw_row());
+        frames.is_some_and(|frames| frames.iter().any(|other| *other != frame))
+    }
+
+    /// Returns whether the row of a frame is known to be other frames, and not this one.
     pub fn contradict(&self, frame: u64, stamp: &SourceFingerprint) -> bool {
         self.0.get(&stamp.raw_row()).is_some_and(|frames| !frames.contains(&frame))
     }

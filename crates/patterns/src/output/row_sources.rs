@@ -10,7 +10,7 @@ use super::recorded_sources::FramesOfRows;
 use super::{OutputError, OutputFile, OutputSpec};
 use crate::file_states::LatestFileStates;
 use crate::part::Part;
-use crate::source_fingerprint::SourceFingerprints;
+use crate::source_fingerprint::{SourceFingerprint, SourceFingerprints};
 use crate::{MonitorValues, Normalizer, Status};
 
 /// File that a frame's row is taken from.
@@ -79,9 +79,7 @@ impl RowSources {
     ) -> Result<Self, OutputError> {
         let total = target.frames();
         let last = target.latest_file_states(parts, existing)?;
-        let of_parts = parts.iter().map(|part| &part.metadata.task);
-        let tasks = of_parts.chain(existing.map(|existing| &existing.task));
-        let stamps = find_sources(target, tasks, &last);
+        let stamps = find_sources(target, parts, existing, &last);
         let frames = total as usize;
         let mut row_sources = Self {
             sources: vec![RowSource::None; frames],
@@ -292,23 +290,39 @@ impl RowSources {
 /// Returns the sources of the frames: as the records name them or, of frames that no record names, as the
 /// newest file among those that tasks of parts and the final file name. Where images came between others,
 /// these tasks have rows that are other frames now.
-fn find_sources<'a>(
+fn find_sources(
     target: &OutputSpec,
-    tasks: impl Iterator<Item = &'a Task>,
+    parts: &[Part],
+    existing: Option<&OutputFile>,
     last: &LatestFileStates,
 ) -> SourceFingerprints {
-    let now = last.retain_current(&target.recorded_stamps());
-    let of_task = |task: &Task| last.retain_current(&SourceFingerprints::new(&task.acquisition));
-    let is_numbered_alike = |task: &&Task| task.acquisition.frames == target.frames();
-    let (alike, others): (Vec<&Task>, Vec<&Task>) = tasks.partition(is_numbered_alike);
+    let mut now = last.retain_current(&target.recorded_stamps());
     let mut rows = FramesOfRows::default();
     rows.add(&now);
+    // A record that came later says so of a frame whose row is another frame now.
+    let is_moved = |frame, stamp: &SourceFingerprint| {
+        rows.is_of_another(frame, stamp) && target.is_absent_by_record(frame)
+    };
+    now.retain(|frame, stamp| !is_moved(frame, stamp));
+    let of_task = |task: &Task| last.retain_current(&SourceFingerprints::new(&task.acquisition));
+    let is_numbered_alike = |task: &Task| task.acquisition.frames == target.frames();
     let mut known = SourceFingerprints::default();
-    alike.into_iter().for_each(|task| known.add_newest_of(&of_task(task)));
-    // Finals of earlier versions kept such rows.
-    known.retain(|frame, stamp| {
-        !(rows.contradict(frame, stamp) && target.is_absent_by_record(frame))
-    });
+    let mut others = Vec::new();
+    for task in parts.iter().map(|part| &part.metadata.task) {
+        match is_numbered_alike(task) {
+            true => known.add_newest_of(&of_task(task)),
+            false => others.push(task),
+        }
+    }
+    match existing.map(|existing| &existing.task) {
+        Some(task) if is_numbered_alike(task) => {
+            let mut stamps = of_task(task);
+            // Finals of earlier versions kept such rows. Parts may be of records that are yet to come.
+            stamps.retain(|frame, stamp| !is_moved(frame, stamp));
+            known.add_newest_of(&stamps);
+        }
+        other => others.extend(other),
+    }
     if !others.is_empty() {
         rows.add(&known);
     }
