@@ -70,6 +70,9 @@ struct ImageFormat {
     has_format: fn(start: &[u8]) -> bool,
     /// Reads the header of the first image, and counts the images, without reading pixels.
     read_header: fn(&mut FileBytes<'_>) -> Result<ImageHeader, FormatError>,
+    /// Returns the offset of the end of the first image in a file with several, which stays the same as
+    /// others are appended; `None` if there is one.
+    first_image_end: fn(&mut FileBytes<'_>) -> Result<Option<u64>, FormatError>,
     /// Reads an image, counted from 0, as it is stored: no scaling, no flip, row 0 first.
     read_image: fn(&mut FileBytes<'_>, usize) -> Result<Image, FormatError>,
 }
@@ -206,6 +209,16 @@ pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
 pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<ImageHeader, ImageError> {
     let (format, mut content) = detect_format(path, file)?;
     (format.read_header)(&mut content).map_err(|err| err.into_image_error(path, format.name))
+}
+
+/// Returns the offset of the end of the first image in an open file with several images, with its header;
+/// `None` for a file with one. It stays the same as images are appended.
+///
+/// # Errors
+/// Fails like [`read`].
+pub fn first_image_end(path: &Path, file: &File) -> Result<Option<u64>, ImageError> {
+    let (format, mut content) = detect_format(path, file)?;
+    (format.first_image_end)(&mut content).map_err(|err| err.into_image_error(path, format.name))
 }
 
 fn detect_format<'a>(

@@ -19,6 +19,7 @@ use crate::messages::{
 };
 use crate::patience::FailurePatience;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
+use crate::told_records::ToldRecords;
 use crate::watcher::DirectoryWatcher;
 
 /// Reason why a final file is no scan.
@@ -29,8 +30,7 @@ pub struct Finder<'a> {
     args: &'a Args,
     filter: &'a Filter,
     pub(crate) claims: ClaimedFiles,
-    /// The digest of the last record of each scan; the records themselves may have megabytes.
-    emitted_digests: HashMap<String, String>,
+    told: ToldRecords,
     /// The path by which each file and dataset was reached, and the path of its results. Each is
     /// reported once.
     reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
@@ -74,7 +74,7 @@ impl<'a> Finder<'a> {
             args,
             filter,
             claims: ClaimedFiles::default(),
-            emitted_digests: HashMap::new(),
+            told: ToldRecords::default(),
             reached_by: HashMap::new(),
             ids: HashMap::new(),
             ids_of_own_frames: HashMap::new(),
@@ -284,10 +284,7 @@ impl<'a> Finder<'a> {
         }
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
-        let line = record.to_line();
-        let digest = IdHasher::new("told").add_text(&line).to_short_hex();
-        if self.emitted_digests.get(&id) != Some(&digest) {
-            self.emitted_digests.insert(id, digest);
+        if self.told.is_new(&id, place, &record) {
             if let Some(absent) = absent {
                 self.filter.warn(&format!("{about}: {absent}"));
             }
@@ -372,7 +369,7 @@ impl<'a> Finder<'a> {
     /// Warns, once, if there are scans and the options exclude all of them: whoever follows scans
     /// would wait for what never comes.
     pub fn report_if_all_unwanted(&mut self) {
-        let has_scans = !self.emitted_digests.is_empty() || !self.skipped.is_empty();
+        let has_scans = !self.told.is_empty() || !self.skipped.is_empty();
         if self.has_told_unwanted || has_scans || self.unwanted.is_empty() {
             return;
         }

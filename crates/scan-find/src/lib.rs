@@ -22,6 +22,7 @@ mod patience;
 mod since;
 mod stability;
 mod table;
+mod told_records;
 mod walk;
 mod watcher;
 

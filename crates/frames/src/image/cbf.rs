@@ -18,6 +18,7 @@ pub(super) const CBF: ImageFormat = ImageFormat {
     is_searched_for: true,
     has_format: |start| start.starts_with(b"###CBF"),
     read_header,
+    first_image_end: |_| Ok(None),
     read_image,
 };
 

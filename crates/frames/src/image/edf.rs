@@ -12,6 +12,7 @@ pub(super) const EDF: ImageFormat = ImageFormat {
     is_searched_for: true,
     has_format: |start| start.trim_ascii_start().starts_with(b"{"),
     read_header,
+    first_image_end,
     read_image,
 };
 
@@ -42,6 +43,16 @@ fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> 
     }
     let (shape, kind, frames) = (first.shape, first.kind, frames as usize);
     Ok(ImageHeader { format: EDF.name, shape, kind, frames, is_unverified: false })
+}
+
+fn first_image_end(content: &mut FileBytes<'_>) -> Result<Option<u64>, FormatError> {
+    let first = read_header_block(content, 0)?.ok_or_else(no_image_error)?;
+    if first.images > 1 {
+        let size = first.kind.frame_bytes(first.shape.map(|extent| extent as u64));
+        return Ok(Some(first.offset.saturating_add(size)));
+    }
+    // The end of a file of one image that grows by another.
+    Ok(read_header_block(content, first.next)?.map(|_| first.next))
 }
 
 fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {

@@ -15,6 +15,7 @@ pub(super) const FIT2D: ImageFormat = ImageFormat {
     is_searched_for: false,
     has_format: is_mask,
     read_header,
+    first_image_end: |_| Ok(None),
     read_image,
 };
 

@@ -15,6 +15,7 @@ pub(super) const NPY: ImageFormat = ImageFormat {
     is_searched_for: false,
     has_format: |start| start.starts_with(MAGIC),
     read_header,
+    first_image_end,
     read_image,
 };
 
@@ -35,6 +36,12 @@ fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> 
     let array = read_npy_header(content)?;
     let (shape, kind, frames) = (array.shape, array.kind, array.frames);
     Ok(ImageHeader { format: NPY.name, shape, kind, frames, is_unverified: false })
+}
+
+fn first_image_end(content: &mut FileBytes<'_>) -> Result<Option<u64>, FormatError> {
+    let array = read_npy_header(content)?;
+    let size = array.kind.frame_bytes(array.shape.map(|extent| extent as u64));
+    Ok((array.frames > 1).then_some(array.offset.saturating_add(size)))
 }
 
 fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {

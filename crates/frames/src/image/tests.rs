@@ -321,3 +321,104 @@ fn an_edf_header_with_a_third_dimension_has_several_images() {
     let deep = [header("Dim_3 = 1 ;\nDim_4 = 2 ;\n"), images(1, 2)].concat();
     assert!(error_of(&deep).contains("Dim_4: expected Dim_1 to Dim_3"), "{}", error_of(&deep));
 }
+
+/// A TIFF of two pages of 32 x 32 pixels, in strips of so many rows.
+fn two_pages<K: ::tiff::encoder::TiffKind>(rows: u32, second: Option<u16>) -> Vec<u8> {
+    use ::tiff::encoder::{TiffEncoder, colortype::Gray16};
+    let mut bytes = Vec::new();
+    let mut encoder = TiffEncoder::<_, K>::new_generic(Cursor::new(&mut bytes)).unwrap();
+    for value in [Some(7), second].into_iter().flatten() {
+        let mut image = encoder.new_image::<Gray16>(32, 32).unwrap();
+        image.rows_per_strip(rows).unwrap();
+        image.write_data(&[value; 32 * 32]).unwrap();
+    }
+    bytes
+}
+
+/// A little-endian TIFF of 16 x 32 16-bit pixels in two tiles, which begin at byte 512.
+fn tiled() -> Vec<u8> {
+    let entry = |tag: u16, kind: u16, count: u32, value: u32| {
+        [&tag.to_le_bytes()[..], &kind.to_le_bytes(), &count.to_le_bytes(), &value.to_le_bytes()]
+            .concat()
+    };
+    let entries = [
+        entry(256, 4, 1, 32),
+        entry(257, 4, 1, 16),
+        entry(258, 3, 1, 16),
+        entry(259, 3, 1, 1),
+        entry(262, 3, 1, 1),
+        entry(322, 4, 1, 16),
+        entry(323, 4, 1, 16),
+        entry(324, 4, 2, 256),
+        entry(325, 4, 2, 264),
+    ];
+    let mut bytes = [&b"II*\0\x08\0\0\0\x09\0"[..], &entries.concat(), &[0; 4]].concat();
+    bytes.resize(256, 0);
+    bytes.extend([512_u32, 1024, 512, 512].iter().flat_map(|number| number.to_le_bytes()));
+    bytes.resize(512, 0);
+    bytes.extend([3_u16; 2 * 16 * 16].iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn a_tiff_that_is_not_whole_is_refused_by_its_header() {
+    use ::tiff::encoder::{TiffKindBig, TiffKindStandard};
+    let probed = |bytes: &[u8]| {
+        let file = written(bytes);
+        probe(file.path())
+            .map(|header| header.frames)
+            .map_err(|why| why.to_string().split_once(": ").expect("a path").1.to_owned())
+    };
+    for whole in [two_pages::<TiffKindStandard>(8, Some(9)), two_pages::<TiffKindBig>(32, Some(9))]
+    {
+        assert_eq!(probed(&whole), Ok(2));
+        for len in [9, whole.len() / 3, whole.len() - 1] {
+            let error = probed(&whole[..len]).unwrap_err();
+            assert!(error.starts_with("tiff: "), "{error}");
+        }
+    }
+    assert_eq!(probed(&tiled()), Ok(1));
+    assert_eq!(read(written(&tiled()).path()).unwrap().pixels, PixelData::U16(vec![3; 512]));
+    assert_eq!(
+        probed(&tiled()[..1500]).unwrap_err(),
+        "tiff: the file ends before the image does: tile 1 of image 0: expected 512 bytes at offset 1024, the file has 476 there"
+    );
+    // The pixels of fabio's images come last.
+    let counts = std::fs::read(fixture("counts.tif")).unwrap();
+    let error = probed(&counts[..counts.len() - 1]).unwrap_err();
+    assert!(error.contains("strip 0 of image 0: expected 60 bytes at offset "), "{error}");
+    // A strip that ends beyond any number.
+    let mut hostile = tiled();
+    hostile[264..272].fill(0xff);
+    assert_eq!(probed(&hostile), Ok(1), "uncompressed pixels have a size of their own");
+    hostile[256..264].fill(0xff);
+    assert!(probed(&hostile).unwrap_err().contains("offset 4294967295, the file has 0 there"));
+}
+
+#[test]
+fn the_first_image_of_several_ends_where_it_ended_alone() {
+    use ::tiff::encoder::TiffKindStandard;
+    let end = |bytes: &[u8]| {
+        let file = written(bytes);
+        first_image_end(file.path(), file.as_file()).unwrap()
+    };
+    let one =
+        [&b"{\nDataType = UnsignedByte ;\nDim_1 = 5 ;\nDim_2 = 3 ;\n}\n"[..], &[1; 15]].concat();
+    let deep = [
+        &b"{\nDataType = UnsignedByte ;\nDim_1 = 5 ;\nDim_2 = 3 ;\nDim_3 = 2 ;\n}\n"[..],
+        &[1; 30],
+    ];
+    let len = one.len() as u64;
+    assert_eq!([end(&one), end(&one.repeat(2)), end(&one.repeat(3))], [None, Some(len), Some(len)]);
+    assert_eq!(end(&deep.concat()), Some(deep[0].len() as u64 + 15));
+    for (name, expected) in
+        [("counts.tif", None), ("counts.cbf", None), ("wide.msk", None), ("unsigned.npy", None)]
+    {
+        assert_eq!(end(&std::fs::read(fixture(name)).unwrap()), expected, "{name}");
+    }
+    let stack = std::fs::read(fixture("stack.npy")).unwrap();
+    assert_eq!(end(&stack), Some(stack.len() as u64 - 60));
+    let [alone, two] = [None, Some(9)].map(|second| two_pages::<TiffKindStandard>(8, second));
+    assert_eq!(end(&alone), None);
+    assert!(end(&two).is_some_and(|end| (2048..two.len() as u64 - 2048).contains(&end)));
+}

@@ -19,6 +19,7 @@ pub(super) const TIFF: ImageFormat = ImageFormat {
         matches!(start, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..])
     },
     read_header,
+    first_image_end,
     read_image,
 };
 
@@ -29,16 +30,25 @@ const MAX_EXPANSION: u64 = 4096;
 /// `PhotometricInterpretation` of an image whose smallest value is white.
 const WHITE_IS_ZERO: u16 = 0;
 
+/// `Compression` of an image that is stored as it is.
+const UNCOMPRESSED: u16 = 1;
+
 fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> {
+    let len = content.len();
     let mut decoder = open_decoder(content)?;
     let (shape, kind) = (image_shape(&mut decoder)?, image_dtype(&mut decoder)?);
     let described = described_images(&mut decoder)?;
-    let frames = skip_pages(&mut decoder, usize::MAX)?.saturating_add(1);
+    let mut frames = 1_usize;
+    check_is_whole(&mut decoder, 0, len)?;
+    while skip_pages(&mut decoder, 1)? > 0 {
+        check_is_whole(&mut decoder, frames, len)?;
+        frames = frames.saturating_add(1);
+    }
     drop(decoder);
     // A single image may have kept the description of its stack.
     let image_bytes = [shape[0], shape[1], kind.size()].map(|size| size as u64);
     let image_bytes = image_bytes.into_iter().fold(1, u64::saturating_mul);
-    let has_room = |images: usize| content.len() >= image_bytes.saturating_mul(images as u64);
+    let has_room = |images: usize| len >= image_bytes.saturating_mul(images as u64);
     if let Some(described) = described.filter(|images| *images > frames && has_room(*images)) {
         return Err(FormatError::Broken(format!(
             "an ImageJ stack of {described} images with a directory for {frames} of them, as ImageJ writes more than 4 GB: \
@@ -46,6 +56,13 @@ fn read_header(content: &mut FileBytes<'_>) -> Result<ImageHeader, FormatError> 
         )));
     }
     Ok(ImageHeader { format: TIFF.name, shape, kind, frames, is_unverified: false })
+}
+
+fn first_image_end(content: &mut FileBytes<'_>) -> Result<Option<u64>, FormatError> {
+    let len = content.len();
+    let mut decoder = open_decoder(content)?;
+    let end = check_is_whole(&mut decoder, 0, len)?;
+    Ok(decoder.more_images().then_some(end))
 }
 
 fn read_image(content: &mut FileBytes<'_>, frame: usize) -> Result<Image, FormatError> {
@@ -106,6 +123,44 @@ fn skip_pages<R: Read + Seek>(
         skipped = skipped.saturating_add(1);
     }
     Ok(skipped)
+}
+
+/// Checks that all strips or tiles of an image, the decoder's current one, are in the file, and returns
+/// the end of the last one. A decoder reads of uncompressed ones as much as their pixels take, whatever
+/// size their header says.
+fn check_is_whole<R: Read + Seek>(
+    decoder: &mut Decoder<R>,
+    image: usize,
+    len: u64,
+) -> Result<u64, FormatError> {
+    let compression = decoder.find_tag_unsigned(Tag::Compression).map_err(into_format_error)?;
+    let (width, rows) = decoder.chunk_dimensions();
+    let most = match (compression.unwrap_or(UNCOMPRESSED), decoder.colortype()) {
+        (UNCOMPRESSED, Ok(ColorType::Gray(bits))) => [u64::from(width), u64::from(rows)]
+            .into_iter()
+            .fold(u64::from(bits.div_ceil(8)), u64::saturating_mul),
+        _ => u64::MAX,
+    };
+    let mut numbers = |tag: Tag| -> Result<Vec<u64>, FormatError> {
+        let numbers = decoder.find_tag_unsigned_vec(tag).map_err(into_format_error)?;
+        Ok(numbers.unwrap_or_default())
+    };
+    let strips = ("strip", numbers(Tag::StripOffsets)?, numbers(Tag::StripByteCounts)?);
+    let tiles = ("tile", numbers(Tag::TileOffsets)?, numbers(Tag::TileByteCounts)?);
+    let mut last_end = 0;
+    for (name, offsets, sizes) in [strips, tiles] {
+        for (nth, (offset, size)) in offsets.into_iter().zip(sizes).enumerate() {
+            let (size, available) = (size.min(most), len.saturating_sub(offset));
+            if size > available {
+                return Err(FormatError::Broken(format!(
+                    "the file ends before the image does: {name} {nth} of image {image}: \
+                     expected {size} bytes at offset {offset}, the file has {available} there"
+                )));
+            }
+            last_end = last_end.max(offset.saturating_add(size));
+        }
+    }
+    Ok(last_end)
 }
 
 /// Returns the number of images that ImageJ says are in the file. Those of a stack that is too large for
