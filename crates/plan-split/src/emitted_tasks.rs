@@ -9,10 +9,19 @@ use serde::Serialize;
 /// The tasks emitted in this run.
 #[derive(Default)]
 pub struct EmittedTasks {
-    /// The last task by scan and frames with a source.
+    /// The tasks and facts of each scan.
+    scans: HashMap<String, EmittedScan>,
+    /// The last scan by place: one may be measured in the place of another, and be replaced by it again.
+    last_scans: HashMap<String, String>,
+}
+
+/// The tasks of a scan that were emitted.
+#[derive(Default)]
+struct EmittedScan {
+    /// The last task by frames with a source.
     tasks: HashMap<String, TaskDigests>,
-    /// The last facts by scan.
-    facts: HashMap<String, String>,
+    /// The digest of the last facts.
+    facts: Option<String>,
 }
 
 /// The digests of a task when it was last emitted.
@@ -27,6 +36,8 @@ struct TaskDigests {
 /// The digests of a scan record.
 pub struct ScanDigests {
     scan: String,
+    /// The digest of the scan's file, and its place in it.
+    place: String,
     /// The digest of the facts about the scan as a whole, which gather learns from any task.
     facts: String,
     /// The digest of the fields that affect the patterns of all tasks.
@@ -55,6 +66,7 @@ impl ScanDigests {
         };
         Self {
             scan: id.to_owned(),
+            place: digest(&(&scan.file, &scan.entry, &scan.detector, &scan.dataset)),
             facts: digest(&(frames, complete, end_time, end_reason, lasting)),
             common: digest(&(common, monitor_state)),
             is_running,
@@ -83,12 +95,18 @@ impl EmittedTasks {
         scan: ScanDigests,
         tasks: impl Iterator<Item = Task>,
     ) -> impl Iterator<Item = Task> {
-        let facts = self.facts.insert(scan.scan.clone(), scan.facts.clone());
+        let last_scan = self.last_scans.insert(scan.place.clone(), scan.scan.clone());
+        if last_scan.is_some_and(|last| last != scan.scan) {
+            // The results of the other one may be in the place of its own.
+            self.scans.remove(&scan.scan);
+        }
+        let emitted = self.scans.entry(scan.scan.clone()).or_default();
+        let facts = emitted.facts.replace(scan.facts.clone());
         let (mut is_reported, mut last) = (facts.as_ref() == Some(&scan.facts), None);
         let mut tasks = tasks;
         std::iter::from_fn(move || {
             for task in tasks.by_ref() {
-                if self.is_new(&scan, &task) {
+                if emitted.is_new(&scan, &task) {
                     is_reported = true;
                     return Some(task);
                 }
@@ -97,7 +115,9 @@ impl EmittedTasks {
             last.take().filter(|_| !std::mem::replace(&mut is_reported, true))
         })
     }
+}
 
+impl EmittedScan {
     fn is_new(&mut self, scan: &ScanDigests, task: &Task) -> bool {
         let frames: Vec<_> = task.acquisition.sources.iter().map(|source| &source.frames).collect();
         if frames.is_empty() {
@@ -111,7 +131,7 @@ impl EmittedTasks {
         let has_absent = !lasting.is_empty() || has_others;
         let content = digest(&(&scan.common, recipes, &task.out, &task.acquisition.sources));
         let now = TaskDigests { content, absent: digest(&(lasting, frames_if_to_come)) };
-        let Some(last) = self.tasks.insert(digest(&(&scan.scan, frames)), now.clone()) else {
+        let Some(last) = self.tasks.insert(digest(&frames), now.clone()) else {
             return true;
         };
         // Frames that are no longer absent have a source now, and belong to the content of a task.
@@ -258,6 +278,19 @@ mod tests {
         let counted =
             Acquisition { counters: [("mon".to_owned(), "/1.1/mon".to_owned())].into(), ..scan(3) };
         assert_eq!(emitted(&mut run, &counted, false), [0, 10, 20]);
+    }
+
+    #[test]
+    fn a_scan_that_comes_back_to_its_place_is_planned_again() {
+        let mut run = EmittedTasks::default();
+        let mut emitted = |id: &str, scan: &Acquisition| {
+            let digests = ScanDigests::new(id, scan, false);
+            run.select_new(digests, tasks(scan).into_iter()).count()
+        };
+        let other_file = Acquisition { file: "/raw/other.h5".into(), ..scan(2) };
+        assert_eq!([emitted("a", &scan(3)), emitted("b", &scan(2))], [3, 2]);
+        assert_eq!([emitted("a", &scan(3)), emitted("a", &scan(3))], [3, 0]);
+        assert_eq!([emitted("c", &other_file), emitted("a", &scan(3))], [2, 0]);
     }
 
     #[test]

@@ -26,29 +26,32 @@ const PROGRAM: &str = "azpipe";
 /// kept beside a final, such as `NAME.h5.damaged-2`, are longer than its own.
 const MAX_NAME_BYTES: usize = 240;
 
-/// A scan that has claimed a final file: its id, and where it is.
+/// A scan and recipe that have claimed a final file.
 struct Claimant {
-    scan: String,
-    file: RawPath,
-    entry: String,
-    detector: String,
-    dataset: String,
+    owner: OutputOwner,
     start_time: Option<String>,
+    /// The scans in whose place it is.
+    earlier: Vec<String>,
 }
 
 impl Claimant {
-    fn new(id: &str, scan: &Acquisition) -> Self {
-        let Acquisition { file, entry, detector, dataset, start_time, .. } = scan.clone();
-        Self { scan: id.to_owned(), file, entry, detector, dataset, start_time }
+    /// Returns whether another scan is this one, or was measured in its place, in the same file, and
+    /// later, or was in this place before and came back.
+    fn may_be_replaced_by(&self, other: &Self) -> bool {
+        let (one, other_owner) = (&self.owner, &other.owner);
+        let is_in_place = one.is_same_dataset(other_owner)
+            && (self.start_time <= other.start_time || self.earlier.contains(&other_owner.scan));
+        one.file == other_owner.file && (one.scan == other_owner.scan || is_in_place)
     }
 
-    /// Returns whether another scan is this one, or was measured in its place, in the same file, and
-    /// later.
-    fn may_be_replaced_by(&self, other: &Self) -> bool {
-        let is_in_place = (&self.entry, &self.detector, &self.dataset)
-            == (&other.entry, &other.detector, &other.dataset)
-            && self.start_time <= other.start_time;
-        self.file == other.file && (self.scan == other.scan || is_in_place)
+    /// Returns this claimant in the place of another one.
+    fn in_place_of(mut self, other: Self) -> Self {
+        let Self { owner, mut earlier, .. } = other;
+        if owner.scan != self.owner.scan && !earlier.contains(&owner.scan) {
+            earlier.push(owner.scan);
+        }
+        self.earlier = earlier;
+        self
     }
 }
 
@@ -198,18 +201,29 @@ impl Planner {
                     return Err(PlanError::LongName { entry, path, most: MAX_NAME_BYTES });
                 }
             }
-            let claimant = Claimant::new(&id, &acquisition);
+        }
+        let mut claims = Vec::with_capacity(planned.len());
+        for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
+            let owner = OutputOwner::new(&id, &acquisition, &planned.digest, final_file);
+            let start_time = acquisition.start_time.clone();
+            let claimant = Claimant { owner: owner.clone(), start_time, earlier: Vec::new() };
             if let Some(other) = self.claimed.get(final_file)
                 && !other.may_be_replaced_by(&claimant)
             {
-                let (path, other) = (final_file.clone(), other.file.clone());
+                let (path, other) = (final_file.clone(), other.owner.file.clone());
                 return Err(PlanError::SameFinal { entry, path, other });
             }
+            let other = self.claimed.remove(final_file);
+            let earlier = other.as_ref().map(|other| other.owner.clone());
+            let claimant = match other {
+                Some(other) => claimant.in_place_of(other),
+                None => claimant,
+            };
             self.claimed.insert(final_file.clone(), claimant);
+            claims.push((owner, earlier, &planned.recipe));
         }
-        for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
-            let owner = OutputOwner::new(&id, &acquisition, &planned.digest, final_file);
-            self.claim_final(&owner, &planned.recipe)?;
+        for (owner, earlier, recipe) in claims {
+            self.claim_final(&owner, earlier.as_ref(), recipe)?;
         }
         let out = RawPath::from(self.out.clone());
         let split = split_scan(&acquisition, self.by);
@@ -242,9 +256,14 @@ impl Planner {
         }))
     }
 
-    /// Checks that the owner may write its final file, and records the owner if there was none or
-    /// another one.
-    fn claim_final(&self, owner: &OutputOwner, recipe: &Recipe) -> Result<(), PlanError> {
+    /// Checks that the owner may write its final file, and records the owner if there was another one:
+    /// a recorded one, or one that this run planned before, `earlier`.
+    fn claim_final(
+        &self,
+        owner: &OutputOwner,
+        earlier: Option<&OutputOwner>,
+        recipe: &Recipe,
+    ) -> Result<(), PlanError> {
         let path = self.out.join(&*owner.final_file);
         let unreadable = |why| PlanError::Unreadable { path: path.clone(), why };
         let entry = owner.entry.clone();
@@ -262,12 +281,13 @@ impl Planner {
         let Some(recorded) = OutputOwner::read(&self.out, &owner.final_file).map_err(unreadable)?
         else {
             // gather decides about a final file without a recorded owner, unless --replace permits
-            // it now.
-            return if exists && self.replace {
-                OutputOwner { replaces: None, ..owner.clone() }.write(&self.out).map_err(unreadable)
-            } else {
-                Ok(())
+            // it now, or there are two owners: the later one has it.
+            let note = match earlier.filter(|earlier| !earlier.is_same_result(owner)) {
+                _ if exists && self.replace => OutputOwner { replaces: None, ..owner.clone() },
+                Some(earlier) => owner.clone().in_place_of(earlier),
+                None => return Ok(()),
             };
+            return note.write(&self.out).map_err(unreadable);
         };
         if recorded.is_same_result(owner) && recorded.file == owner.file {
             return if exists && self.replace {
