@@ -10,4 +10,5 @@ mod pipe_results;
 mod recipes;
 mod remeasured;
 mod renumbered;
+mod replaced_again;
 mod uniform_frames;

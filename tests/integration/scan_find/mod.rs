@@ -11,6 +11,7 @@ mod names;
 mod nonsense;
 mod opens;
 mod refusals;
+mod replaced_scans;
 mod selection;
 mod unfinished_files;
 mod walks;
