@@ -38,8 +38,6 @@ pub struct Gatherer<'a> {
     finals: BTreeSet<PathBuf>,
     /// The digests of the final files' data, by output root and path below it.
     data_digests: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
-    /// The digests of final files that took the place of other data, by output root and path below it.
-    replaced_data: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     /// The scans whose final files were written, if they are to be merged.
     merge_members: Vec<OutputSpec>,
     report: Report,
@@ -81,7 +79,6 @@ impl<'a> Gatherer<'a> {
             plot_names,
             finals,
             data_digests: BTreeMap::new(),
-            replaced_data: BTreeMap::new(),
             merge_members,
             report: Report::default(),
             policy,
@@ -191,7 +188,7 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Warns of merged final files that were made from earlier data of the run's final files.
+    /// Warns of merged final files that were made from earlier data or counters of the run's final files.
     pub fn warn_of_outdated_merges(&self) {
         for (root, finals) in &self.data_digests {
             let (outdated, unread) = output::find_outdated_merges(root, finals);
@@ -204,13 +201,14 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Warns of files from which earlier data of the run's final files were subtracted.
+    /// Warns of files from which earlier data of the run's final files were subtracted, or that were scaled by
+    /// earlier counters.
     pub fn warn_of_outdated_subtractions(&self) {
-        for (root, finals) in &self.replaced_data {
+        // That one is told of by `warn_of_changed_background`.
+        let changed = self.changed_background();
+        for (root, finals) in &self.data_digests {
             let (outdated, unread) = export::find_outdated_subtractions(root, finals);
-            // That one is told of by `warn_of_changed_background`.
-            let of_run = self.reduction.background.as_ref();
-            let is_told = |path: &Path| of_run.is_some_and(|own| is_same_file(own.path(), path));
+            let is_told = |path: &Path| changed.is_some_and(|own| is_same_file(own, path));
             for subtraction in outdated.iter().filter(|one| !is_told(&one.background)) {
                 self.filter.warn(&messages::outdated_subtraction(subtraction));
             }
@@ -222,14 +220,20 @@ impl<'a> Gatherer<'a> {
 
     /// Warns if the background that was subtracted was written again in this run.
     pub fn warn_of_changed_background(&self) {
-        let Some(background) = &self.reduction.background else { return };
+        if let Some(background) = self.changed_background() {
+            self.filter.warn(&messages::background_changed(background));
+            self.filter.mark_failed();
+        }
+    }
+
+    /// Returns the path of the background that was subtracted, if it was written again in this run.
+    fn changed_background(&self) -> Option<&Path> {
+        let background = self.reduction.background.as_ref()?;
         let of_run = self.data_digests.iter().find_map(|(root, finals)| {
             finals.iter().find(|(name, _)| is_same_file(&root.join(name), background.path()))
         });
-        if of_run.is_some_and(|(_, digest)| digest != background.data_digest()) {
-            self.filter.warn(&messages::background_changed(background.path()));
-            self.filter.mark_failed();
-        }
+        let (_, digest) = of_run?;
+        (digest != background.data_digest()).then(|| background.path())
     }
 
     /// Merges these final files, and returns whether the merged file is there and no rerun would
@@ -284,7 +288,8 @@ impl<'a> Gatherer<'a> {
         let mut summary = summarize(group, &outcome);
         let without_seconds = Summary { seconds: Seconds::default(), ..summary.clone() };
         let report = LastReport::Summary(Box::new(without_seconds));
-        if group.last_report.as_ref() == Some(&report) {
+        // What stands in the summary is not all that a final file holds.
+        if outcome.replaced == Replaced::Nothing && group.last_report.as_ref() == Some(&report) {
             filter.note(1, || messages::unchanged(&path));
             return Ok(());
         }
@@ -295,10 +300,6 @@ impl<'a> Gatherer<'a> {
                 .entry(root.to_owned())
                 .or_default()
                 .insert(name.to_path_buf(), outcome.data_digest.clone());
-            if outcome.replaced == Replaced::Data {
-                let of_root = self.replaced_data.entry(root.to_owned()).or_default();
-                of_root.insert(name.to_path_buf(), outcome.data_digest.clone());
-            }
             self.write_exports_and_plot(group, &mut summary, outcome.replaced)?;
         }
         group.last_report = Some(report);

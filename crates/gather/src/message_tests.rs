@@ -24,10 +24,19 @@ fn messages() {
         was_unchanged,
         ..BuildOutcome::default()
     };
-    let merge = OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()] };
+    let merge =
+        |what| OutdatedMerge { path: "/out/both.h5".into(), changed: vec![path.into()], what };
     let subtraction = OutdatedSubtraction {
         path: "/out/s_scan0002_p3.subtracted.h5".into(),
         background: path.into(),
+        changed: Replaced::Data,
+        exports: Vec::new(),
+    };
+    let with_exports = OutdatedSubtraction {
+        path: "/out/s_scan0002_p3.subtracted.h5".into(),
+        background: path.into(),
+        changed: Replaced::Counters,
+        exports: vec!["/out/s_scan0002_p3.subtracted.xye".into()],
     };
     let damaged =
         OutputError::Invalid { path: "/out/both.h5".into(), why: "damaged: bytes".to_owned() };
@@ -63,8 +72,10 @@ fn messages() {
             Path::new("p.png"),
             &["p_a.png", "p_b.png", "p_c.png", "p_d.png"].map(Path::new),
         ),
-        outdated_merge(&merge),
+        outdated_merge(&merge(Replaced::Data)),
+        outdated_merge(&merge(Replaced::Counters)),
         outdated_subtraction(&subtraction),
+        outdated_subtraction(&with_exports),
         subtraction_not_examined(&ExportError::NoAverage { path: path.into() }),
         merge_not_examined(&damaged),
         unchanged(path),
@@ -148,7 +159,9 @@ fn messages() {
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png; remove it if you don't need it",
         "p.png: is a picture from before this run, of other data; those of this run are p_a.png, p_b.png, p_c.png, 1 more; remove it if you don't need it",
         "/out/both.h5: was merged from earlier data of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
+        "/out/both.h5: was merged from earlier counters of /out/s_scan0001_p3.h5; merge all its members again, with the same --merge or --merge-all, or remove it",
         "/out/s_scan0002_p3.subtracted.h5: earlier data of the background /out/s_scan0001_p3.h5 were subtracted; write it again with --subtract, or remove it",
+        "/out/s_scan0002_p3.subtracted.h5: the background /out/s_scan0001_p3.h5 was scaled by earlier counters; write it again with --subtract, and its exports with --export, or remove them: /out/s_scan0002_p3.subtracted.xye",
         "/out/s_scan0001_p3.h5: has no average pattern to export; run gather with --average mean; can't tell whether the present data of its background were subtracted",
         "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
         "/out/s_scan0001_p3.h5: unchanged since its last summary",

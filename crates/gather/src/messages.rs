@@ -348,8 +348,9 @@ pub fn earlier_plot(picture: &Path, plots: &[&Path]) -> String {
 /// Warns of a merged final file that was made from what its members held before.
 pub fn outdated_merge(merge: &OutdatedMerge) -> String {
     let names: Vec<String> = merge.changed.iter().map(|path| path.display().to_string()).collect();
+    let what = if merge.what == Replaced::Counters { "counters" } else { "data" };
     format!(
-        "{}: was merged from earlier data of {}; merge all its members again, with the same --merge or --merge-all, or \
+        "{}: was merged from earlier {what} of {}; merge all its members again, with the same --merge or --merge-all, or \
          remove it",
         merge.path.display(),
         names.join(", ")
@@ -358,10 +359,19 @@ pub fn outdated_merge(merge: &OutdatedMerge) -> String {
 
 /// Warns of a file from which was subtracted what a background's final file held before.
 pub fn outdated_subtraction(subtraction: &OutdatedSubtraction) -> String {
+    let OutdatedSubtraction { path, background, changed, exports } = subtraction;
+    let (path, background) = (path.display(), background.display());
+    let what = match changed {
+        Replaced::Counters => format!("the background {background} was scaled by earlier counters"),
+        _ => format!("earlier data of the background {background} were subtracted"),
+    };
+    if exports.is_empty() {
+        return format!("{path}: {what}; write it again with --subtract, or remove it");
+    }
+    let exports: Vec<String> = exports.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "{}: earlier data of the background {} were subtracted; write it again with --subtract, or remove it",
-        subtraction.path.display(),
-        subtraction.background.display()
+        "{path}: {what}; write it again with --subtract, and its exports with --export, or remove them: {}",
+        exports.join(", ")
     )
 }
 

@@ -164,10 +164,12 @@ fn a_run_that_was_killed_before_its_export_was_there_leaves_the_earlier_one_its_
     let listing = files_below(&listings).into_iter().find(|path| is_json(path)).unwrap();
     for killed in 0..3 {
         // The list is written before the files.
-        let mut files: Vec<(String, Vec<String>)> =
+        let mut files: Vec<serde_json::Value> =
             serde_json::from_slice(&fs::read(&listing).unwrap()).unwrap();
         assert_eq!(files.len(), 2);
-        files.iter_mut().for_each(|(_, digests)| digests.insert(0, format!("{killed:032x}")));
+        for file in &mut files {
+            file[1].as_array_mut().unwrap().insert(0, format!("{killed:032x}").into());
+        }
         fs::write(&listing, serde_json::to_vec(&files).unwrap()).unwrap();
     }
     export().assert_success();

@@ -28,6 +28,7 @@ mod monitors;
 mod node_locks;
 mod nxcansas;
 mod odd_names;
+mod outdated_products;
 mod percent_signs;
 mod readers;
 mod reduced_patterns;

@@ -1,6 +1,5 @@
 //! Writes what is made from final files: exports, plots and the report.
 
-use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -74,8 +73,8 @@ impl Gatherer<'_> {
             && self.drift.is_none()
             && output.plot.is_none();
         let path = group.target.path();
-        let outdated = self.find_outdated_exports(group)?;
-        if wants_none && replaced == Replaced::Nothing && outdated.is_empty() {
+        let outdated = self.find_outdated_exports(group, &summary.data_digest, replaced)?;
+        if wants_none && outdated.is_empty() {
             return Ok(());
         }
         let final_file = match OutputFile::open(&path) {
@@ -137,7 +136,7 @@ impl Gatherer<'_> {
         if !group.is_merged {
             written.extend(self.write_drift(group, &final_file, summary)?);
         }
-        if replaced != Replaced::Nothing || patterns.is_some() || !outdated.is_empty() {
+        if patterns.is_some() || !outdated.is_empty() {
             // A file that the run reads, such as a mask, stays as it is.
             let is_read = |path: &Path| matches!(self.policy.protected.contains(path), Ok(true));
             let is_earlier = |path: &PathBuf| {
@@ -215,13 +214,15 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Returns the exports that earlier runs found to be of what the final file held before.
+    /// Returns the exports that are of what the final file held before.
     fn find_outdated_exports(
         &mut self,
         group: &mut ScanGroup,
+        data_digest: &str,
+        replaced: Replaced,
     ) -> Result<Vec<(PathBuf, Replaced)>, Stop> {
         let (root, name) = (group.target.out_root(), &group.target.task().final_file);
-        match export::outdated_exports(root, name) {
+        match export::outdated_exports(root, name, data_digest, replaced) {
             Ok(outdated) => Ok(outdated),
             Err(why) => {
                 let path = group.target.path();
@@ -231,9 +232,8 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Warns of exports of earlier runs: of all if the final file took the place of other data, of those
-    /// that are made with counters if it has others, of those that earlier runs found to be `outdated`, and
-    /// otherwise of those of reduced patterns, if such were written to `patterns`.
+    /// Warns of exports of earlier runs: of those that are `outdated`, and otherwise of those of reduced
+    /// patterns, if such were written to `patterns`.
     fn warn_of_earlier_exports(
         &self,
         final_file: &OutputFile,
@@ -244,12 +244,8 @@ impl Gatherer<'_> {
     ) -> Result<(), ExportError> {
         let path = &final_file.path;
         for cause in [Replaced::Data, Replaced::Counters] {
-            let was = |file: &PathBuf| outdated.contains(&(file.clone(), cause));
-            let is = |file: &PathBuf| {
-                replaced == cause && (cause == Replaced::Data || is_made_with_counters(file, path))
-            };
-            let of_cause: Vec<PathBuf> =
-                earlier.iter().filter(|file| was(file) || is(file)).cloned().collect();
+            let is = |file: &PathBuf| outdated.contains(&(file.clone(), cause));
+            let of_cause: Vec<PathBuf> = earlier.iter().filter(|file| is(file)).cloned().collect();
             if !of_cause.is_empty() {
                 self.filter.warn(&messages::outdated_exports(path, &of_cause, cause));
                 export::mark_outdated(final_file, &of_cause, cause)?;
@@ -371,13 +367,4 @@ fn read_newest_recipe(final_file: &OutputFile) -> Option<Result<Recipe, RecipeEr
 pub(super) fn to_json(path: PathBuf) -> Value {
     let path = std::path::absolute(&path).unwrap_or(path);
     serde_json::to_value(RawPath::from(path)).expect("a path serializes")
-}
-
-/// Returns whether an export of a final file may be made with counters or motors: maps, and patterns
-/// minus a background or in absolute units.
-fn is_made_with_counters(export: &Path, final_file: &Path) -> bool {
-    let bytes = |name: Option<&OsStr>| name.unwrap_or_default().as_encoded_bytes().to_vec();
-    let (name, stem) = (bytes(export.file_name()), bytes(final_file.file_stem()));
-    let kinds = [&b".map."[..], b".subtracted", b".absolute"];
-    name.strip_prefix(&stem[..]).is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
 }

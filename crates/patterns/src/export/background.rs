@@ -36,6 +36,8 @@ pub struct Background {
     /// True if it depends on counters, and counters or motors were written or corrected in the raw file
     /// since; or why that is not known.
     pub is_outdated: Result<bool, String>,
+    /// Digest of the final file's counters and motors, if they scale it.
+    pub(super) numbers_digest: Option<String>,
     /// Factor at each frame that it is subtracted from.
     pub(super) scale: FrameValue,
     /// Value of the scale that belongs to the mean pattern; 1 for a number.
@@ -122,8 +124,10 @@ impl Background {
             true => has_newer_scan(&output.task, &output),
             false => Ok(false),
         };
+        let numbers_digest = uses_counters.then(|| output.numbers_digest()).transpose()?;
         Ok(Self {
             output,
+            numbers_digest,
             is_outdated,
             recipe,
             intensity,

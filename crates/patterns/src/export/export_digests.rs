@@ -2,11 +2,12 @@
 //! for a mark, and a mark would not show that somebody changed the file.
 //!
 //! `OUT/.azpipe/exports/<final>.json` lists each file with the digests of the last contents that
-//! were written to it, and of which data those are if the final has others by now. It is updated before the exports are written, so that a killed run leaves no
-//! export that is not listed, and under a lock, so that runs at the same time know each other's.
+//! were written to it, and the state of the final file that it was made from. It is updated before the
+//! exports are written, so that a killed run leaves no export that is not listed, and under a lock, so
+//! that runs at the same time know each other's. The state is noted once the export is in its place.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use system::ownership::{AZPIPE_DIR, OwnershipRule, ReplacePolicy, create_directo
 use system::{atomic, untrusted_file};
 
 use super::ExportError;
-use crate::output::{OutputFile, Replaced};
+use crate::output::{OutputFile, Replaced, numbers_digest};
 
 /// Name of the directory of the JSON files, below `.azpipe`.
 pub(super) const EXPORTS: &str = "exports";
@@ -38,13 +39,25 @@ pub(super) struct ExportDigests {
     /// unknown.
     path: Option<PathBuf>,
     entries: Arc<Mutex<Entries>>,
+    /// The state of the final file, of which exports are written.
+    state: FinalState,
+}
+
+/// State of a final file that exports are made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct FinalState {
+    /// Digest of its data.
+    data: String,
+    /// Digest of its counters and motors.
+    numbers: String,
 }
 
 /// Content of the JSON file.
 #[derive(Default)]
 struct Entries {
     files: BTreeMap<OsString, ExportEntry>,
-    /// True if the JSON file can't be parsed, so that files without a digest may have had one.
+    /// True if the JSON file can't be parsed, or could not be once, so that files without a digest may
+    /// have had one.
     is_damaged: bool,
 }
 
@@ -53,59 +66,115 @@ struct Entries {
 struct ExportEntry {
     /// Digests, the last one first.
     digests: Vec<String>,
-    /// The content of the final file that was replaced since the file was written.
+    /// The content of the final file that was replaced since the file was written, as runs noted it of
+    /// files whose state is not known.
     replaced: Replaced,
+    /// The state of the final file that the file was made from; `None` if it is not known, as of earlier
+    /// versions.
+    made_from: Option<FinalState>,
 }
 
 /// A file as the JSON file has it.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum ExportLine {
+    MadeFrom(RawPath, Vec<String>, Replaced, String, String),
     Outdated(RawPath, Vec<String>, Replaced),
     Current(RawPath, Vec<String>),
+    Mark(Mark),
+}
+
+/// A line that is of no file.
+#[derive(Serialize, Deserialize)]
+enum Mark {
+    /// Earlier lines were lost.
+    #[serde(rename = "earlier lines were damaged")]
+    Damaged,
 }
 
 impl ExportLine {
     fn new((name, entry): (&OsString, &ExportEntry)) -> Self {
         let (name, digests) = (RawPath::from(PathBuf::from(name)), entry.digests.clone());
-        match entry.replaced {
-            Replaced::Nothing => Self::Current(name, digests),
-            replaced => Self::Outdated(name, digests, replaced),
+        match (entry.made_from.clone(), entry.replaced) {
+            (Some(FinalState { data, numbers }), replaced) => {
+                Self::MadeFrom(name, digests, replaced, data, numbers)
+            }
+            (None, Replaced::Nothing) => Self::Current(name, digests),
+            (None, replaced) => Self::Outdated(name, digests, replaced),
         }
     }
 
-    fn into_entry(self) -> (OsString, ExportEntry) {
-        let (name, digests, replaced) = match self {
-            Self::Current(name, digests) => (name, digests, Replaced::Nothing),
-            Self::Outdated(name, digests, replaced) => (name, digests, replaced),
+    /// Returns the name and entry of a file; `None` for a mark.
+    fn into_entry(self) -> Option<(OsString, ExportEntry)> {
+        let (name, digests, replaced, made_from) = match self {
+            Self::Current(name, digests) => (name, digests, Replaced::Nothing, None),
+            Self::Outdated(name, digests, replaced) => (name, digests, replaced, None),
+            Self::MadeFrom(name, digests, replaced, data, numbers) => {
+                (name, digests, replaced, Some(FinalState { data, numbers }))
+            }
+            Self::Mark(_) => return None,
         };
-        (name.as_os_str().to_owned(), ExportEntry { digests, replaced })
+        Some((name.as_os_str().to_owned(), ExportEntry { digests, replaced, made_from }))
     }
 }
 
-/// Returns the exports of a final file that were made from what it held before, and what of it was
-/// replaced, as [`mark_outdated`] noted it. `name` is the path of the final file below the output root.
+/// Returns the exports of a final file that were made from what it held before, and what of it is another
+/// now. `name` is the path of the final file below the output root, and `data_digest` the digest of its
+/// data.
+///
+/// Where the state that an export was made from is not known, as of earlier versions, what this run
+/// `replaced` tells, and what [`mark_outdated`] noted.
 ///
 /// # Errors
 /// Fails if it can't be found out.
 pub fn outdated_exports(
     out_root: &Path,
     name: &Path,
+    data_digest: &str,
+    replaced: Replaced,
 ) -> Result<Vec<(PathBuf, Replaced)>, ExportError> {
-    let path = json_path(out_root, name);
-    let entries = Entries::read(&path).map_err(io_error(&path))?;
+    let note = json_path(out_root, name);
+    let entries = Entries::read(&note).map_err(io_error(&note))?;
+    let (final_file, mut numbers) = (out_root.join(name), None);
     let mut outdated = Vec::new();
     for (file, entry) in entries.files {
-        let path = out_root.join(name).with_file_name(file);
-        if entry.replaced != Replaced::Nothing && is_there(&path)? {
-            outdated.push((path, entry.replaced));
+        let path = final_file.with_file_name(file);
+        if !is_there(&path)? {
+            continue;
+        }
+        let has_numbers = is_made_with_numbers(&path, &final_file);
+        let of_earlier = match &entry.made_from {
+            Some(state) if state.data != data_digest => Replaced::Data,
+            Some(state) if has_numbers => {
+                let now = match &numbers {
+                    Some(now) => now,
+                    None => numbers.insert(numbers_digest(&final_file)?),
+                };
+                if *now == state.numbers { Replaced::Nothing } else { Replaced::Counters }
+            }
+            Some(_) => Replaced::Nothing,
+            None if replaced == Replaced::Data => Replaced::Data,
+            None if has_numbers => entry.replaced.max(replaced),
+            None => entry.replaced,
+        };
+        if of_earlier != Replaced::Nothing {
+            outdated.push((path, of_earlier));
         }
     }
     Ok(outdated)
 }
 
+/// Returns whether an export of a final file may be made with counters or motors: maps, and patterns
+/// minus a background or in absolute units.
+fn is_made_with_numbers(export: &Path, final_file: &Path) -> bool {
+    let bytes = |name: Option<&OsStr>| name.unwrap_or_default().as_encoded_bytes().to_vec();
+    let (name, stem) = (bytes(export.file_name()), bytes(final_file.file_stem()));
+    let kinds = [&b".map."[..], b".subtracted", b".absolute"];
+    name.strip_prefix(&stem[..]).is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+}
+
 /// Notes that exports of a final file are of what it held before, so that later runs know it, until
-/// the files are written again.
+/// the files are written again. Where the state that an export was made from is known, that tells it.
 ///
 /// # Errors
 /// Fails if the note can't be written.
@@ -115,7 +184,9 @@ pub fn mark_outdated(
     replaced: Replaced,
 ) -> Result<(), ExportError> {
     let digests = ExportDigests::read(output)?;
-    let is_news = |entry: &ExportEntry| ![Replaced::Data, replaced].contains(&entry.replaced);
+    let is_news = |entry: &ExportEntry| {
+        entry.made_from.is_none() && ![Replaced::Data, replaced].contains(&entry.replaced)
+    };
     let names = || exports.iter().filter_map(|path| path.file_name());
     if !names().any(|name| digests.entries().files.get(name).is_some_and(is_news)) {
         return Ok(());
@@ -180,14 +251,17 @@ impl ExportDigests {
     /// Reads the digests of a final file's exports; empty if there is no JSON file.
     pub fn read(output: &OutputFile) -> Result<Self, ExportError> {
         let Some(root) = output_root(output) else {
-            return Ok(Self { path: None, entries: Arc::default() });
+            return Ok(Self { path: None, entries: Arc::default(), state: FinalState::default() });
         };
         let path = json_path(root, &output.task.final_file);
         // Where the exports are as they were, nothing is written to that directory, which would
         // remove them.
         atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
         let entries = Entries::read(&path).map_err(io_error(&path))?;
-        Ok(Self { path: Some(path), entries: Arc::new(Mutex::new(entries)) })
+        // Without counters that can be read, no file is made with them.
+        let numbers = output.numbers_digest().unwrap_or_default();
+        let state = FinalState { data: output.data_digest.clone(), numbers };
+        Ok(Self { path: Some(path), entries: Arc::new(Mutex::new(entries)), state })
     }
 
     /// Waits until no other run writes exports of this final file, and reads its digests again.
@@ -264,7 +338,6 @@ impl ExportDigests {
             let name = path.file_name().unwrap_or_default();
             let mut entries = self.entries();
             let entry = entries.files.entry(name.to_owned()).or_default();
-            entry.replaced = Replaced::Nothing;
             entry.digests.retain(|digest| *digest != new);
             entry.digests.insert(0, new);
             entry.digests.truncate(DIGESTS_KEPT);
@@ -272,13 +345,15 @@ impl ExportDigests {
         self.write()
     }
 
-    /// Notes that files are of what the final file holds now, though their content is as it was.
-    pub fn clear_outdated(&self, files: &[PathBuf]) -> Result<(), ExportError> {
+    /// Notes that files that are in their place are of what the final file holds now, be it that they were
+    /// written, or that their content was the same. A run that ends before leaves them as they were noted.
+    pub fn note_state(&self, files: &[PathBuf]) -> Result<(), ExportError> {
         let mut has_changed = false;
         for name in files.iter().filter_map(|path| path.file_name()) {
             if let Some(entry) = self.entries().files.get_mut(name) {
-                has_changed |= entry.replaced != Replaced::Nothing;
-                entry.replaced = Replaced::Nothing;
+                let made_from = Some(self.state.clone());
+                has_changed |= entry.replaced != Replaced::Nothing || entry.made_from != made_from;
+                (entry.replaced, entry.made_from) = (Replaced::Nothing, made_from);
             }
         }
         if has_changed { self.write() } else { Ok(()) }
@@ -286,10 +361,10 @@ impl ExportDigests {
 
     /// Writes the JSON file.
     fn write(&self) -> Result<(), ExportError> {
-        let mut entries = self.entries();
-        entries.is_damaged = false;
+        let entries = self.entries();
         let Some(path) = &self.path else { return Ok(()) };
-        let files: Vec<ExportLine> = entries.files.iter().map(ExportLine::new).collect();
+        let mut files: Vec<ExportLine> = entries.files.iter().map(ExportLine::new).collect();
+        files.extend(entries.is_damaged.then_some(ExportLine::Mark(Mark::Damaged)));
         let write = || {
             create_directories(path.parent().unwrap_or(Path::new("")))?;
             atomic::write(path, serde_json::to_vec(&files)?, &OwnershipRule::in_azpipe_dir())
@@ -312,10 +387,9 @@ impl Entries {
         let Ok(files) = serde_json::from_slice::<Vec<ExportLine>>(&bytes) else {
             return Ok(Self { is_damaged: true, ..Self::default() });
         };
-        Ok(Self {
-            files: files.into_iter().map(ExportLine::into_entry).collect(),
-            is_damaged: false,
-        })
+        let is_damaged = files.iter().any(|line| matches!(line, ExportLine::Mark(Mark::Damaged)));
+        let files = files.into_iter().filter_map(ExportLine::into_entry).collect();
+        Ok(Self { files, is_damaged })
     }
 }
 

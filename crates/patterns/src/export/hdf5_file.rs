@@ -92,7 +92,9 @@ pub(super) fn write_hdf5_file(
     contents.push((path.as_path(), digest(temporary.temporary_path())?));
     digests.add(contents.into_iter())?;
     temporary.commit().map_err(io)?;
-    Ok(vec![path])
+    let written = vec![path];
+    digests.note_state(&written)?;
+    Ok(written)
 }
 
 /// Writes the entry of an export whose plot is the group `default`, and the group `process` in it.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! /entry                  NXentry    title, start_time, end_time; process (program, version, date, final_file, and if they
-//!                                    are used background_file, background_digest, background_frames, scale, transmission,
+//!                                    are used background_file, background_digest, background_counters_digest, background_frames, scale, transmission,
 //!                                    thickness, calibration_factor, calibration_factor_error)
 //!   subtracted, absolute  NXdata     intensity, intensity_errors (points[, chi], radial), frame_status, and factor and
 //!                                    transmission (points)
@@ -112,6 +112,9 @@ impl ReducedPatterns<'_> {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             process.write_text("background_file", &path.to_string_lossy())?;
             process.write_text("background_digest", background.data_digest())?;
+            if let Some(digest) = &background.numbers_digest {
+                process.write_text("background_counters_digest", digest)?;
+            }
             process.write_scalar("background_frames", background.frames as u64)?;
             let lost = background.without_pattern.count();
             process.write_scalar("background_frames_without_pattern", lost)?;

@@ -59,7 +59,7 @@ pub(super) fn write_text_files(
             atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }
     }
-    digests.clear_outdated(&written)?;
+    digests.note_state(&written)?;
     Ok(written)
 }
 

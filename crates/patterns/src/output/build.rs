@@ -11,7 +11,7 @@ use super::build_outcome::Replaced;
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
 use super::inputs::{EarlierMeasurement, OutputInputs};
-use super::policy::could_be_complete;
+use super::policy::{could_be_complete, replaced_averages};
 use super::row_sources::RowSources;
 use super::verified_file::{DAMAGED_FILE, file_version, write_verified};
 use super::{
@@ -124,6 +124,9 @@ impl OutputInputs<'_> {
             ));
         } else if may_be_written {
             self.warnings.extend(self.damaged_sums_warning.take());
+            let existing = self.existing.as_ref();
+            self.warnings
+                .extend(existing.and_then(|there| replaced_averages(&self.options, there)));
             let layout = self.choose_layout(&row_sources);
             let averages = self.averages_to_copy(&row_sources)?;
             let needed_for = self.sums_needed_for(&row_sources, &normalizer, averages.is_some());

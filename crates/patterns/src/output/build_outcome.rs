@@ -44,7 +44,7 @@ pub struct BuildOutcome {
 }
 
 /// Content of an earlier final file that was replaced by that of a new one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Replaced {
     /// There was none, or it had the same data.

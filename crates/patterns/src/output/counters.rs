@@ -6,11 +6,13 @@ use std::path::Path;
 
 use frames::hdf5_array;
 use records::{Acquisition, ScanState, format_count};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::content::OutputContent;
+use super::reader::default_process;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
 use super::{OutputError, OutputFile};
-use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
+use crate::h5::{Dataset, Group, Hdf5Error, Hdf5File, NumberClass, Result};
 
 /// Maximum length of a list. No counter of a scan has more values.
 const MAX_COUNTER_VALUES: usize = 1 << 22;
@@ -35,6 +37,29 @@ impl CopiedValues {
     }
 }
 
+impl CopiedValues {
+    fn add_to(&self, hash: &mut Xxh3) {
+        let (kind, bytes): (u8, Vec<u8>) = match &self.numbers {
+            NumericValues::Floats(values) => {
+                (0, values.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect())
+            }
+            NumericValues::Integers(values) => {
+                (1, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+            }
+            NumericValues::Unsigned(values) => {
+                (2, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+            }
+        };
+        let units = self.units.as_deref().unwrap_or_default();
+        for part in
+            [self.name.as_bytes(), units.as_bytes(), &[kind, self.shape.len() as u8], &bytes]
+        {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+}
+
 /// Two are equal if a copy of the one is a copy of the other: NaN is equal to itself.
 impl PartialEq for CopiedValues {
     fn eq(&self, other: &Self) -> bool {
@@ -52,6 +77,7 @@ impl PartialEq for CopiedValues {
 }
 
 /// The scan's counters and motor positions.
+#[derive(Default)]
 pub(super) struct ScanNumbers {
     pub counters: Vec<CopiedValues>,
     pub positioners: Vec<CopiedValues>,
@@ -133,6 +159,18 @@ impl ScanNumbers {
         Ok(())
     }
 
+    /// Returns XXH3-128 of names, values and units, in 32 hexadecimal digits.
+    fn digest(&self) -> String {
+        let mut hash = Xxh3::new();
+        for all in [&self.counters, &self.positioners] {
+            hash.update(&(all.len() as u64).to_le_bytes());
+            let mut all: Vec<&CopiedValues> = all.iter().collect();
+            all.sort_by(|one, other| one.name.cmp(&other.name));
+            all.into_iter().for_each(|values| values.add_to(&mut hash));
+        }
+        format!("{:032x}", hash.digest128())
+    }
+
     /// Writes the groups `counters` and `positioners` of a final file.
     pub fn write(&self, process: &Group) -> Result<()> {
         write_all(process, name::COUNTERS, &self.counters)?;
@@ -152,6 +190,15 @@ pub(crate) struct FrameNumbers {
 }
 
 impl OutputFile {
+    /// Returns the digest of the counters and motors that the file holds.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read.
+    pub(crate) fn numbers_digest(&self) -> std::result::Result<String, OutputError> {
+        let numbers = read_process(&self.process).map_err(OutputError::hdf5(&self.path))?;
+        Ok(numbers.digest())
+    }
+
     /// Returns the copy of a counter or motor, which has to have a value per frame; of a scan that is
     /// running or was aborted, some frames may have none, and the last values no frame. Of both, the
     /// counter counts: the position of a motor may be the one from before the scan.
@@ -192,6 +239,15 @@ impl OutputFile {
         );
         Err(OutputError::content(&self.path, why))
     }
+}
+
+/// Returns the digest of the counters and motors that a final file holds.
+///
+/// # Errors
+/// Fails if the file can't be read.
+pub(crate) fn numbers_digest(path: &Path) -> std::result::Result<String, OutputError> {
+    let read = || read_process(&default_process(&*Hdf5File::open(path)?)?);
+    read().map(|numbers| numbers.digest()).map_err(OutputError::hdf5(path))
 }
 
 /// A list of the raw file that can't be read.
@@ -253,9 +309,12 @@ fn read_raw_lists(
 }
 
 fn read_existing(existing: Option<&OutputFile>) -> Result<ScanNumbers> {
-    let lists = |copies| {
-        existing.map_or_else(|| Ok(Vec::new()), |there| read_copies(&there.process, copies))
-    };
+    existing.map_or_else(|| Ok(ScanNumbers::default()), |there| read_process(&there.process))
+}
+
+/// Reads the numbers that a final file holds below its NXprocess group.
+fn read_process(process: &Group) -> Result<ScanNumbers> {
+    let lists = |copies| read_copies(process, copies);
     Ok(ScanNumbers { counters: lists(name::COUNTERS)?, positioners: lists(name::POSITIONERS)? })
 }
 

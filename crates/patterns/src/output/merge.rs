@@ -31,7 +31,7 @@ use system::{atomic, ownership};
 use super::build_outcome::Replaced;
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
-use super::policy::{has_newer_scan, with_sums_and_averages};
+use super::policy::{has_newer_scan, replaced_averages, with_sums_and_averages};
 use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{DAMAGED_FILE, file_version, open_verified, write_verified};
@@ -121,6 +121,16 @@ pub fn merge(
         Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(OutputLayout::Copy));
     let was = file_version(&target.path())?;
     let (mut options, mut sets_aside) = (*options, false);
+    // The digest of what the file held, and whether its counters or motors are others now.
+    let mut earlier = None;
+    let mut averages_warning = None;
+    // Merged scans have no counters of their own.
+    let has_numbers = !target.task().acquisition.counters.is_empty();
+    let numbers = |member: &MergeMember| member.numbers_digest().map(Some);
+    let numbers: Vec<Option<String>> = match has_numbers {
+        true => members.iter().map(numbers).collect::<Result<_, _>>()?,
+        false => vec![None; members.len()],
+    };
     // As in the finals of detectors that move.
     options.keep_sums |= members.iter().any(|member| member.recipe.has_moving_geometry());
     match open_verified(&target.path(), options.keep_sums) {
@@ -133,6 +143,12 @@ pub fn merge(
                 outcome.warnings.push(why);
                 false
             });
+            let noted = merged_finals(&there.process).map_err(OutputError::hdf5(&there.path))?;
+            let has_other_numbers = noted.iter().zip(&numbers).any(|(noted, now)| {
+                noted.numbers.as_ref().is_some_and(|noted| Some(noted) != now.as_ref())
+            });
+            let has_newer_scan = has_newer_scan || has_other_numbers;
+            averages_warning = replaced_averages(&options, &there);
             let is_counted_well =
                 !there.counts_picked_pixels || members.iter().any(MergeMember::needs_sums);
             let is_current =
@@ -141,6 +157,7 @@ pub fn merge(
                 // The members have all that it had.
                 outcome.warnings.push(format!("{}: damaged: merged again", there.path.display()));
             }
+            earlier = Some((there.data_digest.clone(), has_newer_scan));
             if is_current && there.satisfies(&options)? {
                 (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
@@ -153,7 +170,10 @@ pub fn merge(
         }
         // A file that was merged from earlier states of the members, or from some of them, is
         // written again.
-        Ok(there) => check_same_members(&there, &members)?,
+        Ok(there) => {
+            check_same_members(&there, &members)?;
+            earlier = Some((there.data_digest, true));
+        }
         Err(error) if error.is_not_found() => (),
         Err(
             error @ (OutputError::Io { .. }
@@ -195,14 +215,23 @@ pub fn merge(
         set_aside: sets_aside.then(|| (AsideReason::Damaged, DAMAGED_FILE.to_owned())),
     };
     let note = |file: &Group| {
-        write_members(file, &members, &solid_angles).map_err(OutputError::hdf5(&target.path()))
+        write_members(file, &members, &solid_angles, &numbers)
+            .map_err(OutputError::hdf5(&target.path()))
     };
     notes::write_note(&target).map_err(OutputError::io(&target.path()))?;
     outcome.data_digest = write_verified(&content, &mut plan.frames()?, observer, was, note)?;
-    outcome.replaced = match was {
-        Some(_) => Replaced::Data,
-        None => Replaced::Nothing,
+    outcome.replaced = match (was, earlier) {
+        (None, _) => Replaced::Nothing,
+        (_, Some((digest, has_newer_scan))) if digest == outcome.data_digest => {
+            if has_newer_scan {
+                Replaced::Counters
+            } else {
+                Replaced::Nothing
+            }
+        }
+        _ => Replaced::Data,
     };
+    outcome.warnings.extend(averages_warning);
     outcome.warnings.append(&mut warnings.borrow_mut());
     Ok((target, outcome))
 }
@@ -282,8 +311,8 @@ fn check_same_members(there: &OutputFile, members: &[MergeMember]) -> Result<(),
         let mut now = members.iter().map(|member| &member.inputs.target.task().final_file);
         now.any(|path| path.to_string_lossy() == earlier)
     };
-    match earlier.iter().find(|(path, _)| !is_member(path)) {
-        Some((other, _)) => Err(OutputError::content(
+    match earlier.iter().map(|earlier| &earlier.final_file).find(|path| !is_member(path)) {
+        Some(other) => Err(OutputError::content(
             &there.path,
             format!(
                 "exists, and was merged from other patterns, among them {other}; pass another name to --merge or \

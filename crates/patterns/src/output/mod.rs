@@ -104,7 +104,7 @@ pub(crate) use averaging::FrameSumAccumulator;
 pub use build::build;
 pub use build_outcome::{BuildOutcome, Replaced};
 pub use clean::{Leftover, Leftovers, leftovers};
-pub(crate) use counters::FrameNumbers;
+pub(crate) use counters::{FrameNumbers, numbers_digest};
 pub use error::OutputError;
 pub(crate) use instrument::KEV_ANGSTROM;
 pub use merge::{MergeScope, OutdatedMerge, find_outdated_merges, merge};

@@ -74,6 +74,21 @@ pub(super) fn with_sums_and_averages(
     }
 }
 
+/// Returns a warning if the averages of an existing final file give way to the mean that an export needs,
+/// and nobody asked for another average.
+pub(super) fn replaced_averages(options: &OutputOptions, existing: &OutputFile) -> Option<String> {
+    let there = existing.averaged.as_ref()?.average;
+    let is_replaced =
+        options.averages_for_export && options.average.is_some_and(|new| new != there);
+    is_replaced.then(|| {
+        format!(
+            "{}: its averages ({there}) were replaced by the mean of all frames, for --export without --average; for them run \
+             gather --average {there}, and add --export to export them",
+            existing.path.display()
+        )
+    })
+}
+
 impl OutputInputs<'_> {
     /// Returns the layout of the new final file: the requested one, unless the existing file has
     /// more than that.

@@ -62,6 +62,12 @@ impl<'a> MergeMember<'a> {
         self.inputs.existing.as_ref().map_or("", |existing| &existing.data_digest)
     }
 
+    /// Returns the digest of the counters and motors that the member's own final file holds; empty if there is
+    /// none.
+    pub fn numbers_digest(&self) -> Result<String, OutputError> {
+        self.inputs.existing.as_ref().map_or(Ok(String::new()), OutputFile::numbers_digest)
+    }
+
     /// Returns whether patterns are not enough: if empty bins are 0, which can't be told from measured
     /// zeros, or if they were divided by another mean of the monitor than that of all members.
     pub fn needs_sums(&self) -> bool {
@@ -142,14 +148,17 @@ fn describe_axes(axes: &PatternAxes, recipe: &Recipe) -> String {
     axes.iter().zip(axes.bin_ranges(recipe)).map(axis).collect::<Vec<_>>().join(" by ")
 }
 
-/// Writes a group `members/01_<detector>` for each member, with its recipe and PONI text.
+/// Writes a group `members/01_<detector>` for each member, with its recipe and PONI text, and the digest
+/// `numbers` of its counters and motors if the merged file has them.
 pub(super) fn write_members(
     file: &Group,
     members: &[MergeMember],
     solid_angles: &[f64],
+    numbers: &[Option<String>],
 ) -> h5::Result<()> {
     let all = create_nexus_group(&default_process(file)?, MEMBERS, "NXcollection")?;
-    for (number, (member, solid_angle)) in (1..).zip(members.iter().zip(solid_angles)) {
+    let of_each = members.iter().zip(solid_angles).zip(numbers);
+    for (number, ((member, solid_angle), numbers)) in (1..).zip(of_each) {
         let (task, scan) = (member.inputs.target.task(), member.scan());
         let note = create_nexus_group(
             &all,
@@ -164,6 +173,9 @@ pub(super) fn write_members(
         note.write_text("final", &task.final_file.to_string_lossy())?;
         note.write_text("entry", &scan.entry)?;
         note.write_text("data_digest", member.digest())?;
+        if let Some(numbers) = numbers {
+            note.write_text("counters_digest", numbers)?;
+        }
         let dataset = note.write_list("solid_angle", &[*solid_angle])?;
         dataset.set_text("units", "sr")?;
     }
@@ -195,13 +207,27 @@ fn first_member_recipe(process: &Group) -> h5::Result<Option<Recipe>> {
     recipe.map(Some).map_err(|why| format!("members/{first}: {why}").into())
 }
 
-/// Returns the paths, relative to the output root, of the final files that [`write_members`] named,
-/// each with the digest of its data.
-pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<(String, String)>> {
+/// A member of a merged final file, as [`write_members`] noted it.
+pub(super) struct NotedMember {
+    /// Path of its final file relative to the output root.
+    pub final_file: String,
+    /// Digest of its data.
+    pub data: String,
+    /// Digest of its counters and motors, if the merged file has them; earlier versions noted none.
+    pub numbers: Option<String>,
+}
+
+/// Returns the members of a merged final file.
+pub(super) fn merged_finals(process: &Group) -> h5::Result<Vec<NotedMember>> {
     let all = process.group(MEMBERS)?;
     let read = |name: &String| {
         let member = all.group(name)?;
-        Ok((member.text("final")?, member.text("data_digest")?))
+        let has_numbers = member.contains("counters_digest")?;
+        Ok(NotedMember {
+            final_file: member.text("final")?,
+            data: member.text("data_digest")?,
+            numbers: has_numbers.then(|| member.text("counters_digest")).transpose()?,
+        })
     };
     all.member_names()?.iter().map(read).collect()
 }

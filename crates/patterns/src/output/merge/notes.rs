@@ -12,18 +12,20 @@ use std::path::{Path, PathBuf};
 use system::ownership::{AZPIPE_DIR, OwnershipRule, create_directories};
 use system::{atomic, untrusted_file};
 
-use super::member::merged_finals;
+use super::member::{NotedMember, merged_finals};
 use crate::h5::{self, Hdf5File};
 use crate::output::reader::default_process;
-use crate::output::{OutputError, OutputSpec};
+use crate::output::{OutputError, OutputSpec, Replaced, numbers_digest};
 
 /// A merged final file that was made from earlier data of some of its members.
 #[derive(Debug)]
 pub struct OutdatedMerge {
     /// Path of the merged final file.
     pub path: PathBuf,
-    /// Paths of the members whose data changed since.
+    /// Paths of the members whose data changed since or, if none did, whose counters or motors did.
     pub changed: Vec<PathBuf>,
+    /// Content of these members that changed.
+    pub what: Replaced,
 }
 
 /// Returns the directory of the notes of an output root.
@@ -91,18 +93,20 @@ pub fn find_outdated_merges(
         });
         for merge in merges {
             let path = root.join(merge);
-            let is_changed = |(name, digest): &(String, String)| {
-                finals.get(Path::new(name)).is_some_and(|now| now != digest)
-            };
-            match read_members(&path) {
-                Ok(members) => {
-                    let changed: Vec<PathBuf> = members
-                        .iter()
-                        .filter(|member| is_changed(member))
-                        .map(|(name, _)| root.join(name))
-                        .collect();
-                    if !changed.is_empty() {
-                        outdated.push(OutdatedMerge { path, changed });
+            let changes = read_members(&path).and_then(|members| {
+                let change = |member: NotedMember| {
+                    let changed = member.changed(root, finals)?;
+                    Ok((root.join(member.final_file), changed))
+                };
+                members.into_iter().map(change).collect::<Result<Vec<_>, OutputError>>()
+            });
+            match changes {
+                Ok(changes) => {
+                    let what = changes.iter().map(|(_, what)| *what).max().unwrap_or_default();
+                    let is_such = |change: &(PathBuf, Replaced)| change.1 == what;
+                    let changed = changes.into_iter().filter(is_such).map(|(path, _)| path);
+                    if what != Replaced::Nothing {
+                        outdated.push(OutdatedMerge { path, changed: changed.collect(), what });
                     }
                 }
                 Err(why) => unread.push(why),
@@ -112,9 +116,28 @@ pub fn find_outdated_merges(
     (outdated, unread)
 }
 
-/// Reads the paths of a merged final file's members, and the digests of the data that it was made
-/// from; nothing if the file was removed.
-fn read_members(path: &Path) -> Result<Vec<(String, String)>, OutputError> {
+impl NotedMember {
+    /// Returns what of the member is another now, if its final file is one of these.
+    fn changed(
+        &self,
+        root: &Path,
+        finals: &BTreeMap<PathBuf, String>,
+    ) -> Result<Replaced, OutputError> {
+        let Some(now) = finals.get(Path::new(&self.final_file)) else {
+            return Ok(Replaced::Nothing);
+        };
+        if *now != self.data {
+            return Ok(Replaced::Data);
+        }
+        let Some(numbers) = &self.numbers else { return Ok(Replaced::Nothing) };
+        let is_same = *numbers == numbers_digest(&root.join(&self.final_file))?;
+        Ok(if is_same { Replaced::Nothing } else { Replaced::Counters })
+    }
+}
+
+/// Reads the members of a merged final file, and the digests of what it was made from; nothing if the file
+/// was removed.
+fn read_members(path: &Path) -> Result<Vec<NotedMember>, OutputError> {
     match untrusted_file::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         opened => drop(opened.map_err(OutputError::io(path))?),
