@@ -341,8 +341,9 @@ pub struct RecipeFlags {
     /// Errors of --median: scatter or pyfai [default: scatter]
     ///
     /// `scatter`: the standard deviation that the median would have in repeated frames, estimated
-    /// from all pixels of the bin. It is up to a quarter too small where a pixel has 5 to 20 counts,
-    /// and too large below 5. `pyfai`: from the pixels between the percentiles alone.
+    /// from all pixels of the bin. Below 50 counts a pixel, where medians go from one count to the next
+    /// in steps, it may be wrong by a factor of two, and below 5 by more. `pyfai`: from the pixels
+    /// between the percentiles alone.
     #[arg(long, value_name = "scatter|pyfai", help_heading = ERRORS, hide_short_help = true)]
     median_error: Option<MedianError>,
 

@@ -14,8 +14,8 @@ use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_scattered_numbers, describe_second_scan,
-    describe_skipped, describe_unwanted, display_dataset, read_failures,
+    absent_summary, describe_first_frame_error, describe_replaced_scan, describe_scattered_numbers,
+    describe_second_scan, describe_skipped, describe_unwanted, display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
@@ -314,8 +314,14 @@ impl<'a> Finder<'a> {
             .map(|(file, earlier)| (file.clone(), earlier.clone()))
             .collect();
         for (file, earlier) in earlier {
-            let about = file.display().to_string();
-            self.warn_once(about, describe_second_scan(&earlier, id, &acquisition.file.display()));
+            let (about, other) = (file.display().to_string(), acquisition.file.display());
+            self.warn_once(
+                about,
+                match *file == *acquisition.file {
+                    true => describe_replaced_scan(&earlier, id),
+                    false => describe_second_scan(&earlier, id, &other),
+                },
+            );
         }
         if acquisition.sources.first().is_some_and(|source| source.file == acquisition.file) {
             let file = acquisition.file.to_path_buf();

@@ -34,6 +34,11 @@ pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> Str
     )
 }
 
+/// Describes that the first image of a scan is another one now, and the scan with it.
+pub fn describe_replaced_scan(earlier: &str, now: &str) -> String {
+    format!("was the first image of scan {earlier} before, and is another one now, of scan {now}")
+}
+
 /// Describes a series of images whose numbers are not taken for those of frames.
 pub fn describe_scattered_numbers(files: usize, [first, last]: [u64; 2]) -> String {
     format!(
