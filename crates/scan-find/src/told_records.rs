@@ -35,8 +35,9 @@ impl ToldRecords {
             (place.clone(), scan.acquisition.entry.clone(), scan.acquisition.detector.clone());
         let last_scan = self.scans.insert(slot, id.to_owned());
         // Copies of one scan are in several places at once.
+        let is_gone = |file: &PathBuf| matches!(file.try_exists(), Ok(false));
         let was_elsewhere =
-            self.places.get(id).is_some_and(|last| *last != place && !last.0.exists());
+            self.places.get(id).is_some_and(|last| *last != place && is_gone(&last.0));
         let last_digest = self.digests.insert((id.to_owned(), place.clone()), digest.clone());
         let is_new = last_digest.is_none_or(|last| last != digest)
             || last_scan.is_none_or(|last| last != id)

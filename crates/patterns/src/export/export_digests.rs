@@ -39,17 +39,15 @@ pub(super) struct ExportDigests {
     /// unknown.
     path: Option<PathBuf>,
     entries: Arc<Mutex<Entries>>,
-    /// The state of the final file, of which exports are written.
-    state: FinalState,
 }
 
 /// State of a final file that exports are made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct FinalState {
     /// Digest of its data.
     data: String,
-    /// Digest of its counters and motors.
-    numbers: String,
+    /// Digest of its counters and motors; `None` for an export that is made without them.
+    numbers: Option<String>,
 }
 
 /// Content of the JSON file.
@@ -78,7 +76,7 @@ struct ExportEntry {
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum ExportLine {
-    MadeFrom(RawPath, Vec<String>, Replaced, String, String),
+    MadeFrom(RawPath, Vec<String>, Replaced, String, Option<String>),
     Outdated(RawPath, Vec<String>, Replaced),
     Current(RawPath, Vec<String>),
     Mark(Mark),
@@ -150,7 +148,11 @@ pub fn outdated_exports(
                     Some(now) => now,
                     None => numbers.insert(numbers_digest(&final_file)?),
                 };
-                if *now == state.numbers { Replaced::Nothing } else { Replaced::Counters }
+                if state.numbers.as_ref() == Some(now) {
+                    Replaced::Nothing
+                } else {
+                    Replaced::Counters
+                }
             }
             Some(_) => Replaced::Nothing,
             None if replaced == Replaced::Data => Replaced::Data,
@@ -251,17 +253,14 @@ impl ExportDigests {
     /// Reads the digests of a final file's exports; empty if there is no JSON file.
     pub fn read(output: &OutputFile) -> Result<Self, ExportError> {
         let Some(root) = output_root(output) else {
-            return Ok(Self { path: None, entries: Arc::default(), state: FinalState::default() });
+            return Ok(Self { path: None, entries: Arc::default() });
         };
         let path = json_path(root, &output.task.final_file);
         // Where the exports are as they were, nothing is written to that directory, which would
         // remove them.
         atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
         let entries = Entries::read(&path).map_err(io_error(&path))?;
-        // Without counters that can be read, no file is made with them.
-        let numbers = output.numbers_digest().unwrap_or_default();
-        let state = FinalState { data: output.data_digest.clone(), numbers };
-        Ok(Self { path: Some(path), entries: Arc::new(Mutex::new(entries)), state })
+        Ok(Self { path: Some(path), entries: Arc::new(Mutex::new(entries)) })
     }
 
     /// Waits until no other run writes exports of this final file, and reads its digests again.
@@ -345,13 +344,20 @@ impl ExportDigests {
         self.write()
     }
 
-    /// Notes that files that are in their place are of what the final file holds now, be it that they were
-    /// written, or that their content was the same. A run that ends before leaves them as they were noted.
-    pub fn note_state(&self, files: &[PathBuf]) -> Result<(), ExportError> {
+    /// Notes that files that are in their place are of what the final file `output` holds, be it that they
+    /// were written, or that their content was the same. A run that ends before leaves them as they were
+    /// noted.
+    ///
+    /// # Errors
+    /// Fails if the note can't be written, or the counters of an export that is made with them can't be read.
+    pub fn note_state(&self, output: &OutputFile, files: &[PathBuf]) -> Result<(), ExportError> {
         let mut has_changed = false;
-        for name in files.iter().filter_map(|path| path.file_name()) {
+        for path in files {
+            let has_numbers = is_made_with_numbers(path, &output.path);
+            let numbers = has_numbers.then(|| output.numbers_digest()).transpose()?;
+            let name = path.file_name().unwrap_or_default();
             if let Some(entry) = self.entries().files.get_mut(name) {
-                let made_from = Some(self.state.clone());
+                let made_from = Some(FinalState { data: output.data_digest.clone(), numbers });
                 has_changed |= entry.replaced != Replaced::Nothing || entry.made_from != made_from;
                 (entry.replaced, entry.made_from) = (Replaced::Nothing, made_from);
             }

@@ -93,7 +93,7 @@ pub(super) fn write_hdf5_file(
     digests.add(contents.into_iter())?;
     temporary.commit().map_err(io)?;
     let written = vec![path];
-    digests.note_state(&written)?;
+    digests.note_state(output, &written)?;
     Ok(written)
 }
 

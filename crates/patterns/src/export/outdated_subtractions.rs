@@ -85,7 +85,9 @@ pub fn find_outdated_subtractions(
                 Ok(None | Some((_, Replaced::Nothing))) => (),
                 Ok(Some((background, changed))) => {
                     let is_export = |other: &&PathBuf| is_of_patterns(other, path);
-                    let exports = exports.iter().filter(is_export).filter(|path| path.exists());
+                    // One that can't be looked at may be there.
+                    let is_gone = |path: &&PathBuf| matches!(path.try_exists(), Ok(false));
+                    let exports = exports.iter().filter(is_export).filter(|path| !is_gone(path));
                     let exports = exports.cloned().collect();
                     let path = path.clone();
                     outdated.push(OutdatedSubtraction { path, background, changed, exports });

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! /entry                  NXentry    title, start_time, end_time; process (program, version, date, final_file, and if they
-//!                                    are used background_file, background_digest, background_counters_digest, background_frames, scale, transmission,
-//!                                    thickness, calibration_factor, calibration_factor_error)
+//!                                    are used background_file, background_digest, background_counters_digest,
+//!                                    background_frames, scale, transmission, thickness, calibration_factor,
+//!                                    calibration_factor_error)
 //!   subtracted, absolute  NXdata     intensity, intensity_errors (points[, chi], radial), frame_status, and factor and
 //!                                    transmission (points)
 //!   mean                  NXdata     the mean over the frames: intensity, intensity_errors ([chi,] radial)

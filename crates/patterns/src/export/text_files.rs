@@ -59,7 +59,7 @@ pub(super) fn write_text_files(
             atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }
     }
-    digests.note_state(&written)?;
+    digests.note_state(output, &written)?;
     Ok(written)
 }
 

@@ -106,11 +106,6 @@ impl AbsentFrames {
         let is_outdated: Vec<bool> =
             self.records.iter().map(|record| last.are_outdated(&record.files)).collect();
         self.ranges.retain(|_, range| !is_outdated[range.record]);
-        self.supersede();
-    }
-
-    /// Gives the records that are added from now on precedence over the others.
-    pub fn supersede(&mut self) {
         self.epoch = self.epoch.saturating_add(1);
     }
 

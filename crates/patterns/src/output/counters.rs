@@ -35,9 +35,8 @@ impl CopiedValues {
         };
         (!self.shape.is_empty()).then_some(values)
     }
-}
 
-impl CopiedValues {
+    /// Adds name, values and units to a digest.
     fn add_to(&self, hash: &mut Xxh3) {
         let (kind, bytes): (u8, Vec<u8>) = match &self.numbers {
             NumericValues::Floats(values) => {

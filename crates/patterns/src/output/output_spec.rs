@@ -97,13 +97,9 @@ impl OutputSpec {
         // A copy that was put back may be older than the file that it replaced.
         let current = self.latest_files.retain_current(&stamps);
         self.sources.add(&current, now >= before || is_shorter);
-        if is_shorter {
-            self.absent.supersede();
-            self.replace_task(task);
-            self.absent.add(task);
-        } else if is_news {
-            // A file was written again, maybe with fewer frames, so the earlier records of the scan
-            // are out of date.
+        if is_news || is_shorter {
+            // A file was written again, maybe with fewer frames, or was taken for a longer one, so the
+            // earlier records of the scan are out of date.
             self.absent.remove_outdated(&self.latest_files);
             self.replace_task(task);
             self.absent.add(task);
