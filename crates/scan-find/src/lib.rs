@@ -59,8 +59,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let mut taken = Vec::new();
     if args.null && operands.iter().all(|operand| operand != Path::new("-")) {
-        filter
-            .warn("--null: no effect, because no list is read from stdin: expected no PATH, or -");
+        filter.warn(messages::null_without_list());
     }
     if args.follow.is_some() {
         operands.iter().try_for_each(|operand| check_is_no_pause(operand))?;

@@ -34,6 +34,11 @@ pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> Str
     )
 }
 
+/// Says that `--null` changes nothing without a list of paths.
+pub fn null_without_list() -> &'static str {
+    "--null: no effect, because no list is read from stdin: expected no PATH, or -"
+}
+
 /// Describes that the first image of a scan is another one now, and the scan with it.
 pub fn describe_replaced_scan(earlier: &str, now: &str) -> String {
     format!("was the first image of scan {earlier} before, and is another one now, of scan {now}")
