@@ -163,7 +163,7 @@ pub fn output_of(command: &mut Command) -> String {
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Waits until something is so.
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < end, "not within {LIMIT:?}: {what}");

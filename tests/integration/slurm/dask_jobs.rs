@@ -91,7 +91,8 @@ fn jobs_without_a_task_end_early_if_their_number_adapts() {
     let jobs = Jobs::new("dask-adapt", "frames=5", 1);
     let flags = ["--adapt", "0,2", "--job-name", "adapted", "--python", &python];
     assert!(jobs.emit(&[&SIZE[..], &flags].concat()).contains("2 jobs x 2 engines"));
-    jobs.submit(&[("SLOW", "12")]);
+    jobs.set_limit("limit", 4);
+    jobs.submit(&[("SLOW", "1")]);
     let count = || {
         cluster.ask("squeue", &["--noheader", "--name=adapted", "--states=R,PD"]).lines().count()
     };
@@ -99,6 +100,7 @@ fn jobs_without_a_task_end_early_if_their_number_adapts() {
     wait_until("four tasks are done", || jobs.done().len() >= 4);
     wait_until("one job is left", || count() == 1);
     assert!(!jobs.is_gathered(), "while the last task runs");
+    jobs.lift_limit("limit");
     wait_until("the summary", || jobs.is_gathered());
     jobs.assert_complete();
     jobs.wait();

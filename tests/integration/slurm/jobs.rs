@@ -127,6 +127,20 @@ impl Jobs {
         output_of(self.script("submit").envs(environment.iter().copied()))
     }
 
+    /// Lets the jobs begin no more than so many tasks for now, whatever their speed and that of the
+    /// test: in all, or with `"element_limit"` in each element of an array.
+    pub fn set_limit(&self, kind: &str, tasks: usize) {
+        let path = shared_directory().join(&self.name).join(kind);
+        let new = path.with_extension("new");
+        fs::write(&new, tasks.to_string()).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    /// Lets the jobs begin all tasks.
+    pub fn lift_limit(&self, kind: &str) {
+        fs::remove_file(shared_directory().join(&self.name).join(kind)).unwrap();
+    }
+
     /// Returns the id of the job array that was submitted last.
     pub fn array(&self) -> String {
         let submitted = fs::read_to_string(self.dir.join("submitted")).unwrap();

@@ -121,7 +121,8 @@ fn a_ray_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     };
     let jobs = Jobs::new("ray-walltime", "frames=1", 1);
     emit(&jobs, &python);
-    jobs.submit(&[("SLOW", "4")]);
+    jobs.set_limit("limit", 8);
+    jobs.submit(&[]);
     wait_until("a task is done", || !jobs.done().is_empty());
     let job = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
     cluster.ask("scancel", &["--batch", "--signal=USR1", &job]);

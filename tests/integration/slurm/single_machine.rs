@@ -11,7 +11,7 @@ use super::jobs::Jobs;
 use crate::support::{capture, program};
 
 /// Two workers of an engine each, six batches of two scans.
-fn emit(target: &str, name: &str, flags: &[&str]) -> Jobs {
+pub fn emit(target: &str, name: &str, flags: &[&str]) -> Jobs {
     let jobs = Jobs::new_without_slurm(name, "frames=8", 2);
     let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--cores-per-worker", "1"];
     jobs.emit(
@@ -230,8 +230,8 @@ fn a_lock_that_an_ended_submit_left_is_waited_for() {
 /// `cancel` ends `submit` with status 75, and what is missing is done by the next `submit`.
 pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
     let jobs = emit(target, &format!("cancel-{target}"), flags);
-    let mut submit = jobs.script("submit");
-    let mut child = submit.env("SLOW", "4").spawn().unwrap();
+    jobs.set_limit("limit", 4);
+    let mut child = jobs.script("submit").spawn().unwrap();
     wait_until("some is done", || jobs.done().len() >= 2);
     let other = jobs.script("submit").output().unwrap();
     assert!(
@@ -243,6 +243,7 @@ pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
     let done = jobs.done().len();
     assert!(done < 6 && !jobs.is_gathered(), "{target}: {done}");
     assert!(jobs.call("cancel").contains("nothing to cancel"));
+    jobs.lift_limit("limit");
     jobs.call("submit");
     jobs.assert_complete();
 }

@@ -46,6 +46,8 @@ impl JobTarget for Snakemake {
         ]);
         let mut scripts = batch_scripts(job, &setup);
         scripts.push(Script::new_source("Snakefile", snakefile));
+        let run = include_str!("snakemake/run_snakemake.py");
+        scripts.push(Script::new_source("run_snakemake.py", run.into()));
         let submit = fill_template(include_str!("snakemake/submit"), &[(SETTINGS, &submit)]);
         scripts.push(Script::new_executable("submit", submit));
         Ok(with_control_scripts(job, "workers", scripts))
