@@ -8,9 +8,9 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use filter::{Filter, FrameCounts, Stop};
-use patterns::Status;
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
+use patterns::{Status, output};
 use records::{
     Absent, AbsentKind, Acquisition, Fail, Spans, Task, TaskResult, format_count, format_frames,
 };
@@ -198,6 +198,7 @@ impl IntegratedTask {
                     &recipe_task.partial_part_name(&done.iter().copied().collect(), &lost),
                 )?;
             }
+            output::keep_shown_part(&recipe_task.task, &mut part)?;
             let path = part.target().to_path_buf();
             part.finish().inspect(|_| index.add(&path)).map(Some)
         });

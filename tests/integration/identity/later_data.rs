@@ -10,7 +10,9 @@ use hdf5::types::VarLenUnicode;
 use sample::Options;
 use serde_json::json;
 
+use super::operations::read_counters;
 use super::pipe_results::{final_of, gather_from, integrate, plan_tasks, read_final};
+use super::uniform_frames::{RawDirectory, StorageKind, read_counts, with_pattern};
 use crate::support::{NO_ARGUMENTS, open_hdf5_to_write, run, small_options};
 
 /// Writes a dataset of other counts, another start, and with 1000 added to each position.
@@ -197,4 +199,80 @@ fn parts_that_an_earlier_result_shows_are_not_cleaned_away() {
     let cleaned = gather_from(&out, &["--clean"]).assert_success();
     assert!(cleaned.stderr.contains("removed"), "{}", cleaned.stderr);
     assert_ne!(read_final(&path), was);
+}
+
+/// Until a gather writes it anew: its parts are files of their own, which are named by their frames.
+#[test]
+fn a_virtual_final_goes_on_to_show_the_patterns_that_its_counters_are_of() {
+    let monitor = ["--monitor", "value", "--monitor-reference", "100"];
+    for (flags, raw, counters, [before, after]) in [
+        (&[][..], [7, 8, 9], [7, 8, 9], [[1, 2, 3], [7, 8, 9]]),
+        // The monitor was corrected.
+        (&monitor, [1, 2, 3], [2, 4, 6], [[100; 3], [50; 3]]),
+    ] {
+        let place = RawDirectory::new();
+        let write = |counts: [u16; 3], counters: [u16; 3]| {
+            for (number, count) in counts.into_iter().enumerate() {
+                place.write_lima_file("raw", number, count);
+            }
+            place.write_master_of_files("raw", &counters);
+        };
+        let integrate = || {
+            let master = place.operand(StorageKind::Master, "raw");
+            let tasks = place.plan(&[&master], "out", flags).assert_success().stdout;
+            run("ai-integrate", &["--threads", "1"], &tasks).assert_success().stdout
+        };
+        let gather = |results: &str| {
+            let gathered = run("gather", &["--layout", "virtual"], results).assert_success();
+            let summary = gathered.records("summary").pop().unwrap();
+            assert_eq!([&summary["complete"], &summary["up_to_date"]], [&json!(true); 2]);
+            final_of(&gathered)
+        };
+        let shown = |path: &str| (read_counts(path), read_counters(Path::new(path)));
+        let as_floats = |counts: [u16; 3]| counts.map(f64::from).to_vec();
+
+        write([1, 2, 3], [1, 2, 3]);
+        let path = gather(&integrate());
+        let was = (with_pattern(&before), as_floats([1, 2, 3]));
+        assert_eq!(shown(&path), was);
+        write(raw, counters);
+        let results = integrate();
+        assert_eq!(shown(&path), was, "{flags:?}");
+        assert_eq!(gather(&results), path);
+        let is = (with_pattern(&after), as_floats(counters));
+        assert_eq!(shown(&path), is, "{flags:?}");
+        // What is not shown any more may go, and nothing else.
+        assert_eq!(gather(&integrate()), path);
+        gather_from(&place.path("out"), &["--clean"]).assert_success();
+        assert_eq!(shown(&path), is, "{flags:?}");
+    }
+}
+
+/// The counters in the raw file are not all those of the frames in the final, and those in the earlier final
+/// are not those of a frame that was integrated again.
+#[test]
+fn counters_of_a_frame_that_was_integrated_again_are_not_those_of_before() {
+    let place = RawDirectory::new();
+    let master = place.operand(StorageKind::Master, "raw");
+    let plan = || place.plan(&[&master], "out", &["--by", "frames=1"]).assert_success().stdout;
+    let integrate = |tasks: &str| run("ai-integrate", &["--threads", "1"], tasks).stdout;
+    (0..3).for_each(|number| place.write_lima_file("raw", number, 1 + number as u16));
+    place.write_master_of_files("raw", &[1, 2, 3]);
+    let two: String = plan().split_inclusive('\n').take(2).collect();
+    run("gather", NO_ARGUMENTS, &integrate(&two));
+    place.write_lima_file("raw", 1, 7);
+    place.write_master_of_files("raw", &[1, 7, 3]);
+    let two: String = plan().split_inclusive('\n').take(2).collect();
+    integrate(&two);
+    let first = fs::File::options().write(true).open(place.lima_file("raw", 0)).unwrap();
+    first.set_modified(std::time::SystemTime::now()).unwrap();
+    let gathered = gather_from(&place.path("out"), &[]);
+    let path = final_of(&gathered);
+    assert_eq!(read_counts(&path), [Some(1), Some(7), None]);
+    let counters = read_counters(Path::new(&path));
+    assert!(counters[0] == 1.0 && counters[1].is_nan() && counters[2] == 3.0, "{counters:?}");
+    let told = "counters and positions of frame 1 are NaN, because only those of earlier raw data are known";
+    assert!(gathered.stderr.contains(told), "{}", gathered.stderr);
+    run("gather", NO_ARGUMENTS, &integrate(&plan())).assert_success();
+    assert_eq!(read_counters(Path::new(&path)), [1.0, 7.0, 3.0]);
 }

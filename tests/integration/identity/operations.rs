@@ -220,12 +220,9 @@ impl Model {
             for (frame, count) in counts.iter().enumerate() {
                 let Some(count) = count else { continue };
                 now[frame].insert(*count);
-                // Known and not mended: a part of the same frames takes the place of the one that such a
-                // final shows, and its counters stay.
-                if self.last.contains("kept as it is, because it shows the parts") {
-                    continue;
-                }
-                if counters.get(frame).is_some_and(|counter| *counter != f64::from(*count)) {
+                // NaN where it is not known any more.
+                let is_other = |counter: &f64| !counter.is_nan() && *counter != f64::from(*count);
+                if counters.get(frame).is_some_and(is_other) {
                     let path = path.display();
                     return Err(format!("{path}: {counts:?} beside the counter {counters:?}"));
                 }
@@ -249,7 +246,8 @@ impl Model {
         if summary["data_digest"] == "" && gathered.status == 1 {
             return Ok(());
         }
-        let counts = read_counts(summary["final"].as_str().unwrap());
+        let path = summary["final"].as_str().unwrap();
+        let counts = read_counts(path);
         // Those of archived files may be in a final of another name or other settings alone.
         let is_right = |(file, count): (&RawFile, &Option<u16>)| {
             *count == Some(file.count) || (file.is_archived && count.is_none())
@@ -265,6 +263,10 @@ impl Model {
                 "{counts:?} of {expected:?}, status {}: {summary}",
                 gathered.status
             ));
+        }
+        let counters = read_counters(Path::new(path));
+        if has_all && counters.iter().any(|counter| counter.is_nan()) {
+            return Err(format!("counters {counters:?} of a scan that is there"));
         }
         Ok(())
     }
@@ -285,7 +287,7 @@ impl Model {
 }
 
 /// The counter of each frame in a final.
-fn read_counters(path: &Path) -> Vec<f64> {
+pub fn read_counters(path: &Path) -> Vec<f64> {
     let file = File::open(path).unwrap();
     let entry = file.group("1.1").unwrap();
     let groups = entry.groups().unwrap().into_iter();

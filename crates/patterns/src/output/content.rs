@@ -4,17 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 
 use recipe::{Monitor, Recipe};
-use records::Acquisition;
+use records::{Acquisition, Spans, format_frames};
 use system::set_aside::AsideReason;
 
-use super::row_sources::RowSources;
+use super::error::MAX_RANGES;
+use super::row_sources::{RowSource, RowSources};
 use super::schema::entry_name;
 use super::{Average, AveragedPatterns, OutputFile, OutputLayout, OutputSpec};
 use crate::compression::Compression;
 use crate::h5;
 use crate::part::Part;
 use crate::scan_identity::{ScanIdentityError, check_same_scan};
-use crate::{Normalizer, SharedBins};
+use crate::{Normalizer, SharedBins, Status};
 
 /// Paths of the names of the beamline and the sample, below the entry of the raw file.
 pub(super) const EXPERIMENT_NAMES: [&str; 2] = ["instrument/name", "sample/name"];
@@ -47,7 +48,8 @@ pub(super) struct OutputContent<'a> {
     pub raw_file_denied: Cell<bool>,
     /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
-    /// Warning that the raw file has numbers of other frames by now; those of the existing final file stay.
+    /// Warning that the raw file has numbers of other frames by now; those of the existing final file stay,
+    /// but for frames that were integrated again.
     pub changed_frames: Option<String>,
     /// Why the file that has the path is kept under another name, and what it is, for the warning; `None` if
     /// it is replaced.
@@ -74,6 +76,28 @@ impl OutputContent<'_> {
             }
             (opened, _) => opened.or_else(|why| self.warn_of_raw_file(why).map(|()| None)),
         }
+    }
+
+    /// Returns the frames whose patterns are of other raw data than those of the existing final file.
+    pub fn frames_of_other_data(&self) -> Spans {
+        let Some(existing) = self.existing else { return Spans::default() };
+        let (then, now) = (&existing.stored_digest, &self.row_sources.stored_digest);
+        let rows = existing.status.iter().zip(then).zip(&self.row_sources.sources).zip(now);
+        let is_other = |(((status, then), source), now): (((&Status, &u64), &RowSource), &u64)| {
+            *status == Status::Ok && matches!(source, RowSource::Part { .. }) && then != now
+        };
+        let frames = rows.zip(0..).filter(|(row, _)| is_other(*row)).map(|(_, frame)| frame);
+        frames.collect()
+    }
+
+    /// Warns that counters and positions of frames are NaN, because only those of earlier raw data are known.
+    pub fn warn_of_forgotten_numbers(&self, frames: &Spans) {
+        self.warn(format!(
+            "{}: counters and positions of {} are NaN, because only those of earlier raw data are known; run the whole pipe \
+             again",
+            self.target.path().display(),
+            format_frames(frames, MAX_RANGES)
+        ));
     }
 
     /// Warns that counters and positions are missing from the final file because the raw file is

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use frames::hdf5_array;
-use records::{Acquisition, ScanState, format_count};
+use records::{Acquisition, ScanState, Spans, format_count};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::content::OutputContent;
@@ -34,6 +34,19 @@ impl CopiedValues {
             NumericValues::Unsigned(values) => values.iter().map(|value| *value as f64).collect(),
         };
         (!self.shape.is_empty()).then_some(values)
+    }
+
+    /// Makes the values of these frames NaN, if it is a list. Returns whether it has any of them.
+    fn forget(&mut self, frames: &Spans) -> bool {
+        let Some(mut values) = self.list() else { return false };
+        let known = frames.iter().filter_map(|frame| usize::try_from(frame).ok());
+        let known: Vec<usize> = known.filter(|frame| *frame < values.len()).collect();
+        if known.is_empty() {
+            return false;
+        }
+        known.iter().for_each(|frame| values[*frame] = f64::NAN);
+        self.numbers = NumericValues::Floats(values);
+        true
     }
 
     /// Adds name, values and units to a digest.
@@ -104,10 +117,25 @@ impl ScanNumbers {
             }
             Some(Err(why)) => {
                 content.warn_of_raw_file(why)?;
-                read_existing(content.existing)
+                Self::read_kept(content)
             }
-            None => read_existing(content.existing),
+            None => Self::read_kept(content),
         }
+    }
+
+    /// Reads the numbers of the existing final file. Of frames whose patterns are of other raw data than its
+    /// own, they are NaN, with a warning: nobody knows that they are right.
+    fn read_kept(content: &OutputContent) -> Result<Self> {
+        let mut kept = read_existing(content.existing)?;
+        let frames = content.frames_of_other_data();
+        let mut any = false;
+        for list in kept.counters.iter_mut().chain(&mut kept.positioners) {
+            any |= list.forget(&frames);
+        }
+        if any {
+            content.warn_of_forgotten_numbers(&frames);
+        }
+        Ok(kept)
     }
 
     /// Returns whether the raw file has a list that an existing final file has not, or has with other
@@ -143,7 +171,7 @@ impl ScanNumbers {
         for UnreadableList { copies, name, why } in unreadable {
             content.warn_of_number(copies, name, why);
         }
-        let existing = read_existing(content.existing)?;
+        let existing = Self::read_kept(content)?;
         for (all, there, copies) in [
             (&mut self.counters, existing.counters, name::COUNTERS),
             (&mut self.positioners, existing.positioners, name::POSITIONERS),

@@ -19,7 +19,7 @@ use system::work_mark::WorkMark;
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::part;
-use crate::part::parts_dir;
+use crate::part::{PartError, PartWriter, parts_dir};
 
 /// Name of the file that holds the path of the final file below the output root.
 pub(super) const OUTPUT_NAME_FILE: &str = "final";
@@ -281,6 +281,30 @@ pub(super) fn record_owner(
 /// name in the directory: the same scan and settings were planned with another name.
 pub(super) fn are_parts_shown_by_other(target: &OutputSpec) -> Result<bool, OutputError> {
     Ok(noted_virtual_final(target)?.is_some())
+}
+
+/// Gives a part of a task that is about to be completed another name, if its own is that of a part of other
+/// raw data or other monitors which a virtual final file shows: beside the new patterns, that file would
+/// have the counters of the earlier ones, and their digest.
+///
+/// # Errors
+/// Fails if the part can't be renamed. It keeps its old name then.
+pub fn keep_shown_part(task: &Task, part: &mut PartWriter) -> Result<(), PartError> {
+    if part.target().exists() && part.replaces_other_data() && may_be_shown(task, part.target()) {
+        part.rename_by_sources()?;
+    }
+    Ok(())
+}
+
+/// Returns whether a virtual final file may show a part, by the name in the directory of the part.
+fn may_be_shown(task: &Task, part: &Path) -> bool {
+    match part.parent().map(read_output_name) {
+        Some(Ok(Some(name))) if name.is_contained() => {
+            may_be_virtual_final(&task.out.join(&*name), task)
+        }
+        Some(Ok(_)) | None => false,
+        Some(Err(_)) => true,
+    }
 }
 
 /// Returns the virtual final file that the directory of parts names, if it is not that of the target. If

@@ -168,6 +168,12 @@ impl Part {
         self.has_variance
     }
 
+    /// Returns the digest of the frames, their source fingerprints and, if asked for, their monitors.
+    pub(super) fn sources(&self, with_monitors: bool) -> u64 {
+        let monitors = with_monitors.then_some(&self.monitor[..]);
+        SourceFingerprints::new(&self.metadata.task.acquisition).digest(&self.frames, monitors)
+    }
+
     fn check(&self, head: &PartUserBlock, file: &Group) -> Result<(), PartError> {
         let wrong = |why: String| Err(PartError::content(&self.path, why));
         let frames = self.frames.len();
@@ -182,10 +188,7 @@ impl Part {
             return wrong("its frames are not in ascending order".to_owned());
         }
         let (task, bins) = (&self.metadata.task, self.shared.axes.bins());
-        let sources = |has_monitor: bool| {
-            let monitors = has_monitor.then_some(&self.monitor[..]);
-            SourceFingerprints::new(&task.acquisition).digest(&self.frames, monitors)
-        };
+        let sources = |has_monitor| self.sources(has_monitor);
         if !head.describes(&task.scan, &task.recipe_digest, &self.frames, sources) {
             // The checksum of what follows is right.
             let why = user_block::UserBlockError::Damaged;

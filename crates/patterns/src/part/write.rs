@@ -192,6 +192,34 @@ impl PartWriter {
         Ok(())
     }
 
+    /// Returns whether the part at this one's path is of other raw data or other monitors. A file that can't
+    /// be read as a part shows nothing that could be lost.
+    pub(crate) fn replaces_other_data(&self) -> bool {
+        let Ok(there) = super::read_user_block(&self.target) else { return false };
+        let is_other = |sources| sources != self.sources();
+        match there.sources_of_patterns(self.format.normalizer.has_monitor()) {
+            Some(sources) => is_other(sources),
+            // The block of a part that lacks some patterns does not tell.
+            None => super::read_part(&self.target)
+                .is_ok_and(|there| is_other(there.sources(self.format.normalizer.has_monitor()))),
+        }
+    }
+
+    /// Changes the name of the part to one that no part of other raw data or other monitors has.
+    ///
+    /// # Errors
+    /// Fails with the system's error. The part keeps its old name then.
+    pub(crate) fn rename_by_sources(&mut self) -> Result<(), PartError> {
+        let first = self.per_frame.frames.first().copied().unwrap_or_default();
+        self.rename(OsStr::new(&format!("{first:08}-{:016x}.h5", self.sources())))
+    }
+
+    /// Returns the digest of the frames, their source fingerprints and, if there is one, their monitors.
+    fn sources(&self) -> u64 {
+        let monitors = self.format.normalizer.has_monitor().then_some(&self.per_frame.monitor[..]);
+        self.stamps.digest(&self.per_frame.frames, monitors)
+    }
+
     /// Completes the part, syncs it to disk and renames it to its path. Returns its checksum:
     /// XXH3-128 of all bytes after the first 512, in 32 hexadecimal digits.
     ///
@@ -200,6 +228,7 @@ impl PartWriter {
     /// earlier one.
     pub fn finish(mut self) -> Result<String, PartError> {
         let hdf5 = PartError::hdf5(&self.target);
+        let sources = self.per_frame.all_have_patterns().then(|| self.sources());
         self.rows.finish().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
         self.weight_overrides.flush().map_err(&hdf5)?;
@@ -210,7 +239,6 @@ impl PartWriter {
             temporary,
             scan,
             recipe,
-            stamps,
             rows,
             per_frame,
             weight_overrides,
@@ -222,16 +250,13 @@ impl PartWriter {
         drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
-        let monitors = format.normalizer.has_monitor().then_some(&per_frame.monitor[..]);
-        let sources =
-            per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames, monitors));
         let head = PartUserBlock::new(
             &scan,
             &recipe,
             &per_frame.frames,
             digest.clone(),
             sources,
-            monitors.is_some(),
+            format.normalizer.has_monitor(),
         );
         let block = head.to_block().ok_or_else(|| {
             PartError::content(
