@@ -6,7 +6,7 @@ mod pixel_images;
 mod reduced_patterns;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -293,7 +293,7 @@ impl<'a> Gatherer<'a> {
             filter.note(1, || messages::unchanged(&path));
             return Ok(());
         }
-        self.print_outcome(&path, &outcome);
+        self.print_outcome(group, &outcome);
         if outcome.layout.is_some() {
             let (root, name) = (group.target.out_root(), &group.target.task().final_file);
             self.data_digests
@@ -330,12 +330,21 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Prints which frames of a final file have no pattern; with `-v`, also how many have one.
-    fn print_outcome(&self, path: &Path, outcome: &BuildOutcome) {
-        for absent in &outcome.missing {
-            self.filter.warn(&messages::frames_without_pattern(path, absent));
+    /// Prints which frames of a final file have no pattern, but for what the last update printed; with
+    /// `-v`, also how many have one.
+    fn print_outcome(&self, group: &mut ScanGroup, outcome: &BuildOutcome) {
+        let path = group.target.path();
+        let warnings =
+            outcome.missing.iter().map(|absent| messages::frames_without_pattern(&path, absent));
+        let mut now = HashSet::new();
+        for warning in warnings {
+            if !group.absence_warnings.contains(&warning) {
+                self.filter.warn(&warning);
+            }
+            now.insert(warning);
         }
-        self.filter.note(1, || messages::final_written(path, outcome));
+        group.absence_warnings = now;
+        self.filter.note(1, || messages::final_written(&path, outcome));
     }
 
     fn report_output_error(

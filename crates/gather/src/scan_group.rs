@@ -48,6 +48,8 @@ pub struct ScanGroup {
     pub last_report: Option<LastReport>,
     /// The warnings that were printed.
     pub printed_warnings: HashSet<String>,
+    /// The warnings about frames without a pattern that held at the last update.
+    pub absence_warnings: HashSet<String>,
     /// True if the final file, as last written, lacks frames that it should have.
     pub lacks_frames: bool,
     /// True for a file that is merged from others, whose scan has no pixels of its own.
@@ -76,6 +78,7 @@ impl ScanGroup {
             schedule,
             last_report: None,
             printed_warnings: HashSet::new(),
+            absence_warnings: HashSet::new(),
             lacks_frames: false,
             is_merged: false,
         }

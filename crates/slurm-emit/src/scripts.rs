@@ -62,9 +62,10 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 pub const SETTINGS: &str = "# SETTINGS\n";
 
 /// Pieces that several templates share, each with the mark at which it is inserted.
-const PIECES: [(&str, &str); 9] = [
+const PIECES: [(&str, &str); 10] = [
     ("# LOCK\n", include_str!("targets/single_machine/lock.bash")),
     ("# CPUS\n", include_str!("targets/single_machine/cpus.bash")),
+    ("# STOP POOL\n", include_str!("targets/single_machine/stop_pool.bash")),
     ("# WAIT FOR POOL\n", include_str!("targets/single_machine/wait_for_pool.bash")),
     ("# MISSING BATCHES\n", include_str!("targets/missing_batches.bash")),
     ("# WAIT OPTION\n", include_str!("targets/wait_option.bash")),

@@ -1,7 +1,9 @@
 //! Results that come again and again, as of a scan that is followed.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -20,7 +22,7 @@ impl Live {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let summaries = BufReader::new(child.stdout.take().unwrap());
@@ -29,6 +31,11 @@ impl Live {
 
     fn send(&mut self, results: &str) {
         self.child.stdin.as_mut().unwrap().write_all(results.as_bytes()).unwrap();
+    }
+
+    /// Ends the input, and returns the messages.
+    fn end(self) -> String {
+        String::from_utf8(self.child.wait_with_output().unwrap().stderr).unwrap()
     }
 
     /// The next summary, however long it takes; `None` at the end. Failures that pass are left out.
@@ -175,4 +182,27 @@ fn pictures_and_the_page_have_a_final_once_however_often_it_is_made() {
         page.contains("1 final, 24 of 24 frames") && page.matches("<h2 id=\"s").count() == 1,
         "{page:.600}"
     );
+}
+
+#[test]
+fn frames_that_still_lack_a_pattern_are_not_told_of_again_at_each_update() {
+    let workspace = Workspace::new(&small_options());
+    let lima = &workspace.data.lima[0];
+    let away = |path: &Path| path.with_extension("away");
+    for path in &lima[1..3] {
+        fs::rename(path, away(path)).unwrap();
+    }
+    let plan = workspace.plan("out", &["--by", "file"]);
+    let integrate = || run("ai-integrate", NO_ARGUMENTS, &plan).stdout;
+    let mut gather = Live::start();
+    gather.send(&integrate());
+    assert_eq!(gather.next().unwrap()["integrated"], 10);
+    fs::rename(away(&lima[1]), &lima[1]).unwrap();
+    gather.send(&integrate());
+    assert_eq!(gather.next().unwrap()["integrated"], 17);
+    let told = gather.end();
+    for frames in ["(7 to 13)", "(14 to 20)"] {
+        let lines = told.lines().filter(|line| line.contains(frames));
+        assert_eq!(lines.count(), 1, "{frames}: {told}");
+    }
 }

@@ -9,17 +9,25 @@ lock_owner() {
     printf '%s\n' "process ${process:-unknown}${host:+ on $host}"
     [[ -z $process || ${host:-$this_host} != "$this_host" || -e /proc/$process ]]
 }
-if ! flock --nonblock 9; then
+# ./cancel holds it for a moment, too.
+if ! flock --timeout 1 9; then
     # Programs that a submit started can hold its lock for a moment after it has ended.
     if lock_owner > /dev/null || ! flock --timeout 10 9; then
         if owner=$(lock_owner); then
             printf 'submit: another submit is at work here (%s): wait until it ends, or end it with ./cancel\n' "$owner" >&2
         else
-            printf 'submit: programs of an earlier submit (%s) are still at work: wait; fuser .lock lists them\n' \
+            printf 'submit: programs of an earlier submit (%s) are still at work: wait, or end them with ./cancel\n' \
                 "$owner" >&2
         fi
         exit 2
     fi
 fi
-printf '%s %s\n' "$$" "$this_host" > .lock
 rm -f .stop
+printf '%s %s\n' "$$" "$this_host" > .lock
+
+# Ends ./submit if ./cancel, or INT from the keyboard, asked for it.
+stop_if_cancelled() {
+    [[ -e .stop ]] || return 0
+    printf 'submit: cancelled; results so far are kept, and ./submit continues\n' >&2
+    exit 75
+}
