@@ -46,7 +46,7 @@ class Results:
 
     def __enter__(self):
         self.any = False
-        self.is_stopped = False
+        self.is_signalled = False
         signal.signal(signal.SIGTERM, self.stop)
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
@@ -57,7 +57,12 @@ class Results:
 
     def stop(self, *_):
         """Handles TERM: the driver ends as soon as it looks. An exception here would cut a record short, and Ray drops it."""
-        self.is_stopped = True
+        self.is_signalled = True
+
+    @property
+    def is_stopped(self):
+        """Whether the driver is to end: a job after TERM, and on this machine once ./submit has left a file."""
+        return self.is_signalled or os.path.exists(".stop")
 
     def status(self):
         """Returns the exit status of a driver that was stopped: 75 if some work was done, 76 if none was."""
