@@ -188,7 +188,7 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     assert!(jobs.call("cancel").contains("cancelled"));
     jobs.wait();
     assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
-    assert!(jobs.done().len() < 12 && !jobs.is_gathered());
+    assert!(!jobs.is_gathered());
 }
 
 #[test]

@@ -263,8 +263,7 @@ pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
             lock.arg("--nonblock").arg(jobs.dir.join(".lock")).arg("true");
             lock.status().unwrap().success()
         });
-        let done = jobs.done().len();
-        assert!(done < 6 && !jobs.is_gathered(), "{target}, {how}: {done}");
+        assert!(!jobs.is_gathered(), "{target}, {how}");
         assert!(jobs.call("cancel").contains("nothing to cancel"));
         jobs.lift_limit("limit");
         jobs.call("submit");

@@ -290,7 +290,7 @@ pub(super) fn are_parts_shown_by_other(target: &OutputSpec) -> Result<bool, Outp
 /// # Errors
 /// Fails if the part can't be renamed. It keeps its old name then.
 pub fn keep_shown_part(task: &Task, part: &mut PartWriter) -> Result<(), PartError> {
-    if part.target().exists() && part.replaces_other_data() && may_be_shown(task, part.target()) {
+    if part.may_replace_other_data() && may_be_shown(task, part.target()) {
         part.rename_by_sources()?;
     }
     Ok(())

@@ -192,17 +192,18 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Returns whether the part at this one's path is of other raw data or other monitors. A file that can't
-    /// be read as a part shows nothing that could be lost.
-    pub(crate) fn replaces_other_data(&self) -> bool {
-        let Ok(there) = super::read_user_block(&self.target) else { return false };
-        let is_other = |sources| sources != self.sources();
-        match there.sources_of_patterns(self.format.normalizer.has_monitor()) {
-            Some(sources) => is_other(sources),
-            // The block of a part that lacks some patterns does not tell.
-            None => super::read_part(&self.target)
-                .is_ok_and(|there| is_other(there.sources(self.format.normalizer.has_monitor()))),
-        }
+    /// Returns whether a part at this one's path is of other raw data or other monitors. One that can't be
+    /// looked at may be; a damaged one shows nothing that could be lost.
+    pub(crate) fn may_replace_other_data(&self) -> bool {
+        let has_monitor = self.format.normalizer.has_monitor();
+        let sources =
+            || match super::read_user_block(&self.target)?.sources_of_patterns(has_monitor) {
+                Some(sources) => Ok(sources),
+                // The block of a part that lacks some patterns does not tell.
+                None => super::read_part(&self.target).map(|there| there.sources(has_monitor)),
+            };
+        sources()
+            .map_or_else(|why: PartError| why.is_io_failure(), |sources| sources != self.sources())
     }
 
     /// Changes the name of the part to one that no part of other raw data or other monitors has.

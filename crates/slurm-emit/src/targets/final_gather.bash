@@ -4,6 +4,6 @@ find . -maxdepth 1 -name '.summary.*.jsonl' -mtime +1 -delete
 summary=.summary.${HOSTNAME:-host}.$$.jsonl
 "$bin/gather" "${gather_arguments[@]}" --plan plan.jsonl < /dev/null > "$summary"
 status=$?
-# What a signal ended has not looked at all.
+# A gather that a signal ended has not seen all scans.
 if ((status < 128)); then mv "$summary" summary.jsonl; else rm -f "$summary"; fi
 exit "$status"
