@@ -17,6 +17,7 @@ use records::{
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::error::MAX_RANGES_IN_MESSAGE;
+use crate::lacking_frames::LackingFrames;
 use crate::pixel_statistics::{StatisticsTask, TaskStatistics};
 use crate::recipe_task::RecipeTask;
 use crate::stats::{TaskStats, loss_record};
@@ -59,12 +60,17 @@ impl IntegratedTask {
 
     /// Commits the parts and the statistics, adds the parts to `index`, and emits the losses and one
     /// result per recipe.
-    /// Frames that should have a pattern and have none make the status 1, whether this run, an
+    /// Frames that should have a pattern and have none are noted in `lacking`, whether this run, an
     /// earlier one or scan-find noticed it.
     ///
     /// # Errors
     /// Fails if a part or statistics can't be written, and as [`Filter::emit`].
-    pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
+    pub fn commit(
+        mut self,
+        filter: &Filter,
+        index: &CoverageIndex,
+        lacking: &LackingFrames,
+    ) -> Result<TaskProgress, Stop> {
         let digests = self.commit_parts(index)?;
         // Before the results, which gather may wait for. Without them, the parts count all the same.
         let statistics = std::mem::take(&mut self.statistics).into_iter();
@@ -78,10 +84,8 @@ impl IntegratedTask {
             recipe_task.absent.iter().map(|absent| absent.range.count()).sum()
         };
         let lacking_most = self.recipe_tasks.iter().max_by_key(count).unwrap_or(first);
-        warn_of_absent(filter, lacking_most);
-        let absent = self.recipe_tasks.iter().flat_map(|recipe_task| &recipe_task.absent);
-        filter.mark_failed_if_frames_absent(absent.map(|absent| absent.kind));
-        self.report_without_pattern(filter);
+        warn_of_absent(filter, lacking_most, lacking);
+        self.warn_of_frames_without_pattern(filter);
         let todo: Vec<Spans> =
             self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let frames_without_source = report_frames_without_source(
@@ -96,9 +100,11 @@ impl IntegratedTask {
         self.stats.seconds.wall = self.began.elapsed().as_secs_f64();
         let unfinished = (self.batches.frames() - self.stats.frames()) as u64;
         let counted = self.stats.frame_counts(self.found);
-        let frames = first.task.range.count();
+        // The first of several final files stands for all that a task's recipes make.
+        let (output, range) =
+            (first.task.out.join(&first.task.final_file), first.task.range.clone());
         let Self { recipe_tasks, batches, stats, device, .. } = self;
-        let (mut failed, mut never_taken) = (Spans::default(), Spans::default());
+        let mut all_missing = Vec::new();
         let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
         let shares = stats.recipe_shares(has_work);
         for (recipe, ((recipe_task, part_digest), (read_bytes, seconds))) in
@@ -123,10 +129,7 @@ impl IntegratedTask {
                 .chain(known_before)
                 .chain(absent_within(&frames_without_source, &lacking));
             let missing: Vec<Absent> = missing.collect();
-            for absent in &missing {
-                let of_kind = if absent.kind.is_loss() { &mut failed } else { &mut never_taken };
-                *of_kind = of_kind.union(&absent.range);
-            }
+            all_missing.extend_from_slice(&missing);
             let result = TaskResult {
                 task: recipe_task.task,
                 done,
@@ -143,17 +146,16 @@ impl IntegratedTask {
             };
             filter.emit(&result.into())?;
         }
-        let never_taken = never_taken.difference(&failed).count();
-        let failed = failed.count();
-        let done = frames.saturating_sub(failed + never_taken + unfinished);
-        filter.progress().correct(counted, FrameCounts { done, failed, never_taken });
+        let [before, now] = lacking.replace(output, &range, &all_missing);
+        filter.progress().count_again(before);
+        let done = range.count().saturating_sub(now.failed + now.never_taken + unfinished);
+        filter.progress().correct(counted, FrameCounts { done, ..now });
         filter.progress().keep(done);
         statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
     }
 
-    /// Warns of the frames that have no monitor, geometry or valid pixel, by this run or an earlier one; they
-    /// make the status 1 unless missing frames are allowed.
-    fn report_without_pattern(&self, filter: &Filter) {
+    /// Warns of the frames that have no monitor, geometry or valid pixel, by this run or an earlier one.
+    fn warn_of_frames_without_pattern(&self, filter: &Filter) {
         for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {
             let all = frames_without_pattern(recipe_task, &self.stats, RecipeIndex(recipe));
             for absent in all.into_iter().map(|(status, frames)| status.to_absent(frames, None)) {
@@ -175,7 +177,6 @@ impl IntegratedTask {
                         "{file}: entry {entry}{about}: {frames} without a pattern: {}",
                         absent.reason
                     ));
-                    filter.mark_failed_if_frames_absent([absent.kind]);
                 }
             }
         }
@@ -327,11 +328,14 @@ fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result
     Ok(())
 }
 
-/// Warns of the frames of a task that scan-find expected and did not find; they make the status 1.
-fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask) {
-    let (file, entry) =
-        (recipe_task.task.acquisition.file.display(), &recipe_task.task.acquisition.entry);
-    if let Some(why) = describe_absent(&recipe_task.absent) {
+/// Warns of the frames of a task that scan-find expected and did not find, unless an earlier task of a
+/// scan that grows gave cause for the same words.
+fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask, lacking: &LackingFrames) {
+    let task = &recipe_task.task;
+    let (file, entry) = (task.acquisition.file.display(), &task.acquisition.entry);
+    if let Some(why) = describe_absent(&recipe_task.absent)
+        && lacking.is_new_warning(task.out.join(&task.final_file), &why)
+    {
         filter.warn(&format!("{file}: entry {entry}: {why}"));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use records::{AbsentKind, Fail, Record};
+use records::{Fail, Record};
 
 use crate::console::{Console, escape_control};
 use crate::output::Output;
@@ -146,12 +146,11 @@ impl Filter {
         self.failed.store(true, SeqCst);
     }
 
-    /// Makes the status 1 at the end if frames without a pattern are a failure: see
-    /// [`AbsentKind::is_failure`].
-    pub fn mark_failed_if_frames_absent(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
-        if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
-            self.mark_failed();
-        }
+    /// Returns whether frames that can't have a pattern are no failure: see [`AbsentKind::is_failure`].
+    ///
+    /// [`AbsentKind::is_failure`]: records::AbsentKind::is_failure
+    pub fn allows_missing(&self) -> bool {
+        self.allows_missing
     }
 
     /// Returns whether anything failed.

@@ -130,6 +130,14 @@ impl Progress {
         }
     }
 
+    /// Takes frames out of these counts and out of the total, because later work has counted them again.
+    pub fn count_again(&self, frames: FrameCounts) {
+        self.correct(frames, FrameCounts::default());
+        let FrameCounts { done, failed, never_taken } = frames;
+        let mut counts = self.shared.lock_counts();
+        counts.total = counts.total.saturating_sub(done + failed + never_taken);
+    }
+
     /// Counts frames whose result outlasts the run from now on.
     pub fn keep(&self, frames: u64) {
         self.shared.lock_counts().kept += frames;

@@ -3,6 +3,8 @@
 
 mod archives;
 mod later_data;
+mod live_raw_data;
+mod live_sequences;
 mod moves;
 mod operations;
 mod pairs;

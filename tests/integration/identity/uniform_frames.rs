@@ -12,8 +12,8 @@ use crate::support::{
     NO_ARGUMENTS, Outcome, create_hdf5, nexus_group, run, uniform_edf, write_text,
 };
 
-const ROWS: usize = 20;
-const COLUMNS: usize = 30;
+pub const ROWS: usize = 20;
+pub const COLUMNS: usize = 30;
 
 /// A directory of raw data, and of results.
 pub struct RawDirectory(TempDir);
@@ -164,7 +164,8 @@ impl RawDirectory {
     }
 }
 
-fn write_frames(group: &Group, name: &str, counts: &[u16]) {
+/// Writes frames of these counts as a dataset.
+pub fn write_frames(group: &Group, name: &str, counts: &[u16]) {
     let pixels: Vec<u16> =
         counts.iter().flat_map(|count| std::iter::repeat_n(*count, ROWS * COLUMNS)).collect();
     let shape = (counts.len(), ROWS, COLUMNS);
