@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-use filter::{Filter, FrameCounts, Stop};
+use filter::{CountedFrames, Filter, FrameCounts, Stop};
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
 use patterns::{Status, output};
@@ -17,7 +17,7 @@ use records::{
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::error::MAX_RANGES_IN_MESSAGE;
-use crate::lacking_frames::LackingFrames;
+use crate::frame_states::FrameStates;
 use crate::pixel_statistics::{StatisticsTask, TaskStatistics};
 use crate::recipe_task::RecipeTask;
 use crate::stats::{TaskStats, loss_record};
@@ -60,7 +60,7 @@ impl IntegratedTask {
 
     /// Commits the parts and the statistics, adds the parts to `index`, and emits the losses and one
     /// result per recipe.
-    /// Frames that should have a pattern and have none are noted in `lacking`, whether this run, an
+    /// Frames that should have a pattern and have none are noted in `states`, whether this run, an
     /// earlier one or scan-find noticed it.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl IntegratedTask {
         mut self,
         filter: &Filter,
         index: &CoverageIndex,
-        lacking: &LackingFrames,
+        states: &FrameStates,
     ) -> Result<TaskProgress, Stop> {
         let digests = self.commit_parts(index)?;
         // Before the results, which gather may wait for. Without them, the parts count all the same.
@@ -84,7 +84,7 @@ impl IntegratedTask {
             recipe_task.absent.iter().map(|absent| absent.range.count()).sum()
         };
         let lacking_most = self.recipe_tasks.iter().max_by_key(count).unwrap_or(first);
-        warn_of_absent(filter, lacking_most, lacking);
+        warn_of_absent(filter, lacking_most, states);
         self.warn_of_frames_without_pattern(filter);
         let todo: Vec<Spans> =
             self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
@@ -103,7 +103,7 @@ impl IntegratedTask {
         // The first of several final files stands for all that a task's recipes make.
         let (output, range) =
             (first.task.out.join(&first.task.final_file), first.task.range.clone());
-        let Self { recipe_tasks, batches, stats, device, .. } = self;
+        let Self { recipe_tasks, batches, stats, device, found, .. } = self;
         let mut all_missing = Vec::new();
         let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
         let shares = stats.recipe_shares(has_work);
@@ -146,9 +146,11 @@ impl IntegratedTask {
             };
             filter.emit(&result.into())?;
         }
-        let [before, now] = lacking.replace(output, &range, &all_missing);
-        filter.progress().count_again(before);
-        let done = range.count().saturating_sub(now.failed + now.never_taken + unfinished);
+        let [before, now] = states.replace(output, &range, &all_missing);
+        // Those of this run are found where they were made.
+        let found = found.min(before.done);
+        filter.progress().count_again(CountedFrames { frames: before, found, kept: before.done });
+        let done = now.done.saturating_sub(unfinished);
         filter.progress().correct(counted, FrameCounts { done, ..now });
         filter.progress().keep(done);
         statistics.into_iter().collect::<Result<(), Stop>>().map(|()| progress)
@@ -330,11 +332,11 @@ fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result
 
 /// Warns of the frames of a task that scan-find expected and did not find, unless an earlier task of a
 /// scan that grows gave cause for the same words.
-fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask, lacking: &LackingFrames) {
+fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask, states: &FrameStates) {
     let task = &recipe_task.task;
     let (file, entry) = (task.acquisition.file.display(), &task.acquisition.entry);
     if let Some(why) = describe_absent(&recipe_task.absent)
-        && lacking.is_new_warning(task.out.join(&task.final_file), &why)
+        && states.is_new_warning(task.out.join(&task.final_file), &why)
     {
         filter.warn(&format!("{file}: entry {entry}: {why}"));
     }

@@ -41,8 +41,8 @@ mod checksum;
 mod commit;
 mod device;
 mod error;
+mod frame_states;
 mod integrated_frame;
-mod lacking_frames;
 mod matrix_cache;
 mod matrix_file;
 mod memory;
@@ -81,7 +81,7 @@ use args::Args;
 use busy_times::{BusyTimes, Stage};
 use commit::{IntegratedTask, PendingCommit, TaskProgress};
 use device::pool::DevicePool;
-use lacking_frames::LackingFrames;
+use frame_states::FrameStates;
 use task_runner::TaskRunner;
 
 /// The largest number of threads in all engines. No machine has as many cores, and more threads can
@@ -128,14 +128,14 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     pool.map_err(|why| Stop::fatal("starting threads", why))?;
     let times = BusyTimes::start(engines);
     let runner = TaskRunner::new(filter, &args, &device_pool, threads, &times);
-    let lacking = LackingFrames::new(filter.allows_missing());
+    let states = FrameStates::new(filter.allows_missing());
     filter.progress().set_total_may_grow(true);
     let ran = input.read_ahead(
         filter,
         |record| count_ahead(record, filter),
-        |tasks| run_engines(&runner, engines, tasks, &lacking, filter),
+        |tasks| run_engines(&runner, engines, tasks, &states, filter),
     );
-    if lacking.has_failures() {
+    if states.has_failures() {
         filter.mark_failed();
     }
     sum_up(filter, &ran, &times, args.force);
@@ -202,14 +202,14 @@ fn run_engines(
     runner: &TaskRunner<'_>,
     engines: usize,
     tasks: &ReadAhead<'_>,
-    lacking: &LackingFrames,
+    states: &FrameStates,
     filter: &Filter,
 ) -> Result<(), Stop> {
     let drain = DrainState::default();
     let commit = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
         let progress = task
-            .commit(filter, runner.index(), lacking)
+            .commit(filter, runner.index(), states)
             .inspect_err(|stop| filter.stop_all_threads(stop))?;
         drain.record(progress);
         Ok(())

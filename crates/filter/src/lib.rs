@@ -78,7 +78,7 @@ pub use filter::Filter;
 pub use input::{Input, Polled};
 pub use numbers::{byte_count, number, whole_number};
 pub use progress::Progress;
-pub use progress_counts::{FrameCounts, RunEnd, Work};
+pub use progress_counts::{CountedFrames, FrameCounts, RunEnd, Work};
 pub use read_ahead::ReadAhead;
 pub use run::{command, run};
 pub use stop::Stop;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::ProgressMode;
 use crate::console::Console;
-use crate::progress_counts::{Counts, FrameCounts, RunEnd, Work};
+use crate::progress_counts::{CountedFrames, Counts, FrameCounts, RunEnd, Work};
 
 /// Counts a filter's frames from any thread. A thread of its own shows the counts, so that they are
 /// seen to stand still, too.
@@ -130,12 +130,15 @@ impl Progress {
         }
     }
 
-    /// Takes frames out of these counts and out of the total, because later work has counted them again.
-    pub fn count_again(&self, frames: FrameCounts) {
+    /// Takes frames out of the counts and the total because later work counts them again.
+    pub fn count_again(&self, counted: CountedFrames) {
+        let CountedFrames { frames, found, kept } = counted;
         self.correct(frames, FrameCounts::default());
         let FrameCounts { done, failed, never_taken } = frames;
         let mut counts = self.shared.lock_counts();
         counts.total = counts.total.saturating_sub(done + failed + never_taken);
+        counts.kept = counts.kept.saturating_sub(kept);
+        counts.found = counts.found.saturating_sub(found);
     }
 
     /// Counts frames whose result outlasts the run from now on.

@@ -36,6 +36,17 @@ impl FrameCounts {
     }
 }
 
+/// Frames as they have been counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedFrames {
+    /// The frames, by what has become of them.
+    pub frames: FrameCounts,
+    /// The number of those done that an earlier run did.
+    pub found: u64,
+    /// The number of those done whose result outlasts the run.
+    pub kept: u64,
+}
+
 /// The work that a filter has just done, besides what it found done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use filter::{Filter, FrameCounts, Stop, Work};
+use filter::{CountedFrames, Filter, FrameCounts, Stop, Work};
 use patterns::export::{self, DriftRequest};
 use patterns::output::{
     self, BuildObserver, BuildOutcome, MergeScope, OutputError, OutputSpec, Replaced,
@@ -118,14 +118,19 @@ impl<'a> Gatherer<'a> {
         // Parts have the sums that a merge adds.
         options.keep_parts |= self.args.merges();
         let observer = FilterObserver::new(filter);
+        let progress = filter.progress();
+        let counted_before = std::mem::take(&mut group.counted);
+        progress.count_again(counted_before);
         let built = output::build(target, &options, &observer);
-        // Frames that the final file had already are not written again.
-        let rest = target.frames().saturating_sub(observer.written.load(Relaxed));
+        // Rows of frames without a pattern are written, too, and all of them twice if a part turns out damaged.
+        let written =
+            FrameCounts { done: observer.written.load(Relaxed), ..FrameCounts::default() };
         let outcome = match built {
             Ok(outcome) => outcome,
             Err(error) => {
-                let failed = FrameCounts { failed: rest, ..FrameCounts::default() };
-                filter.progress().correct(FrameCounts::default(), failed);
+                let frames = FrameCounts { failed: target.frames(), ..FrameCounts::default() };
+                progress.correct(written, frames);
+                group.counted = CountedFrames { frames, ..CountedFrames::default() };
                 return self.report_output_error(group, &error);
             }
         };
@@ -133,12 +138,17 @@ impl<'a> Gatherer<'a> {
             let missing = outcome.missing.iter().filter(|absent| absent.kind.is_loss() == is_lost);
             missing.map(|absent| absent.range.count()).sum()
         };
-        let without = FrameCounts { done: 0, failed: count(true), never_taken: count(false) };
-        filter.progress().correct(FrameCounts::default(), without);
-        filter.progress().add_found(rest.saturating_sub(without.failed + without.never_taken));
-        if outcome.layout.is_some() {
-            filter.progress().keep(target.frames());
-        }
+        let (failed, never_taken) = (count(true), count(false));
+        let done = target.frames().saturating_sub(failed + never_taken);
+        let frames = FrameCounts { done, failed, never_taken };
+        // This run has made some of those that a later update finds.
+        let is_first = counted_before == CountedFrames::default();
+        let found = if is_first { done.saturating_sub(written.done) } else { 0 };
+        progress.correct(written, FrameCounts { done: done - found, ..frames });
+        progress.add_found(found);
+        let kept = if outcome.layout.is_some() { done } else { 0 };
+        progress.keep(kept);
+        group.counted = CountedFrames { frames, found, kept };
         if outcome.layout.is_some() && self.args.merges() {
             self.merge_members.retain(|member| member.path() != target.path());
             self.merge_members.push(target.clone());

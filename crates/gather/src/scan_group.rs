@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use filter::CountedFrames;
 use patterns::output::{self, OutputSpec};
 use records::{Seconds, Spans, Summary, Task, TaskResult};
 use system::ownership::ProtectedFiles;
@@ -50,6 +51,8 @@ pub struct ScanGroup {
     pub printed_warnings: HashSet<String>,
     /// The warnings about frames without a pattern that held at the last update.
     pub absence_warnings: HashSet<String>,
+    /// The frames of the last update, as the progress counts them.
+    pub counted: CountedFrames,
     /// True if the final file, as last written, lacks frames that it should have.
     pub lacks_frames: bool,
     /// True for a file that is merged from others, whose scan has no pixels of its own.
@@ -79,6 +82,7 @@ impl ScanGroup {
             last_report: None,
             printed_warnings: HashSet::new(),
             absence_warnings: HashSet::new(),
+            counted: CountedFrames::default(),
             lacks_frames: false,
             is_merged: false,
         }

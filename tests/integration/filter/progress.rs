@@ -138,6 +138,13 @@ fn frames_without_a_pattern_are_counted() {
         stderr(integrate(place.path(), &[]))
             .contains("ai-integrate: 7 of 12 frames, 5 failed, in ")
     );
+    let mut gather = GATHER.command_without_arguments(place.path());
+    gather.args(["--progress", "json", "-"]);
+    let text = String::from_utf8(feed(gather, &done.stdout).stderr).expect("UTF-8");
+    let last = json(text.lines().last().expect("an object"));
+    let numbers =
+        ["done", "total", "failed", "kept"].map(|name| last[name].as_u64().expect("a number"));
+    assert_eq!(numbers, [7, 12, 5, 7], "gather: {text}");
 }
 
 #[test]

@@ -80,6 +80,12 @@ impl LivePipe {
     fn messages(&self) -> String {
         FILTERS.map(|name| fs::read_to_string(self.logs.join(name)).unwrap()).concat()
     }
+
+    /// The progress that a filter told of last.
+    fn last_progress(&self, filter: &str) -> Option<Value> {
+        let told = fs::read_to_string(self.logs.join(filter)).unwrap();
+        told.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+    }
 }
 
 impl Drop for LivePipe {
@@ -241,11 +247,32 @@ impl Model {
                 return Err(format!("{name:?}: {told:?} was told, of a plain pipe {expected:?}"));
             }
         }
+        self.check_progress(&expected)?;
         let up_to_date = |summary: &Value| summary["up_to_date"] == true;
         let is_done = |result: &Value| result["read_bytes"] == 0;
         let [results, summaries] = [again[2].records("result"), again[3].records("summary")];
         if !summaries.iter().all(up_to_date) || !results.iter().all(is_done) {
             return Err(format!("there was something left to do: {results:?} {summaries:?}"));
+        }
+        Ok(())
+    }
+
+    /// Checks that the pipe has counted each frame once.
+    fn check_progress(&self, expected: &BTreeMap<PathBuf, [Value; 4]>) -> Result<(), String> {
+        let frames: u64 = expected.values().filter_map(|told| told[0].as_u64()).sum();
+        // The end of a series has counted as another one, and what was done before may be left out.
+        let is_all = self.pipes == 1
+            && self.raw.scans.iter().all(|scan| scan.format == Format::Bliss)
+            && !self.done.iter().any(|(event, _)| matches!(event, Abort | PlainPipe));
+        for filter in ["ai-integrate", "gather"] {
+            let Some(told) = self.pipe.last_progress(filter) else { continue };
+            let of = |name: &str| told[name].as_u64().unwrap();
+            let is_consistent = of("done") == of("total") - of("never_taken") - of("failed")
+                && of("failed") == 0
+                && of("kept") == of("done");
+            if !is_consistent || (is_all && of("total") != frames) {
+                return Err(format!("{filter} counted {told}, of {frames} frames"));
+            }
         }
         Ok(())
     }
@@ -287,8 +314,8 @@ fn start_pipe(place: &RawDirectory, number: usize, [by, engines, layout]: [&str;
             "--by",
             by,
         ],
-        &["--threads", "1", "--engines", engines],
-        &["--layout", layout],
+        &["--threads", "1", "--engines", engines, "--progress", "json"],
+        &["--layout", layout, "--progress", "json"],
     ];
     let mut filters: Vec<Child> = Vec::new();
     for (name, arguments) in FILTERS.into_iter().zip(arguments) {
