@@ -147,7 +147,7 @@ impl IntegratedTask {
             filter.emit(&result.into())?;
         }
         let [before, now] = states.replace(output, &range, &all_missing);
-        // Those of this run are found where they were made.
+        // What earlier tasks did or found, this one has found.
         let found = found.min(before.done);
         filter.progress().count_again(CountedFrames { frames: before, found, kept: before.done });
         let done = now.done.saturating_sub(unfinished);

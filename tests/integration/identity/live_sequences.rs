@@ -2,7 +2,7 @@
 //! masters are written again as scans end, further scans begin, filters are killed and started again, and
 //! somebody runs the plain pipe meanwhile. At no time does a final show a pattern of another frame. The
 //! pipe that ends by itself has told of the finals that a plain pipe makes into an empty directory, with
-//! the same statuses, and leaves nothing to do.
+//! the same statuses and exports, has counted each frame once, and leaves nothing to do.
 //!
 //! `AZPIPE_LIVE="SEED NUMBER"` runs so many sequences from a seed on; a failure prints the one to repeat.
 //! Without it, a few run, by a seed that is new each time.
@@ -97,24 +97,50 @@ impl Drop for LivePipe {
     }
 }
 
+/// The flags of a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Flags {
+    by: &'static str,
+    engines: &'static str,
+    layout: &'static str,
+    /// The averages and exports of gather.
+    products: &'static [&'static str],
+}
+
+impl Flags {
+    fn draw(random: &mut Random) -> Self {
+        let products: [&[&str]; 4] = [
+            &[],
+            &["--average", "mean"],
+            &["--export", "xye"],
+            &["--average", "mean,2", "--export", "csv"],
+        ];
+        let mut one_of = |choices: &[&'static str]| choices[random.index(choices.len())];
+        Self {
+            by: one_of(&["file", "frames=2", "scan"]),
+            engines: one_of(&["1", "1", "2"]),
+            layout: one_of(&["copy", "copy", "virtual"]),
+            products: products[random.index(products.len())],
+        }
+    }
+
+    fn of_gather(&self) -> Vec<&'static str> {
+        [&["--layout", self.layout], self.products].concat()
+    }
+}
+
 struct Model {
     raw: LiveRawData,
     pipe: LivePipe,
     pipes: usize,
-    /// How tasks are divided, the engines, and the layout of finals.
-    flags: [&'static str; 3],
+    flags: Flags,
     done: Vec<(Event, usize)>,
 }
 
 impl Model {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(&[seed]);
-        let mut one_of = |choices: &[&'static str]| choices[random.index(choices.len())];
-        let flags = [
-            one_of(&["file", "frames=2", "scan"]),
-            one_of(&["1", "1", "2"]),
-            one_of(&["copy", "copy", "virtual"]),
-        ];
+        let flags = Flags::draw(&mut random);
         let mut raw = LiveRawData::new(random);
         let pipe = start_pipe(&raw.place, 0, flags);
         raw.begin();
@@ -166,20 +192,20 @@ impl Model {
 
     fn run_plain_pipe(&self, out: &str) -> [Outcome; 4] {
         let scans = run("scan-find", &[self.raw.place.path("raw")], "");
-        let [by, engines, layout] = self.flags;
-        let plan = self.raw.place.plan_scans(&scans.stdout, out, &["--by", by]);
-        let threads = ["--threads", "1", "--engines", engines];
+        let plan = self.raw.place.plan_scans(&scans.stdout, out, &["--by", self.flags.by]);
+        let threads = ["--threads", "1", "--engines", self.flags.engines];
         let results = run("ai-integrate", &threads, &plan.stdout);
-        let summaries = run("gather", &["--layout", layout], &results.stdout);
+        let summaries = run("gather", &self.flags.of_gather(), &results.stdout);
         [scans, plan, results, summaries]
     }
 
     /// Checks what must be true at any time.
     fn check(&self) -> Result<(), String> {
-        // Not what a filter that was killed has left.
+        // Not what a filter that was killed has left, and no exports.
         let is_hidden = |path: &PathBuf| {
             path.iter().any(|name| name == ".azpipe")
                 || path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.')
+                || path.extension().is_none_or(|extension| extension != "h5")
         };
         for path in
             files_below(&self.raw.place.path("out")).into_iter().filter(|path| !is_hidden(path))
@@ -227,6 +253,7 @@ impl Model {
         if statuses != plain_statuses || plain_statuses != [0; 4] {
             return Err(format!("statuses {statuses:?}, of a plain pipe {plain_statuses:?}"));
         }
+        self.check_exports()?;
         // Those that an earlier pipe had made are told of by none since if nothing has changed.
         let again = self.run_plain_pipe("out");
         let found = last_summaries(&again[3].stdout);
@@ -255,6 +282,49 @@ impl Model {
             return Err(format!("there was something left to do: {results:?} {summaries:?}"));
         }
         Ok(())
+    }
+
+    /// The exported files in an output root, but for those of the end of a series that was one of its own.
+    fn read_exports(&self, out: &str) -> BTreeMap<PathBuf, String> {
+        let root = self.raw.place.path(out);
+        let is_export = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let is_hidden = name.starts_with('.') || path.iter().any(|part| part == ".azpipe");
+            let is_of_end = name.starts_with("a_") && !name.starts_with("a_0000_");
+            !is_hidden && !is_of_end && !name.ends_with(".h5")
+        };
+        let files = files_below(&root).into_iter().filter(is_export);
+        let read = |path: PathBuf| {
+            (path.strip_prefix(&root).unwrap().to_owned(), fs::read_to_string(&path).unwrap())
+        };
+        files.map(read).collect()
+    }
+
+    /// Checks that the exports are those of the plain pipe, but for rounding where the sums of earlier
+    /// frames had been removed, and that any other is told of.
+    fn check_exports(&self) -> Result<(), String> {
+        let [found, expected] = ["out", "other"].map(|out| self.read_exports(out));
+        for (name, text) in &expected {
+            let Some(other) = found.get(name) else { return Err(format!("no export {name:?}")) };
+            if !is_close(text, other) {
+                return Err(format!("{name:?}: {other}\nof a plain pipe {text}"));
+            }
+        }
+        let told = self.pipe.messages();
+        let is_untold = |name: &&PathBuf| {
+            !expected.contains_key(*name)
+                && !told.contains(name.file_name().unwrap().to_str().unwrap())
+        };
+        match found.keys().find(is_untold) {
+            // An earlier pipe may have told of it.
+            Some(name)
+                if self.pipes == 1
+                    && !self.done.iter().any(|(event, _)| matches!(event, PlainPipe)) =>
+            {
+                Err(format!("{name:?} is not of the final, and not told of"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the pipe has counted each frame once.
@@ -293,7 +363,7 @@ impl Model {
 }
 
 /// Starts a pipe that follows the raw data, and ends when nothing has changed for three seconds.
-fn start_pipe(place: &RawDirectory, number: usize, [by, engines, layout]: [&str; 3]) -> LivePipe {
+fn start_pipe(place: &RawDirectory, number: usize, flags: Flags) -> LivePipe {
     let logs = place.path(&format!("pipe{number}"));
     fs::create_dir(&logs).unwrap();
     let text = |name: &str| place.path(name).to_str().unwrap().to_owned();
@@ -312,10 +382,10 @@ fn start_pipe(place: &RawDirectory, number: usize, [by, engines, layout]: [&str;
             "--split",
             "no",
             "--by",
-            by,
+            flags.by,
         ],
-        &["--threads", "1", "--engines", engines, "--progress", "json"],
-        &["--layout", layout, "--progress", "json"],
+        &["--threads", "1", "--engines", flags.engines, "--progress", "json"],
+        &[&flags.of_gather()[..], &["--progress", "json"]].concat(),
     ];
     let mut filters: Vec<Child> = Vec::new();
     for (name, arguments) in FILTERS.into_iter().zip(arguments) {
@@ -359,6 +429,20 @@ fn last_summaries(text: &str) -> BTreeMap<PathBuf, [Value; 4]> {
     last
 }
 
+/// Returns whether all numbers of two texts are equal to six digits.
+fn is_close(one: &str, other: &str) -> bool {
+    let numbers = |text: &str| -> Vec<f64> {
+        text.split(|end: char| end.is_whitespace() || end == ',')
+            .filter_map(|word| word.parse().ok())
+            .collect()
+    };
+    let [one, other] = [one, other].map(numbers);
+    let is_near = |(one, other): (&f64, &f64)| {
+        (one.is_nan() && other.is_nan()) || (one - other).abs() <= 1e-6 * one.abs()
+    };
+    one.len() == other.len() && !one.is_empty() && one.iter().zip(&other).all(is_near)
+}
+
 #[test]
 fn no_sequence_of_events_of_scans_that_are_followed_loses_or_mixes_patterns() {
     let asked = std::env::var("AZPIPE_LIVE").unwrap_or_default();
@@ -371,8 +455,9 @@ fn no_sequence_of_events_of_scans_that_are_followed_loses_or_mixes_patterns() {
     for seed in first..first + count {
         let mut model = Model::new(seed);
         if let Err(why) = model.run() {
-            let (done, said) = (&model.done, model.pipe.messages());
-            failures.push(format!("AZPIPE_LIVE={seed}: {why}\n  after {done:?}\n  {said}"));
+            let (flags, done, said) = (model.flags, &model.done, model.pipe.messages());
+            failures
+                .push(format!("AZPIPE_LIVE={seed}: {why}\n  {flags:?} after {done:?}\n  {said}"));
         }
     }
     assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
