@@ -146,7 +146,7 @@ impl LiveRawData {
     }
 
     /// Writes the master of a scan that runs, or that has ended.
-    fn write_master(&mut self, scan: usize) {
+    pub fn write_master(&mut self, scan: usize) {
         let made = self.place.path("master.h5");
         self.make_master(scan, &made);
         let bytes = fs::read(made).unwrap();
@@ -165,7 +165,17 @@ impl LiveRawData {
         let entry = nexus_group(&create_hdf5(path), "1.1", "NXentry");
         write_text(&entry, "title", "timescan");
         write_text(&entry, "start_time", &format!("2026-03-04T10:20:{}+01:00", 10 + scan));
-        nexus_group(&entry, "measurement", "NXcollection");
+        let there = self.scans[scan].next().unwrap_or(files) * frames_per_file;
+        if there > 0 {
+            let first = self.scans[scan].first_count;
+            let values: Vec<f64> =
+                (0..there).map(|frame| f64::from(first) + frame as f64).collect();
+            let measurement = nexus_group(&entry, "measurement", "NXcollection");
+            let counter = measurement.new_dataset::<f64>().shape(there).create("value").unwrap();
+            counter.write_raw(&values).unwrap();
+        } else {
+            nexus_group(&entry, "measurement", "NXcollection");
+        }
         let instrument = nexus_group(&entry, "instrument", "NXinstrument");
         let detector = nexus_group(&instrument, "p3", "NXdetector");
         write_text(&detector, "type", "lima");

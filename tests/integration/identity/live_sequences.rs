@@ -19,6 +19,7 @@ use sample::random::Random;
 use serde_json::Value;
 
 use super::live_raw_data::{Format, How, LiveRawData, Scan};
+use super::operations::read_counters;
 use super::uniform_frames::{RawDirectory, read_counts};
 use crate::support::{Outcome, exit_status, files_below, program, run, wait_for_exit};
 
@@ -40,6 +41,8 @@ enum Event {
     OutOfOrder,
     /// The next file of a scan, cut short; the whole one comes later.
     CutShort,
+    /// The master of a scan that goes on has the points of the frames that are there.
+    Points,
     End,
     /// The scan ends with what is there.
     Abort,
@@ -51,9 +54,9 @@ enum Event {
 
 use Event::*;
 
-const EVENTS: [Event; 19] = [
+const EVENTS: [Event; 21] = [
     NewScan, WholeFile, WholeFile, WholeFile, WholeFile, Pieces, Pieces, Pieces, OutOfOrder,
-    OutOfOrder, CutShort, CutShort, End, Abort, Wait, Wait, Stop, Kill, PlainPipe,
+    OutOfOrder, CutShort, CutShort, End, Abort, Wait, Wait, Stop, Kill, PlainPipe, Points, Points,
 ];
 
 /// A pipe that follows, and the files that it writes its streams to.
@@ -170,6 +173,7 @@ impl Model {
                 }
             }
             Abort => self.raw.abort(scan),
+            Points if !self.raw.scans[scan].has_ended => self.raw.write_master(scan),
             Wait if self.raw.changed.elapsed() < MOST_IDLE => self.raw.pause(1500),
             Stop | Kill => {
                 let filter = self.raw.random.index(FILTERS.len());
@@ -180,7 +184,7 @@ impl Model {
                 self.restart();
             }
             PlainPipe => drop(self.run_plain_pipe("out")),
-            NewScan | End | Wait => (),
+            NewScan | Points | End | Wait => (),
         }
     }
 
@@ -254,6 +258,15 @@ impl Model {
             return Err(format!("statuses {statuses:?}, of a plain pipe {plain_statuses:?}"));
         }
         self.check_exports()?;
+        for name in expected.keys() {
+            let [found, expected] =
+                ["out", "other"].map(|out| read_counters(&self.raw.place.path(out).join(name)));
+            // A series has none.
+            let has_any = !name.file_name().unwrap().as_encoded_bytes().starts_with(b"a_");
+            if found != expected || found.is_empty() == has_any {
+                return Err(format!("{name:?}: counters {found:?}, of a plain pipe {expected:?}"));
+            }
+        }
         // Those that an earlier pipe had made are told of by none since if nothing has changed.
         let again = self.run_plain_pipe("out");
         let found = last_summaries(&again[3].stdout);
