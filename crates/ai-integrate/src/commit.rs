@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-use filter::{CountedFrames, Filter, FrameCounts, Stop};
+use filter::{Filter, FrameCounts, Stop};
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
 use patterns::{Status, output};
@@ -17,9 +17,10 @@ use records::{
 
 use crate::batches::{Batches, RecipeIndex};
 use crate::error::MAX_RANGES_IN_MESSAGE;
-use crate::frame_states::FrameStates;
+use crate::frame_states::{DoneTask, FrameStates, RecipeOutput};
 use crate::pixel_statistics::{StatisticsTask, TaskStatistics};
 use crate::recipe_task::RecipeTask;
+use crate::running_tasks::RunningTask;
 use crate::stats::{TaskStats, loss_record};
 
 /// A task whose frames are integrated and whose parts are not committed yet.
@@ -100,11 +101,13 @@ impl IntegratedTask {
         self.stats.seconds.wall = self.began.elapsed().as_secs_f64();
         let unfinished = (self.batches.frames() - self.stats.frames()) as u64;
         let counted = self.stats.frame_counts(self.found);
-        // The first of several final files stands for all that a task's recipes make.
-        let (output, range) =
-            (first.task.out.join(&first.task.final_file), first.task.range.clone());
-        let Self { recipe_tasks, batches, stats, device, found, .. } = self;
-        let mut all_missing = Vec::new();
+        let covered = self.recipe_tasks.iter().map(|recipe_task| &recipe_task.covered);
+        let mut done_task = DoneTask {
+            about: first.task.range.clone(),
+            found: Spans::union_all(covered).difference(&Spans::union_all(&todo)),
+            missing: Vec::new(),
+        };
+        let Self { recipe_tasks, batches, stats, device, .. } = self;
         let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
         let shares = stats.recipe_shares(has_work);
         for (recipe, ((recipe_task, part_digest), (read_bytes, seconds))) in
@@ -129,7 +132,7 @@ impl IntegratedTask {
                 .chain(known_before)
                 .chain(absent_within(&frames_without_source, &lacking));
             let missing: Vec<Absent> = missing.collect();
-            all_missing.extend_from_slice(&missing);
+            done_task.missing.push((RecipeOutput::new(&recipe_task.task), missing.clone()));
             let result = TaskResult {
                 task: recipe_task.task,
                 done,
@@ -146,10 +149,8 @@ impl IntegratedTask {
             };
             filter.emit(&result.into())?;
         }
-        let [before, now] = states.replace(output, &range, &all_missing);
-        // What earlier tasks did or found, this one has found.
-        let found = found.min(before.done);
-        filter.progress().count_again(CountedFrames { frames: before, found, kept: before.done });
+        let (before, now) = states.replace(&done_task);
+        filter.progress().count_again(before);
         let done = now.done.saturating_sub(unfinished);
         filter.progress().correct(counted, FrameCounts { done, ..now });
         filter.progress().keep(done);
@@ -212,35 +213,26 @@ impl IntegratedTask {
 }
 
 /// A task that a separate thread commits.
-pub struct PendingCommit<'a> {
-    scan: String,
-    range: Spans,
-    thread: ScopedJoinHandle<'a, Result<(), Stop>>,
-}
+pub struct PendingCommit<'a>(ScopedJoinHandle<'a, Result<(), Stop>>);
 
 impl<'a> PendingCommit<'a> {
-    /// Starts a thread that commits the task by `commit`.
+    /// Starts a thread that commits the task by `commit`. The task runs until then.
     ///
     /// # Errors
     /// Fails if the thread can't be started.
     pub fn spawn<'e>(
         scope: &'a Scope<'a, 'e>,
         task: IntegratedTask,
+        running: RunningTask<'a>,
         commit: &'a (impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
     ) -> Result<Self, Stop> {
-        let Task { scan, range, .. } = &task.recipe_tasks[0].task;
-        let (scan, range) = (scan.clone(), range.clone());
-        let thread =
-            Builder::new().name("commit".to_owned()).spawn_scoped(scope, move || commit(task));
-        thread
-            .map(|thread| Self { scan, range, thread })
-            .map_err(|why| Stop::fatal("starting a thread", why))
-    }
-
-    /// Returns whether the other task shares frames with this one. Which of them are done is known
-    /// only after this commit.
-    pub fn overlaps(&self, other: &Task) -> bool {
-        self.scan == other.scan && !self.range.intersection(&other.range).is_empty()
+        let commit = move || {
+            let committed = commit(task);
+            drop(running);
+            committed
+        };
+        let thread = Builder::new().name("commit".to_owned()).spawn_scoped(scope, commit);
+        thread.map(Self).map_err(|why| Stop::fatal("starting a thread", why))
     }
 
     /// Waits until the task is committed.
@@ -251,7 +243,7 @@ impl<'a> PendingCommit<'a> {
     /// # Panics
     /// Resumes a panic of the commit's thread.
     pub fn wait(self) -> Result<(), Stop> {
-        self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        self.0.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -331,13 +323,14 @@ fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result
 }
 
 /// Warns of the frames of a task that scan-find expected and did not find, unless an earlier task of a
-/// scan that grows gave cause for the same words.
+/// scan that grows lacked the same frames for the same reason.
 fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask, states: &FrameStates) {
     let task = &recipe_task.task;
     let (file, entry) = (task.acquisition.file.display(), &task.acquisition.entry);
-    if let Some(why) = describe_absent(&recipe_task.absent)
-        && states.is_new_warning(task.out.join(&task.final_file), &why)
-    {
+    let Some(why) = describe_absent(&recipe_task.absent) else { return };
+    let lacking = recipe_task.absent.iter().map(|absent| &absent.range);
+    let about = format!("{why} {:?}", Spans::union_all(lacking).as_slice());
+    if states.is_new_warning(RecipeOutput::new(task), &about) {
         filter.warn(&format!("{file}: entry {entry}: {why}"));
     }
 }

@@ -57,6 +57,7 @@ mod recipe_group;
 mod recipe_task;
 mod recipe_warnings;
 mod recipes;
+mod running_tasks;
 mod segments;
 mod sources;
 mod sparse;
@@ -82,6 +83,7 @@ use busy_times::{BusyTimes, Stage};
 use commit::{IntegratedTask, PendingCommit, TaskProgress};
 use device::pool::DevicePool;
 use frame_states::FrameStates;
+use running_tasks::RunningTasks;
 use task_runner::TaskRunner;
 
 /// The largest number of threads in all engines. No machine has as many cores, and more threads can
@@ -205,7 +207,7 @@ fn run_engines(
     states: &FrameStates,
     filter: &Filter,
 ) -> Result<(), Stop> {
-    let drain = DrainState::default();
+    let (drain, running) = (DrainState::default(), RunningTasks::new(tasks, filter));
     let commit = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
         let progress = task
@@ -216,7 +218,7 @@ fn run_engines(
     };
     thread::scope(|scope| {
         let engine = |number| {
-            run_engine(runner, number, tasks, filter, &commit)
+            run_engine(runner, number, &running, filter, &commit)
                 .inspect_err(|stop| filter.stop_all_threads(stop))
         };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
@@ -251,7 +253,7 @@ fn env_var_lossy(name: &str) -> Option<String> {
 fn run_engine(
     runner: &TaskRunner<'_>,
     number: usize,
-    tasks: &ReadAhead<'_>,
+    tasks: &RunningTasks<'_>,
     filter: &Filter,
     commit: &(impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
 ) -> Result<(), Stop> {
@@ -262,21 +264,19 @@ fn run_engine(
             let wait =
                 |before: PendingCommit<'_>| runner.times().measure(Stage::Write, || before.wait());
             match runner.times().measure(Stage::Input, || tasks.next())? {
-                Some(Record::Task(task)) => {
-                    before
-                        .take_if(|before| !runner.is_forced() && before.overlaps(&task))
-                        .map_or(Ok(()), wait)?;
+                Some((Record::Task(task), Some(running))) => {
+                    runner.times().measure(Stage::Write, || running.wait_for_earlier())?;
                     let integrated = runner.integrate(*task, number)?;
                     before.take().map_or(Ok(()), wait)?;
                     before = match integrated {
                         // All frames were done before: there is nothing to wait for.
                         Some(task) if !task.has_parts() => commit(task).map(|()| None)?,
-                        Some(task) => Some(PendingCommit::spawn(scope, task, commit)?),
+                        Some(task) => Some(PendingCommit::spawn(scope, task, running, commit)?),
                         None => None,
                     };
                 }
                 // Other records keep their place in the order.
-                Some(other) => {
+                Some((other, _)) => {
                     before.take().map_or(Ok(()), wait)?;
                     filter.emit(&other)?;
                 }

@@ -95,11 +95,6 @@ impl<'a> TaskRunner<'a> {
         &self.index
     }
 
-    /// Returns whether `--force` is set, so that no frame counts as done.
-    pub fn is_forced(&self) -> bool {
-        self.args.force
-    }
-
     /// Integrates a task's frames on the engine with this number. Returns `None` if the task can't
     /// be integrated, after it has reported why.
     ///

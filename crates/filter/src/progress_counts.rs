@@ -36,12 +36,12 @@ impl FrameCounts {
     }
 }
 
-/// Frames as they have been counted.
+/// The counts of frames that later work counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedFrames {
     /// The frames, by what has become of them.
     pub frames: FrameCounts,
-    /// The number of those done that an earlier run did.
+    /// The number of those that count as done by an earlier run, and are to count anew.
     pub found: u64,
     /// The number of those done whose result outlasts the run.
     pub kept: u64,

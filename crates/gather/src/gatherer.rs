@@ -119,21 +119,27 @@ impl<'a> Gatherer<'a> {
         options.keep_parts |= self.args.merges();
         let observer = FilterObserver::new(filter);
         let progress = filter.progress();
-        let counted_before = std::mem::take(&mut group.counted);
-        progress.count_again(counted_before);
         let built = output::build(target, &options, &observer);
         // Rows of frames without a pattern are written, too, and all of them twice if a part turns out damaged.
         let written =
             FrameCounts { done: observer.written.load(Relaxed), ..FrameCounts::default() };
+        let counted_before = group.counted;
         let outcome = match built {
             Ok(outcome) => outcome,
+            // The run ends, and what was there before stays.
+            Err(OutputError::Stopped) => {
+                progress.correct(written, FrameCounts::default());
+                return filter.check_stopped();
+            }
             Err(error) => {
                 let frames = FrameCounts { failed: target.frames(), ..FrameCounts::default() };
+                progress.count_again(CountedFrames { kept: 0, ..counted_before });
                 progress.correct(written, frames);
-                group.counted = CountedFrames { frames, ..CountedFrames::default() };
+                group.counted = CountedFrames { frames, found: 0, kept: counted_before.kept };
                 return self.report_output_error(group, &error);
             }
         };
+        progress.count_again(counted_before);
         let count = |is_lost: bool| -> u64 {
             let missing = outcome.missing.iter().filter(|absent| absent.kind.is_loss() == is_lost);
             missing.map(|absent| absent.range.count()).sum()
