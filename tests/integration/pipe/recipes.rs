@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::reruns::without_monitors;
 use crate::support::{
     NO_ARGUMENTS, Outcome, Workspace, run, small_options, with_counter, without_counter,
 };
@@ -37,6 +38,27 @@ fn plan(workspace: &Workspace, out: &str, recipes: &[PathBuf], flags: &[&str]) -
 
 fn field_of_each<'a>(records: &'a [Value], name: &str) -> Vec<&'a str> {
     records.iter().map(|record| record[name].as_str().expect("a text")).collect()
+}
+
+#[test]
+fn what_one_recipe_lacks_is_not_made_good_by_another() {
+    let workspace = without_monitors();
+    let recipes = write_recipes(&workspace);
+    let [without, with_monitor] = [&recipes[0], &recipes[4]].map(Clone::clone);
+    let both = plan(&workspace, "out", &[without, with_monitor], &["--by", "file"]);
+    let both = both.assert_success().stdout;
+    let first_alone = both.lines().map(|line| {
+        let mut task: Value = serde_json::from_str(line).unwrap();
+        task.as_object_mut().unwrap().remove("more").expect("two recipes");
+        format!("{task}\n")
+    });
+    let all = format!("{both}{}", first_alone.collect::<String>());
+    for engines in ["1", "2"] {
+        let arguments = ["--threads", "1", "--engines", engines, "--progress", "json"];
+        let ran = run("ai-integrate", &arguments, &all);
+        let last: Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!((ran.status, &last["total"]), (1, &24.into()), "{}", ran.stderr);
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Noticed {
 }
 
 /// Writes 0 and NaN into a scan's monitor.
-fn without_monitors() -> Workspace {
+pub fn without_monitors() -> Workspace {
     let workspace = Workspace::new(&small_options());
     let master = open_hdf5_to_write(&workspace.data.master);
     let counter = master.dataset("/1.1/measurement/monitor").unwrap();
