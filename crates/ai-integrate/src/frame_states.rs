@@ -48,7 +48,7 @@ pub struct DoneTask {
     pub about: Spans,
     /// The frames that were done before the task.
     pub found: Spans,
-    /// The frames that each recipe lacks, the first recipe first.
+    /// The frames that each recipe lacks, the first recipe first; there is at least one.
     pub missing: Vec<(RecipeOutput, Vec<Absent>)>,
 }
 
@@ -88,11 +88,11 @@ impl FrameStates {
                 insert(&mut frames.failures, &absent.range.intersection(about));
             }
         }
-        let Some((first, _)) = missing.first() else { return Default::default() };
+        let (first, _) = &missing[0];
         let frames = by_output.entry(first.clone()).or_default();
         let before = frames.count(about);
         let found_count = found.count();
-        // Frames that this run has made are no news of an earlier one.
+        // Those of the found frames that no task of this run has worked on.
         let found_before_run: Vec<Range<u64>> = ranges(found)
             .flat_map(|range| frames.worked.gaps(&range).collect::<Vec<_>>())
             .collect();

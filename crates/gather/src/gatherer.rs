@@ -120,16 +120,16 @@ impl<'a> Gatherer<'a> {
         let observer = FilterObserver::new(filter);
         let progress = filter.progress();
         let built = output::build(target, &options, &observer);
-        // Rows of frames without a pattern are written, too, and all of them twice if a part turns out damaged.
+        // Rows of frames without a pattern are written, too, and all rows anew in another attempt.
         let written =
             FrameCounts { done: observer.written.load(Relaxed), ..FrameCounts::default() };
         let counted_before = group.counted;
         let outcome = match built {
             Ok(outcome) => outcome,
             // The run ends, and what was there before stays.
-            Err(OutputError::Stopped) => {
+            Err(stopped @ OutputError::Stopped) => {
                 progress.correct(written, FrameCounts::default());
-                return filter.check_stopped();
+                return self.report_output_error(group, &stopped);
             }
             Err(error) => {
                 let frames = FrameCounts { failed: target.frames(), ..FrameCounts::default() };

@@ -4,7 +4,7 @@
 //! last run of the pipe gives all that is there.
 //!
 //! `AZPIPE_OPERATIONS="SEED NUMBER"` runs so many sequences from a seed on; a failure prints the one to
-//! repeat. Without it, a few run, by a seed that is new each time.
+//! repeat. Without it, a few run, by the seed of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use hdf5::File;
 use sample::random::Random;
 
 use super::uniform_frames::{RawDirectory, StorageKind, read_counts};
-use crate::support::{NO_ARGUMENTS, Outcome, files_below, run};
+use crate::support::{NO_ARGUMENTS, Outcome, files_below, run, sequence_seeds};
 
 /// Sequences of a run that asks for no number.
 const SEQUENCES: u64 = 6;
@@ -297,14 +297,10 @@ pub fn read_counters(path: &Path) -> Vec<f64> {
 
 #[test]
 fn no_sequence_of_operations_loses_or_mixes_patterns() {
-    let asked = std::env::var("AZPIPE_OPERATIONS").unwrap_or_default();
-    let mut numbers =
-        asked.split_whitespace().map(|number| number.parse::<u64>().expect("a number"));
-    let new = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64 % 1_000_000;
-    let first = numbers.next().unwrap_or_else(new);
-    let count = numbers.next().unwrap_or(if asked.is_empty() { SEQUENCES } else { 1 });
+    let seeds = sequence_seeds("AZPIPE_OPERATIONS", SEQUENCES);
+    let count = seeds.end - seeds.start;
     let mut failures = Vec::new();
-    for seed in first..first + count {
+    for seed in seeds {
         let mut model = Model::new(seed);
         if let Err(why) = model.run() {
             let (done, last) = (&model.done, &model.last);

@@ -12,6 +12,7 @@ mod raw_data;
 mod run;
 mod workspace;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use hdf5_files::{create_hdf5, nexus_group, open_hdf5_to_write, write_text};
@@ -59,6 +60,19 @@ pub fn read_files_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         (path, bytes)
     };
     files_below(directory).into_iter().map(read).collect()
+}
+
+/// Returns the seeds of random sequences: as many as `variable` asks for in `SEED NUMBER`, one where it names no
+/// number, and the `usual` number from [`new_seed`] where it is not set.
+pub fn sequence_seeds(variable: &str, usual: u64) -> Range<u64> {
+    let asked = std::env::var(variable).unwrap_or_default();
+    let mut numbers =
+        asked.split_whitespace().map(|number| number.parse::<u64>().expect("a number"));
+    let Some(first) = numbers.next() else {
+        let first = new_seed();
+        return first..first + usual;
+    };
+    first..first + numbers.next().unwrap_or(1)
 }
 
 /// Returns the seed of `AZPIPE_SEED`, or one from the clock.
