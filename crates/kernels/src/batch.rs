@@ -10,7 +10,7 @@ use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource, Workspace};
 use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
-use crate::pixel::{Pixel, with_pixel};
+use crate::pixel::PixelType;
 use crate::plan::IntegrationPlan;
 use crate::robust::{self, CsrMatrix};
 use crate::simd::{Isa, Kernel, Simd};
@@ -148,7 +148,7 @@ pub fn integrate_blocks_by_plans(
     );
     // Nobody gives back what blocks are copied to.
     scratch.spare_lists = SpareLists::default();
-    with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch, consumer))
+    integrate(pipeline, plans, frames, scratch, consumer)
 }
 
 impl CsrMatrix {
@@ -199,18 +199,18 @@ pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
 
 /// The plans that share a rule for invalid pixels and a dead time, and their indices among all plans of
 /// the call.
-struct SamePixelsGroup<'a, T> {
-    rules: InvalidRules<T>,
+struct SamePixelsGroup<'a> {
+    rules: InvalidRules,
     dead_time: DeadTime,
     plans: Vec<&'a IntegrationPlan>,
     plan_indices: Vec<usize>,
 }
 
-impl<'a, T: Pixel> SamePixelsGroup<'a, T> {
-    fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)]) -> Vec<Self> {
+impl<'a> SamePixelsGroup<'a> {
+    fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)], dtype: PixelType) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (plan_index, (plan, invalid)) in plans.iter().enumerate() {
-            let (rules, dead_time) = (InvalidRules::new(invalid), plan.dead_time());
+            let (rules, dead_time) = (InvalidRules::new(invalid, dtype), plan.dead_time());
             let is_same =
                 |group: &Self| group.rules.native == rules.native && group.dead_time == dead_time;
             let index = groups.iter().position(is_same).unwrap_or_else(|| {
@@ -225,18 +225,18 @@ impl<'a, T: Pixel> SamePixelsGroup<'a, T> {
     }
 }
 
-fn integrate<T: Pixel>(
+fn integrate(
     pipeline: &Pipeline,
     plans: &[(&IntegrationPlan, &InvalidValues)],
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
     consumer: &mut dyn SumsConsumer,
 ) -> Vec<Result<(), DecodeError>> {
-    let groups = SamePixelsGroup::<T>::group_plans(plans);
+    let groups = SamePixelsGroup::group_plans(plans, pipeline.dtype());
     let Some((plan, _)) = plans.first() else {
         return frames.iter().map(|_| Ok(())).collect();
     };
-    let frame_bytes = plan.pixels() * T::SIZE;
+    let frame_bytes = plan.pixels() * pipeline.dtype().size();
     let mut frame_results: Vec<Result<(), DecodeError>> = frames.iter().map(|_| Ok(())).collect();
     let (direct, decoded): (Vec<usize>, Vec<usize>) =
         (0..frames.len()).partition(|&i| PixelSource::can_open(pipeline, &frames[i]));
@@ -280,11 +280,11 @@ fn integrate<T: Pixel>(
 impl Scratch {
     /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`,
     /// and passes the sums to `consumer`. Why frames can't be decoded goes into `frame_results`.
-    fn integrate_into<T: Pixel>(
+    fn integrate_into(
         &mut self,
         frame_results: &mut [Result<(), DecodeError>],
         batch: &[usize],
-        group: &SamePixelsGroup<'_, T>,
+        group: &SamePixelsGroup<'_>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
         consumer: &mut dyn SumsConsumer,
     ) {
@@ -303,16 +303,16 @@ impl Scratch {
 
 /// Integrates at most one frame per lane by plans that share the rules for invalid pixels and the dead
 /// time.
-struct SumTiles<'a, T> {
+struct SumTiles<'a> {
     scratch: &'a mut Scratch,
     plans: &'a [&'a IntegrationPlan],
-    rules: &'a InvalidRules<T>,
+    rules: &'a InvalidRules,
     sources: Vec<Result<PixelSource<'a>, DecodeError>>,
     /// Takes blocks of sums, with the index of the frame and of the plan.
     take: &'a mut dyn FnMut(usize, usize, SumsBlock<'_>),
 }
 
-impl<T: Pixel> Kernel for SumTiles<'_, T> {
+impl Kernel for SumTiles<'_> {
     type Output = Vec<Result<(), DecodeError>>;
 
     #[inline(always)]

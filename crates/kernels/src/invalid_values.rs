@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::pixel::Pixel;
+use crate::pixel::{Pixel, PixelType};
 
 /// The values that make a pixel invalid in a frame.
 ///
@@ -99,13 +99,16 @@ impl<T: Pixel> InvalidRanges<T> {
         &self.ranges
     }
 
-    /// Returns whether any of the pixels is invalid.
+    /// Returns false if none of the pixels, converted by [`Pixel::to_f64`], is invalid. Of 64-bit
+    /// integers, it may return true because some are rounded to the limits of a range.
     #[inline(always)]
-    pub(crate) fn any_invalid(&self, pixels: &[T]) -> bool {
+    pub(crate) fn may_contain_any(&self, values: &[f64]) -> bool {
         let within = |&(low, high): &(T, T)| {
-            pixels.iter().fold(false, |any, &p| any | ((low <= p) & (p <= high)))
+            let (low, high) = (low.to_f64(), high.to_f64());
+            values.iter().fold(false, |any, &value| any | ((low <= value) & (value <= high)))
         };
-        let infinite = !T::INTEGER && pixels.iter().fold(false, |any, p| any | !p.is_finite());
+        let infinite =
+            !T::INTEGER && values.iter().fold(false, |any, value| any | !value.is_finite());
         infinite || self.ranges.iter().any(within)
     }
 
@@ -115,6 +118,61 @@ impl<T: Pixel> InvalidRanges<T> {
         !pixel.is_finite() || self.ranges.iter().any(|&(low, high)| low <= pixel && pixel <= high)
     }
 }
+
+/// The [`InvalidRanges`] of a pixel type that is known at run time.
+///
+/// Whatever is generic over the pixel type is compiled ten times for each instruction set, so only the
+/// code that reads pixels is; all else takes this.
+#[derive(PartialEq)]
+pub(crate) enum TypedInvalidRanges {
+    U8(InvalidRanges<u8>),
+    I8(InvalidRanges<i8>),
+    U16(InvalidRanges<u16>),
+    I16(InvalidRanges<i16>),
+    U32(InvalidRanges<u32>),
+    I32(InvalidRanges<i32>),
+    U64(InvalidRanges<u64>),
+    I64(InvalidRanges<i64>),
+    F32(InvalidRanges<f32>),
+    F64(InvalidRanges<f64>),
+}
+
+impl TypedInvalidRanges {
+    /// Returns the invalid ranges that pixels of a type can hold.
+    pub(crate) fn new(invalid: &InvalidValues, dtype: PixelType) -> Self {
+        match dtype {
+            PixelType::U8 => Self::U8(invalid.for_type()),
+            PixelType::I8 => Self::I8(invalid.for_type()),
+            PixelType::U16 => Self::U16(invalid.for_type()),
+            PixelType::I16 => Self::I16(invalid.for_type()),
+            PixelType::U32 => Self::U32(invalid.for_type()),
+            PixelType::I32 => Self::I32(invalid.for_type()),
+            PixelType::U64 => Self::U64(invalid.for_type()),
+            PixelType::I64 => Self::I64(invalid.for_type()),
+            PixelType::F32 => Self::F32(invalid.for_type()),
+            PixelType::F64 => Self::F64(invalid.for_type()),
+        }
+    }
+}
+
+/// Evaluates an expression with the [`InvalidRanges`] of [`TypedInvalidRanges`], for each pixel type.
+macro_rules! with_ranges {
+    ($typed:expr, |$ranges:ident| $result:expr) => {
+        match $typed {
+            $crate::invalid_values::TypedInvalidRanges::U8($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::I8($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::U16($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::I16($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::U32($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::I32($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::U64($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::I64($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::F32($ranges) => $result,
+            $crate::invalid_values::TypedInvalidRanges::F64($ranges) => $result,
+        }
+    };
+}
+pub(crate) use with_ranges;
 
 #[cfg(test)]
 mod tests {

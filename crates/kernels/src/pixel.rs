@@ -47,6 +47,11 @@ impl PixelType {
         }
     }
 
+    /// Returns whether pixels are integers.
+    pub(crate) fn is_integer(self) -> bool {
+        !matches!(self, PixelType::F32 | PixelType::F64)
+    }
+
     /// Returns the name that records use.
     pub fn name(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, Lane, PixelSource, SourceBuffers, TileContext};
 use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
-use crate::pixel::{Pixel, PixelType, PixelWidth, with_pixel};
+use crate::pixel::{PixelType, PixelWidth};
 use crate::simd::{Isa, Kernel, Simd};
 use crate::summation_order::TILE;
 
@@ -132,7 +132,7 @@ impl PixelStatistics {
         scratch: &mut StatisticsScratch,
     ) -> Result<(), DecodeError> {
         assert_eq!(pipeline.dtype(), self.dtype, "frames of the type of the statistics");
-        with_pixel!(self.dtype, add_frames(self, pipeline, frames, scratch))
+        add_frames(self, pipeline, frames, scratch)
     }
 
     /// Returns the number of pixels.
@@ -158,15 +158,15 @@ impl PixelStatistics {
     }
 }
 
-fn add_frames<T: Pixel>(
+fn add_frames(
     statistics: &PixelStatistics,
     pipeline: &Pipeline,
     frames: &[EncodedFrame<'_>],
     scratch: &mut StatisticsScratch,
 ) -> Result<(), DecodeError> {
     let isa = scratch.isa;
-    let rules = InvalidRules::<T>::new(&statistics.invalid);
-    let frame_bytes = statistics.pixels * T::SIZE;
+    let rules = InvalidRules::new(&statistics.invalid, statistics.dtype);
+    let frame_bytes = statistics.pixels * statistics.dtype.size();
     let (direct, others): (Vec<_>, Vec<_>) =
         frames.iter().partition(|frame| PixelSource::can_open(pipeline, frame));
     for batch in direct.chunks(FRAMES_PER_BATCH) {
@@ -186,14 +186,14 @@ fn add_frames<T: Pixel>(
 }
 
 /// Adds frames tile by tile.
-struct AddTiles<'a, T> {
+struct AddTiles<'a> {
     statistics: &'a PixelStatistics,
-    rules: &'a InvalidRules<T>,
+    rules: &'a InvalidRules,
     sources: Vec<PixelSource<'a>>,
     scratch: &'a mut StatisticsScratch,
 }
 
-impl<T: Pixel> Kernel for AddTiles<'_, T> {
+impl Kernel for AddTiles<'_> {
     type Output = Result<(), DecodeError>;
 
     #[inline(always)]
@@ -202,7 +202,7 @@ impl<T: Pixel> Kernel for AddTiles<'_, T> {
     }
 }
 
-impl<T: Pixel> AddTiles<'_, T> {
+impl AddTiles<'_> {
     /// Adds the frames. As in [`crate::fused::Workspace::integrate`], each kernel that runs here
     /// stays a function of its own.
     #[inline(never)]

@@ -10,24 +10,39 @@ use crate::codec::bitshuffle::{Bitshuffle, BlockReader, Codec};
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
 use crate::encoded_frame::EncodedFrame;
-use crate::invalid_values::{InvalidRanges, InvalidValues};
-use crate::pixel::{Pixel, PixelWidth};
+use crate::invalid_values::{InvalidValues, TypedInvalidRanges, with_ranges};
+use crate::pixel::{PixelType, PixelWidth};
 use crate::simd::Simd;
 use crate::summation_order::TILE;
 
 /// The rule for invalid pixels of one pixel type, for native pixels and, if they are integers, for bit
 /// planes.
-pub(crate) struct InvalidRules<T> {
-    pub(crate) native: InvalidRanges<T>,
-    pub(crate) planes: Option<PlaneInvalidRule>,
+pub(crate) struct InvalidRules {
+    pub(crate) native: TypedInvalidRanges,
+    planes: Option<PlaneInvalidRule>,
+    /// Bytes per pixel.
+    element_size: usize,
 }
 
-impl<T: Pixel> InvalidRules<T> {
-    /// Makes the rule for pixels of type `T`.
-    pub(crate) fn new(invalid: &InvalidValues) -> InvalidRules<T> {
-        let native = invalid.for_type::<T>();
-        let planes = T::INTEGER.then(|| PlaneInvalidRule::new(&native));
-        InvalidRules { native, planes }
+impl InvalidRules {
+    /// Makes the rule for pixels of a type.
+    pub(crate) fn new(invalid: &InvalidValues, dtype: PixelType) -> InvalidRules {
+        let native = TypedInvalidRanges::new(invalid, dtype);
+        let planes = dtype
+            .is_integer()
+            .then(|| with_ranges!(&native, |ranges| PlaneInvalidRule::new(ranges)));
+        InvalidRules { native, planes, element_size: dtype.size() }
+    }
+
+    /// Reads the native pixels of a tile into a lane.
+    fn read_native<S: Simd>(
+        &self,
+        simd: S,
+        context: TileContext<'_>,
+        pixels: &[u8],
+        lane: &mut Lane,
+    ) {
+        with_ranges!(&self.native, |rule| simd.run(ReadNativeTile { lane, pixels, context, rule }));
     }
 }
 
@@ -120,7 +135,7 @@ impl<'a> PixelSource<'a> {
     }
 
     /// Returns the counts of one frame that takes the decode path of this source.
-    pub(crate) fn decode_path<T>(&self, rules: &InvalidRules<T>) -> DecodePathCounts {
+    pub(crate) fn decode_path(&self, rules: &InvalidRules) -> DecodePathCounts {
         match self {
             PixelSource::Blocks(source) if source.reads_planes && rules.planes.is_some() => {
                 DecodePathCounts { planes: 1, ..DecodePathCounts::default() }
@@ -133,11 +148,11 @@ impl<'a> PixelSource<'a> {
     }
 
     /// Reads the next tile into a lane.
-    pub(crate) fn read<T: Pixel, S: Simd>(
+    pub(crate) fn read<S: Simd>(
         &mut self,
         simd: S,
         context: TileContext<'_>,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
@@ -146,8 +161,9 @@ impl<'a> PixelSource<'a> {
         let len = TILE.min(context.pixels - start);
         match self {
             PixelSource::Native(frame) => {
-                let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
-                simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
+                let size = rules.element_size;
+                let pixels = &frame[start * size..(start + len) * size];
+                rules.read_native(simd, context, pixels, lane);
             }
             PixelSource::Blocks(source) => match &rules.planes {
                 Some(rule) if source.reads_planes => {
@@ -163,64 +179,65 @@ impl<'a> PixelSource<'a> {
 impl BlockSource<'_> {
     /// Reads a tile from the bit planes of its block. Falls back to unshuffled pixels if the values
     /// are too large, and for a short last tile.
-    fn read_planes<T: Pixel, S: Simd>(
+    fn read_planes<S: Simd>(
         &mut self,
         simd: S,
         context: TileContext<'_>,
         rule: &PlaneInvalidRule,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
-        let tile_start = context.tile_index * TILE;
-        let in_block = tile_start % (self.blocks.block_bytes / T::SIZE);
+        let (tile_start, size) = (context.tile_index * TILE, rules.element_size);
+        let in_block = tile_start % (self.blocks.block_bytes / size);
         if in_block == 0 && self.decoded < self.blocks.shuffled_bytes {
-            self.decompress_next(simd, &mut buffers.planes, T::SIZE)?;
+            self.decompress_next(simd, &mut buffers.planes, size)?;
         }
         let in_planes = in_block + TILE <= buffers.planes.pixel_count()
-            && tile_start + TILE <= self.decoded / T::SIZE;
+            && tile_start + TILE <= self.decoded / size;
         if in_planes && buffers.planes.read_tile(simd, in_block, context, rule, lane) {
             return Ok(());
         }
         let pixels = &mut buffers.native_pixels;
         if in_planes {
-            pixels.resize(TILE * T::SIZE, 0);
+            pixels.resize(TILE * size, 0);
             buffers.planes.bitunshuffle(simd, in_block, pixels);
         } else {
             // The last tile: the rest of the last block, and the unshuffled elements after it.
-            let left = self.decoded - tile_start * T::SIZE;
-            pixels.resize((context.pixels - tile_start) * T::SIZE, 0);
+            let left = self.decoded - tile_start * size;
+            pixels.resize((context.pixels - tile_start) * size, 0);
             let (shuffled, tail) = pixels.split_at_mut(left);
             if left > 0 {
                 buffers.planes.bitunshuffle(simd, in_block, shuffled);
             }
             self.blocks.read_tail(tail)?;
         }
-        simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
+        rules.read_native(simd, context, pixels, lane);
         Ok(())
     }
 
     /// Reads a tile from unshuffled pixels; unshuffles further blocks until there are enough.
-    fn read_via_native<T: Pixel, S: Simd>(
+    fn read_via_native<S: Simd>(
         &mut self,
         simd: S,
         context: TileContext<'_>,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
         let SourceBuffers { planes, native_pixels: pixels, consumed } = buffers;
+        let size = rules.element_size;
         if context.tile_index == 0 {
             pixels.clear();
             *consumed = 0;
         }
-        let tile_bytes = TILE.min(context.pixels - context.tile_index * TILE) * T::SIZE;
+        let tile_bytes = TILE.min(context.pixels - context.tile_index * TILE) * size;
         while pixels.len() < *consumed + tile_bytes {
             pixels.drain(..*consumed);
             *consumed = 0;
             let end = pixels.len();
             if self.decoded < self.blocks.shuffled_bytes {
-                self.decompress_next(simd, planes, T::SIZE)?;
+                self.decompress_next(simd, planes, size)?;
                 pixels.resize(end + planes.block().len(), 0);
                 planes.bitunshuffle(simd, 0, &mut pixels[end..]);
             } else {
@@ -229,7 +246,7 @@ impl BlockSource<'_> {
             }
         }
         let pixels = &pixels[*consumed..*consumed + tile_bytes];
-        simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
+        rules.read_native(simd, context, pixels, lane);
         *consumed += tile_bytes;
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
 use crate::invalid_pixels::InvalidPixels;
-use crate::pixel::{Pixel, PixelWidth};
+use crate::pixel::PixelWidth;
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 use crate::static_sums::StaticSums;
@@ -91,11 +91,11 @@ impl<const L: usize> Workspace<L> {
     /// that it runs stays a function of its own, which the compiler optimizes better than one that
     /// holds all of them.
     #[inline(never)]
-    pub(crate) fn integrate<T: Pixel, S: Simd>(
+    pub(crate) fn integrate<S: Simd>(
         &mut self,
         simd: S,
         plans: &[&IntegrationPlan],
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
         take: &mut dyn FnMut(usize, usize, SumsBlock<'_>),
     ) -> Vec<Result<(), DecodeError>> {

@@ -8,7 +8,6 @@ use super::rejected::RejectedShares;
 use super::sigma_clip::{ClipRule, ClipStep};
 use super::term_lists::TermLists;
 use super::{BinSums, RawPixels};
-use crate::pixel::Pixel;
 
 /// Number of pixels that are compared before the outliers among them are listed: one in each bit.
 const PIXELS_PER_OUTLIER_MASK: usize = u64::BITS as usize;
@@ -26,10 +25,10 @@ impl ClipBuffer {
     /// Returns the sums over the valid pixels of a bin that clipping keeps. Adds the others to
     /// `rejected`, if that is wanted.
     #[inline(always)]
-    pub(super) fn clip<T: Pixel>(
+    pub(super) fn clip(
         &mut self,
         rule: ClipRule,
-        pixels: &RawPixels<'_, T>,
+        pixels: &RawPixels<'_>,
         mut rejected: Option<&mut RejectedShares>,
     ) -> BinSums {
         let RawPixels { bin, raw, .. } = *pixels;
@@ -71,7 +70,7 @@ impl ClipBuffer {
 
     /// Removes the invalid pixels, and returns the sums over the others.
     #[inline(always)]
-    fn add_up_valid<T: Pixel>(&mut self, pixels: &RawPixels<'_, T>) -> ClippedSums {
+    fn add_up_valid(&mut self, pixels: &RawPixels<'_>) -> ClippedSums {
         let RawPixels { bin, .. } = *pixels;
         pixels.list_invalid(&mut self.to_remove);
         let mut weights_of_invalid = TermSums::default();

@@ -66,42 +66,37 @@ impl CsrMatrix {
 impl CsrIntegration<'_> {
     /// Returns the sums of each frame, or why it can't be decoded.
     pub(crate) fn run(self) -> Vec<Result<Sums, DecodeError>> {
-        with_pixel!(self.pipeline.dtype(), integrate_batches(self))
+        let Self { matrix, pipeline, plan, invalid, frames, collects_rejected, isa, scratch } =
+            self;
+        let rules = &InvalidRules::new(invalid, pipeline.dtype());
+        let mut sums = Vec::with_capacity(frames.len());
+        for frames in frames.chunks(INTERLEAVED_FRAMES) {
+            sums.extend(isa.run(CsrBatch {
+                matrix,
+                pipeline,
+                plan,
+                rules,
+                frames,
+                collects_rejected,
+                scratch: &mut *scratch,
+            }));
+        }
+        sums
     }
-}
-
-/// Integrates frames with pixels of type `T`, as many at once as can be interleaved.
-fn integrate_batches<T: Pixel>(integration: CsrIntegration<'_>) -> Vec<Result<Sums, DecodeError>> {
-    let CsrIntegration { matrix, pipeline, plan, invalid, frames, collects_rejected, isa, scratch } =
-        integration;
-    let rules = &InvalidRules::<T>::new(invalid);
-    let mut sums = Vec::with_capacity(frames.len());
-    for frames in frames.chunks(INTERLEAVED_FRAMES) {
-        sums.extend(isa.run(CsrBatch {
-            matrix,
-            pipeline,
-            plan,
-            rules,
-            frames,
-            collects_rejected,
-            scratch: &mut *scratch,
-        }));
-    }
-    sums
 }
 
 /// Up to [`INTERLEAVED_FRAMES`] stored frames to be integrated.
-struct CsrBatch<'a, T> {
+struct CsrBatch<'a> {
     matrix: &'a CsrMatrix,
     pipeline: &'a Pipeline,
     plan: &'a IntegrationPlan,
-    rules: &'a InvalidRules<T>,
+    rules: &'a InvalidRules,
     frames: &'a [EncodedFrame<'a>],
     collects_rejected: bool,
     scratch: &'a mut CsrScratch,
 }
 
-impl<T: Pixel> Kernel for CsrBatch<'_, T> {
+impl Kernel for CsrBatch<'_> {
     type Output = Vec<Result<Sums, DecodeError>>;
 
     #[inline(always)]
@@ -113,10 +108,10 @@ impl<T: Pixel> Kernel for CsrBatch<'_, T> {
     }
 }
 
-impl<T: Pixel> CsrBatch<'_, T> {
+impl CsrBatch<'_> {
     /// Returns true if several frames can be decoded side by side, tile by tile.
     fn has_tiles(&self) -> bool {
-        T::INTEGER
+        self.pipeline.dtype().is_integer()
             && self.frames.len() >= 2
             && self.frames.iter().all(|stored| PixelSource::can_open(self.pipeline, stored))
     }
@@ -169,7 +164,8 @@ impl<T: Pixel> CsrBatch<'_, T> {
         }
         let CsrBatch { matrix, pipeline, plan, rules, frames, collects_rejected, ref mut scratch } =
             *self;
-        let open = |stored| PixelSource::open(pipeline, stored, plan.pixels() * T::SIZE);
+        let open =
+            |stored| PixelSource::open(pipeline, stored, plan.pixels() * pipeline.dtype().size());
         let mut sources: Vec<_> = frames.iter().map(open).collect();
         let CsrScratch { interleaved_pixels, interleaved: scratch, buffers, .. } = &mut **scratch;
         let interleaved = interleaved_pixels.get_or_insert_default();
@@ -204,7 +200,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
     /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
     fn integrate_per_frame<S: Simd>(&mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
         let CsrBatch { pipeline, plan, frames, .. } = *self;
-        let len = plan.pixels() * T::SIZE;
+        let len = plan.pixels() * pipeline.dtype().size();
         let mut sums = Vec::with_capacity(frames.len());
         let mut decoded = std::mem::take(&mut self.scratch.frames);
         decoded.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
@@ -228,7 +224,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
 
     /// Returns the sums of decoded frames, in native byte order.
     fn reduce_decoded<S: Simd>(&mut self, simd: S, frames: &[&[u8]]) -> Vec<Sums> {
-        let CsrBatch { matrix, plan, rules, collects_rejected, .. } = *self;
+        let CsrBatch { matrix, pipeline, plan, rules, collects_rejected, .. } = *self;
         let mut totals: Vec<FrameBinSums> =
             frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
         let mut rejected = start_rejected(matrix, collects_rejected, frames.len());
@@ -242,8 +238,9 @@ impl<T: Pixel> CsrBatch<'_, T> {
             rejected: &mut rejected,
         });
         let value = |frame: &[u8], pixel: u32| {
-            let raw = T::read(&frame[pixel as usize * T::SIZE..]);
-            plan.dead_time().correct(raw.to_f64())
+            let (dtype, pixel) = (pipeline.dtype(), pixel as usize);
+            let raw = with_pixel!(dtype, read_f64(&frame[pixel * dtype.size()..]));
+            plan.dead_time().correct(raw)
         };
         let mut rejected = rejected
             .into_iter()
@@ -254,6 +251,10 @@ impl<T: Pixel> CsrBatch<'_, T> {
         };
         totals.into_iter().map(complete).collect()
     }
+}
+
+fn read_f64<T: Pixel>(bytes: &[u8]) -> f64 {
+    T::read(bytes).to_f64()
 }
 
 /// Returns lists for the rejected pixels of each frame, or none if they are not wanted.

@@ -23,7 +23,6 @@ use super::sigma_clip::ClipRule;
 use super::tile_lanes::INTERLEAVED_FRAMES;
 use super::without_masked::WithoutMasked;
 use super::{BinBuffers, BinSums, RawPixels, Statistic};
-use crate::invalid_values::InvalidRanges;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd};
 
@@ -62,7 +61,7 @@ impl Kernel for InterleavedReduction<'_> {
     fn run<S: Simd>(self, simd: S) {
         let InterleavedReduction { matrix, plan, interleaved, scratch, buffers, totals, rejected } =
             self;
-        let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
+        let reduction = matrix.reduction;
         let mut hints = scratch.quantiles.take_hints(matrix, plan);
         let frames = totals.len();
         for bin_index in 0..plan.nbins() {
@@ -107,7 +106,7 @@ impl Kernel for InterleavedReduction<'_> {
                     } else {
                         raw.extend(pixels.map(|&pixel| interleaved.read_value(pixel, lane)));
                     }
-                    let pixels = RawPixels { bin: &bin, raw, rule: &valid };
+                    let pixels = RawPixels { bin: &bin, raw };
                     reduction.reduce(simd, &pixels, buffers, rejected.get_mut(lane))
                 });
                 totals.set_bin(bin_index, sums);

@@ -7,7 +7,7 @@ use system::huge_pages::HugePageBuffer;
 
 use crate::codec::DecodeError;
 use crate::fused::{InvalidRules, Lane, PixelSource, TileContext};
-use crate::pixel::{Pixel, PixelWidth};
+use crate::pixel::PixelWidth;
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 use crate::summation_order::TILE;
@@ -76,11 +76,11 @@ impl InterleavedPixels {
     ///
     /// # Errors
     /// Fails if there is too little memory.
-    pub(super) fn read<T: Pixel, S: Simd>(
+    pub(super) fn read<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
     ) -> Result<bool, DecodeError> {
         let max_overflow = |divisor| plan.pixels() * INTERLEAVED_FRAMES / divisor;

@@ -63,8 +63,6 @@ mod tile_lanes;
 mod unsplit_bins;
 mod without_masked;
 
-use crate::invalid_values::InvalidRanges;
-use crate::pixel::Pixel;
 use crate::simd::Simd;
 use crate::variance_model::VarianceModel;
 
@@ -114,20 +112,19 @@ pub(crate) struct BinSums {
 }
 
 /// The pixels of a bin in a frame, before dark and weights are applied.
-struct RawPixels<'a, T> {
+struct RawPixels<'a> {
     bin: &'a BinEntries<'a>,
-    /// One pixel per entry of the bin.
-    raw: &'a [T],
-    rule: &'a InvalidRanges<T>,
+    /// One pixel per entry of the bin; NaN is an invalid one.
+    raw: &'a [f64],
 }
 
-impl<T: Pixel> RawPixels<'_, T> {
+impl RawPixels<'_> {
     /// Replaces the contents of `invalid` by the entries of invalid pixels, ascending.
     #[inline(always)]
     fn list_invalid(&self, invalid: &mut Vec<u32>) {
         invalid.clear();
-        if self.rule.any_invalid(self.raw) {
-            let is_invalid = |(_, raw): &(u32, &T)| self.rule.contains(**raw);
+        if self.raw.iter().fold(false, |any, raw| any | raw.is_nan()) {
+            let is_invalid = |(_, raw): &(u32, &f64)| raw.is_nan();
             invalid.extend((0..).zip(self.raw).filter(is_invalid).map(|(entry, _)| entry));
         }
     }
@@ -151,10 +148,10 @@ impl Reduction {
     /// Returns the sums over the pixels of a bin that are valid and selected. Adds those that clipping
     /// rejects to `rejected`, if that is wanted.
     #[inline(always)]
-    fn reduce<T: Pixel, S: Simd>(
+    fn reduce<S: Simd>(
         &self,
         simd: S,
-        pixels: &RawPixels<'_, T>,
+        pixels: &RawPixels<'_>,
         buffers: &mut BinBuffers,
         rejected: Option<&mut RejectedShares>,
     ) -> BinSums {

@@ -1,20 +1,20 @@
 //! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the
 //! interleaved reduction.
 
-use super::csr::CsrMatrix;
+use super::csr::{CsrMatrix, PixelsFromBin};
 use super::frame_bin_sums::FrameBinSums;
 use super::rejected::RejectedShares;
 use super::{BinBuffers, RawPixels};
-use crate::invalid_values::InvalidRanges;
+use crate::invalid_values::{InvalidRanges, TypedInvalidRanges, with_ranges};
 use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
 
 /// A reduction of decoded frames, all to be reduced with one matrix.
-pub(crate) struct PerFrameReduction<'a, T> {
+pub(crate) struct PerFrameReduction<'a> {
     pub(super) matrix: &'a CsrMatrix,
     pub(super) plan: &'a IntegrationPlan,
-    pub(super) rule: &'a InvalidRanges<T>,
+    pub(super) rule: &'a TypedInvalidRanges,
     /// Frames as pixels in native byte order.
     pub(super) frames: &'a [&'a [u8]],
     pub(super) buffers: &'a mut BinBuffers,
@@ -24,7 +24,7 @@ pub(crate) struct PerFrameReduction<'a, T> {
     pub(super) rejected: &'a mut [RejectedShares],
 }
 
-impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
+impl Kernel for PerFrameReduction<'_> {
     type Output = ();
 
     /// Computes the sums of all bins of each frame into `totals`.
@@ -36,16 +36,34 @@ impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
             let bin = self.matrix.entries_of_bin(bin_index, self.plan);
             let indices = self.matrix.pixels_from_bin(bin_index);
             for (index, (frame, totals)) in self.frames.iter().zip(&mut *self.totals).enumerate() {
-                raw.clear();
-                raw.extend((0..bin.pixels.len()).map(|entry| {
-                    prefetch_value(&frame[indices.pixel_ahead(entry) * T::SIZE]);
-                    T::read(&frame[indices.pixel(entry) * T::SIZE..])
-                }));
+                let entries = bin.pixels.len();
+                with_ranges!(self.rule, |rule| read_bin(frame, rule, indices, entries, &mut raw));
                 let rejected = self.rejected.get_mut(index);
-                let pixels = RawPixels { bin: &bin, raw: &raw, rule: self.rule };
+                let pixels = RawPixels { bin: &bin, raw: &raw };
                 let sums = reduction.reduce(simd, &pixels, self.buffers, rejected);
                 totals.set_bin(bin_index, sums);
             }
         }
+    }
+}
+
+/// Replaces the contents of `raw` by the pixels of a bin, and by NaN where a pixel is invalid.
+#[inline(always)]
+fn read_bin<T: Pixel>(
+    frame: &[u8],
+    rule: &InvalidRanges<T>,
+    indices: PixelsFromBin<'_>,
+    entries: usize,
+    raw: &mut Vec<f64>,
+) {
+    let read = |entry| T::read(&frame[indices.pixel(entry) * T::SIZE..]);
+    raw.clear();
+    raw.extend((0..entries).map(|entry| {
+        prefetch_value(&frame[indices.pixel_ahead(entry) * T::SIZE]);
+        read(entry).to_f64()
+    }));
+    if rule.may_contain_any(raw) {
+        let is_invalid = |entry: &usize| rule.contains(read(*entry));
+        (0..entries).filter(is_invalid).for_each(|entry| raw[entry] = f64::NAN);
     }
 }

@@ -6,7 +6,6 @@ use super::partial_sums::sum_pairs;
 use super::quantile::{BinPixels, QuantileRange};
 use super::term_lists::TermLists;
 use super::{BinSums, RawPixels, quantile};
-use crate::pixel::Pixel;
 use crate::simd::Simd;
 
 /// The valid pixels of one bin.
@@ -25,16 +24,16 @@ impl QuantileBuffer {
     /// Returns the sums over the valid pixels of a bin between two quantiles; see
     /// [`quantile::mean_between_quantiles`].
     #[inline(always)]
-    pub(super) fn mean_between_quantiles<T: Pixel, S: Simd>(
+    pub(super) fn mean_between_quantiles<S: Simd>(
         &mut self,
         simd: S,
-        pixels: &RawPixels<'_, T>,
+        pixels: &RawPixels<'_>,
         low: f64,
         high: f64,
     ) -> BinSums {
         let RawPixels { bin, raw, .. } = *pixels;
         self.terms.load(bin, raw);
-        let corrected = raw.iter().map(|raw| bin.corrected(raw.to_f64()));
+        let corrected = raw.iter().map(|&raw| bin.corrected(raw));
         let signals =
             corrected.enumerate().map(|(entry, corrected)| bin.dark_subtracted(entry, corrected));
         self.intensity.clear();
@@ -59,7 +58,7 @@ impl QuantileBuffer {
 
     /// Removes the invalid pixels, and returns true if there are any. The order of the others stays.
     #[inline(always)]
-    fn drop_invalid<T: Pixel>(&mut self, pixels: &RawPixels<'_, T>) -> bool {
+    fn drop_invalid(&mut self, pixels: &RawPixels<'_>) -> bool {
         let Self { terms, intensity, invalid, .. } = self;
         pixels.list_invalid(invalid);
         for list in terms.all_mut().into_iter().chain([intensity]) {

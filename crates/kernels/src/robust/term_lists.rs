@@ -3,7 +3,6 @@
 
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::quantile::{PixelTerm, PixelTerms};
-use crate::pixel::Pixel;
 
 /// The pixels of one bin of one frame. All non-empty lists have one element per pixel, in the order
 /// of the frame.
@@ -22,11 +21,11 @@ pub(super) struct TermLists {
 impl TermLists {
     /// Replaces the contents by the pixels of a bin: `raw` has one per entry.
     #[inline(always)]
-    pub(super) fn load<T: Pixel>(&mut self, bin: &BinEntries<'_>, raw: &[T]) {
+    pub(super) fn load(&mut self, bin: &BinEntries<'_>, raw: &[f64]) {
         let BinEntries { weights, norms, dark, variance, dead_time, .. } = *bin;
         self.weights.clear();
         self.signal.clear();
-        let values = raw.iter().map(|raw| raw.to_f64());
+        let values = raw.iter().copied();
         match (weights, dark.is_none() && dead_time.is_zero()) {
             (None, true) => self.signal.extend(values),
             (Some(weights), true) => {
@@ -48,7 +47,7 @@ impl TermLists {
         match variance {
             PixelVariance::No => {}
             PixelVariance::Counts => {
-                let counts = raw.iter().map(|raw| raw.to_f64()).enumerate();
+                let counts = raw.iter().copied().enumerate();
                 self.variance.extend(counts.map(|(entry, raw)| bin.variance(entry, raw)));
             }
             PixelVariance::Given(given) => self.variance.extend_from_slice(given),

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::codec::DecodeError;
 use crate::fused::{InvalidRules, Lane, PixelSource, SourceBuffers, TileContext};
-use crate::pixel::{Pixel, PixelWidth};
+use crate::pixel::PixelWidth;
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 use crate::summation_order::TILE;
@@ -55,12 +55,12 @@ impl TileLanes {
     ///
     /// A source that fails is replaced by its error; its lane then holds arbitrary counts.
     #[inline(always)]
-    pub(super) fn read<T: Pixel, S: Simd>(
+    pub(super) fn read<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
         tile_index: usize,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
         mut visit: impl FnMut(usize, &mut Lane, TileContext<'_>),
     ) {

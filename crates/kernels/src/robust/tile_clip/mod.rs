@@ -23,7 +23,6 @@ use super::unsplit_bins::UnsplitBins;
 use crate::codec::{DecodeError, Pipeline};
 use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource};
-use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
 use crate::rejected_pixels::RejectedPixels;
 use crate::simd::{Kernel, Simd};
@@ -38,12 +37,12 @@ pub(super) use scratch::TileClipScratch;
 const MAX_PASSES: usize = 3;
 
 /// Up to [`super::tile_lanes::INTERLEAVED_FRAMES`] frames to be clipped.
-pub(super) struct TileClipping<'a, T> {
+pub(super) struct TileClipping<'a> {
     pub(super) matrix: &'a CsrMatrix,
     pub(super) unsplit: &'a UnsplitBins,
     pub(super) plan: &'a IntegrationPlan,
     pub(super) pipeline: &'a Pipeline,
-    pub(super) rules: &'a InvalidRules<T>,
+    pub(super) rules: &'a InvalidRules,
     pub(super) frames: &'a [EncodedFrame<'a>],
     pub(super) scratch: &'a mut TileClipScratch,
     /// The result: one element per frame.
@@ -52,7 +51,7 @@ pub(super) struct TileClipping<'a, T> {
     pub(super) rejected: &'a mut [RejectedCounts],
 }
 
-impl<T: Pixel> Kernel for TileClipping<'_, T> {
+impl Kernel for TileClipping<'_> {
     /// For each frame, why it can't be decoded; `None` if the frames can't be clipped by tiles.
     type Output = Option<Vec<Result<(), DecodeError>>>;
 
@@ -90,11 +89,11 @@ struct Unfinished {
     step: ClipStep,
 }
 
-impl<T: Pixel> TileClipping<'_, T> {
+impl TileClipping<'_> {
     /// Passes over the frames; see [`TileClipScratch::read`].
     #[inline(always)]
     fn read<S: Simd>(&mut self, simd: S, is_summed: bool) -> Option<Vec<Result<(), DecodeError>>> {
-        let frame_bytes = self.plan.pixels() * T::SIZE;
+        let frame_bytes = self.plan.pixels() * self.pipeline.dtype().size();
         let open = |stored| PixelSource::open(self.pipeline, stored, frame_bytes);
         let mut sources: Vec<_> = self.frames.iter().map(open).collect();
         let Self { plan, unsplit, rules, .. } = *self;

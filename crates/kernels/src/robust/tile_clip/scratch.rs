@@ -13,7 +13,7 @@ use super::candidates::{Candidate, Candidates};
 use super::clip_bin::ClipScratch;
 use crate::codec::DecodeError;
 use crate::fused::{InvalidRules, PixelSource};
-use crate::pixel::{Pixel, PixelWidth};
+use crate::pixel::PixelWidth;
 use crate::plan::IntegrationPlan;
 use crate::simd::Simd;
 use crate::summation_order::TILE;
@@ -110,12 +110,12 @@ impl TileClipScratch {
     /// Returns false if the frames can't be clipped by tiles: a pixel is no count of 32 bits, too
     /// many are invalid, or a sum is too large to be exact. A source that fails is replaced by its error.
     #[inline(always)]
-    pub(super) fn read<T: Pixel, S: Simd>(
+    pub(super) fn read<S: Simd>(
         &mut self,
         simd: S,
         plan: &IntegrationPlan,
         unsplit: &UnsplitBins,
-        rules: &InvalidRules<T>,
+        rules: &InvalidRules,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
         is_summed: bool,
     ) -> bool {
