@@ -428,6 +428,10 @@ impl BuildObserver for FilterObserver<'_> {
         self.written.fetch_add(frames, Relaxed);
         self.filter.progress().add_work(Work { frames, ..Work::default() });
     }
+
+    fn waits(&self, lock: &Path) {
+        self.filter.warn(&messages::waits_for_other_gather(lock));
+    }
 }
 
 /// Returns whether an error would recur for every other file below the same output root.

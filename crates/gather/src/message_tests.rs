@@ -80,6 +80,7 @@ fn messages() {
         merge_not_examined(&damaged),
         unchanged(path),
         compression_of_virtual_files().to_owned(),
+        waits_for_other_gather(Path::new("/out/.azpipe/parts/5c/a1/.gather.lock")),
         map_axes().to_owned(),
         range().to_owned(),
         no_grid(Path::new("/out/s.map.h5"), &request),
@@ -166,6 +167,8 @@ fn messages() {
         "/out/both.h5: damaged: bytes; can't tell whether this merged final file was made from the present data",
         "/out/s_scan0001_p3.h5: unchanged since its last summary",
         "--compression: no effect on virtual files (--layout virtual), which show the parts as they are: give it to ai-integrate",
+        "waiting for another gather of the same scan, which holds /out/.azpipe/parts/5c/a1/.gather.lock: it is at work on this \
+         machine or another one, or stopped",
         "expected two motors or counters, the fast one first, as in sampy,sampz",
         "expected two numbers, the lower one first, as in 10.5,12",
         "/out/s.map.h5: the positions of y and z are on no grid with one frame in each cell; the map is a list of frames",

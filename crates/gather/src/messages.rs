@@ -43,6 +43,14 @@ pub fn unchanged(path: &Path) -> String {
     format!("{}: unchanged since its last summary", path.display())
 }
 
+/// Says why nothing goes on.
+pub fn waits_for_other_gather(lock: &Path) -> String {
+    format!(
+        "waiting for another gather of the same scan, which holds {}: it is at work on this machine or another one, or stopped",
+        lock.display()
+    )
+}
+
 /// Says that `--compression` changes nothing in a virtual file.
 pub fn compression_of_virtual_files() -> &'static str {
     "--compression: no effect on virtual files (--layout virtual), which show the parts as they are: give it to ai-integrate"

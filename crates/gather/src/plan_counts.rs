@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use filter::{Filter, Stop};
 use patterns::Status;
 use patterns::coverage::{self, ClaimedFrames};
+use patterns::output::{self, OutputSpec};
 use records::{AbsentKind, Record, Spans, Task};
 use serde_json::json;
 
@@ -54,9 +55,14 @@ impl PlanCounts {
             let needs_sparse = needs_sparse && rejects_pixels(&scan_task, filter)?;
             let claimed = coverage::find_claimed_frames(&scan_task.out, &scan_task, needs_sparse);
             report_unusable(&claimed.unusable, &scan_task, filter)?;
+            let target = OutputSpec::new(&scan_task.out, &scan_task);
+            let refused = target.and_then(|target| output::check_owner(&target)).err();
+            if let Some(why) = &refused {
+                filter.warn(&why.to_string());
+            }
             let existing: Vec<Spans> = tasks.iter().map(|task| existing_frames(task)).collect();
             let left = Spans::union_all(&existing).difference(&claimed.settled_in_output());
-            let (has_failed, is_done) = (false, left.is_empty());
+            let (has_failed, is_done) = (refused.is_some(), left.is_empty());
             // Tasks of a scan that grew have frames in common, which count once.
             let listed: u64 = tasks.iter().map(|task| task.range.count()).sum();
             let distinct = Spans::union_all(tasks.iter().map(|task| &task.range)).count();
@@ -168,7 +174,7 @@ struct OutputState {
     /// True if the final file has a row for each frame that exists, and a rerun would not try to
     /// make any of them again.
     is_done: bool,
-    /// True if frames are lost for which gather ends with status 1.
+    /// True if gather refuses it, or frames are lost for which gather ends with status 1.
     has_failed: bool,
     /// The frames that were counted, where tasks have some in common.
     counted: Option<Spans>,

@@ -24,7 +24,6 @@ impl DummyCheck {
         let is_left_out = match dtype {
             PixelType::I16 | PixelType::I32 => recipe.valid_min.is_some_and(|least| least > -1.0),
             PixelType::U16 => recipe.valid_max.is_some_and(|most| most < 65534.0),
-            PixelType::U32 => recipe.valid_max.is_some_and(|most| most < 4_294_967_294.0),
             _ => false,
         };
         (is_dummy_unknown && !is_left_out).then(|| Self::unconditional(mask.to_vec(), dtype))
@@ -55,8 +54,6 @@ impl DummyCheck {
     pub fn check(&self, pixels: &[u8]) -> Option<String> {
         let (rule, is_dummy): (_, fn(f64) -> bool) = match self.dtype {
             PixelType::U16 => ("65534,1", |value| value >= 65534.0),
-            // A value of all ones is invalid in any case.
-            PixelType::U32 => ("4294967294,1", |value| value == 4_294_967_294.0),
             PixelType::I16 | PixelType::I32 => ("-2,1", |value| value == -1.0 || value == -2.0),
             _ => return None,
         };

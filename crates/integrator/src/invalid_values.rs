@@ -13,8 +13,8 @@ use crate::{IntegratorError, dead_time, setup};
 
 /// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, those of pixels
 /// that were dead for most of the exposure time, and the recipe's dummy value. If the recipe has none,
-/// the values that the detector writes and, in unsigned pixels of 32 or 64 bits, all ones, a value that
-/// no detector counts to.
+/// the values that the detector writes and, in unsigned pixels of 32 or 64 bits, the two highest values,
+/// to which no detector counts.
 ///
 /// # Errors
 /// The rule leaves no value that a pixel of this type can have. The recipe's dead time can't be applied.
@@ -178,12 +178,13 @@ pub fn describe_impossible_dummy(
     })
 }
 
-/// Returns the dummy values that the detector is known to write, and all ones.
+/// Returns the dummy values that the detector is known to write, and those to which no detector counts.
 fn build_detector_rule(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
-        let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
+        let highest = (1i128 << bits) - 1;
+        let beyond_counts = (!signed && bits >= 32).then_some(highest - 1..=highest);
         return InvalidValues::from_integers(
-            all_ones.into_iter().chain(detector.invalid_range(bits, signed)),
+            beyond_counts.into_iter().chain(detector.invalid_range(bits, signed)),
         );
     }
     InvalidValues::from_reals(
@@ -227,9 +228,9 @@ mod tests {
     const EIGER: DummyRule = DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };
 
     #[test]
-    fn all_ones_are_invalid_for_any_detector() {
+    fn the_two_highest_values_are_invalid_for_any_detector() {
         let unknown = build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
-        assert_eq!(unknown, InvalidValues::from_integers([4294967295..=4294967295]));
+        assert_eq!(unknown, InvalidValues::from_integers([4294967294..=4294967295]));
         assert_eq!(
             build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U16),
             InvalidValues::none()

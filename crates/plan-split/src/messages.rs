@@ -157,8 +157,8 @@ mod tests {
             "/out/.azpipe: Permission denied (os error 13)",
             "entry 1.1, detector p3: no counter `mon`",
             "entry 1.1: the final file a/s.h5 is that of /raw/b.h5, too; give the two scans different --out",
-            "entry 1.1: /out/s.h5 was made with other settings (npt: 1000, now 500; mask); pass --replace to make it \
-             again with these, or --recipe-name to keep both",
+            "entry 1.1: /out/s.h5 was planned with other settings (npt: 1000, now 500; mask); pass --replace to have it \
+             with these, or --recipe-name to keep both",
             "entry 1.1: /out/s.h5 was made from /raw/b.h5, which is another scan; give the two scans different --out, \
              or name a directory above both to scan-find",
             "entry 1.1: the final file a/s_name.h5 has a name of 9 bytes; expected at most 8: choose a shorter --recipe-name \

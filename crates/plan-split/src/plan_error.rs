@@ -70,9 +70,9 @@ pub enum PlanError {
         /// The master file of the other scan.
         other: RawPath,
     },
-    /// The final file exists and was made with another recipe.
+    /// The final file was planned with another recipe.
     #[error(
-        "entry {entry}: {} was made with other settings ({}); pass --replace to make it again with these, or \
+        "entry {entry}: {} was planned with other settings ({}); pass --replace to have it with these, or \
          --recipe-name to keep both",
         path.display(), differences.join("; ")
     )]

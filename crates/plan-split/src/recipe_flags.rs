@@ -166,9 +166,9 @@ pub struct RecipeFlags {
     /// Masked shape, as circle:540,512,40; repeatable
     ///
     /// circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN or polygon:ROW,COLUMN,... in
-    /// pixels from the outer corner of the first pixel, or sector:FROM,TO in degrees. Pixels whose
-    /// centre is inside are masked. The prefix `outside-` masks the outside, as in
-    /// outside-sector:-90,90.
+    /// pixels from the outer corner of the first pixel of the frames as they are saved, which may be
+    /// a region of the detector; or sector:FROM,TO in degrees. Pixels whose centre is inside are
+    /// masked. The prefix `outside-` masks the outside, as in outside-sector:-90,90.
     #[arg(long, value_name = "SHAPE", help_heading = MASKS, action = ArgAction::Append)]
     mask_region: Vec<MaskRegion>,
 
@@ -190,7 +190,8 @@ pub struct RecipeFlags {
     ///
     /// `auto`: the values that the detector is known to write for gaps, defects and overflow (for
     /// photon counters the two highest values of the type, such as 65534 and 65535, or all negative
-    /// ones); `none`; V: this value; or V,DELTA: from V-DELTA to V+DELTA. For instance
+    /// ones); where the PONI file names no detector, the two highest values of unsigned types of 32
+    /// or 64 bits alone. `none`; V: this value; or V,DELTA: from V-DELTA to V+DELTA. For instance
     /// --dummy=-1,0.5.
     #[arg(long, value_name = "RULE", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     dummy: Option<DummySetting>,

@@ -13,8 +13,9 @@ use crate::since::Since;
 ///
 /// Reads Bliss masters and collections of them, Lima 1 and 2 and Dectris files, NeXus detectors,
 /// single datasets, and TIFF, CBF, EDF and NPY images. In a directory, at any depth, files that a
-/// master names are not listed again; numbered images of one directory are one scan. Files are
-/// opened read-only and without a lock, so that a beamline may be writing them.
+/// master names are not listed again; numbered images of one directory are one scan. NPY images,
+/// which may be anything, are not looked for in directories: name them. Files are opened read-only
+/// and without a lock, so that a beamline may be writing them.
 #[derive(Parser)]
 #[command(name = "scan-find", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {

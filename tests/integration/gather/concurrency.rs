@@ -93,3 +93,20 @@ fn one_that_waits_for_another_can_be_stopped() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
     assert_eq!(workspace.parts("out").len(), 1);
 }
+
+#[test]
+fn one_that_waits_for_another_says_so() {
+    let workspace = Workspace::new(&small_options());
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success();
+    let path = workspace.parts("out")[0].with_file_name(".gather.lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    let waiting = start(&workspace);
+    std::thread::sleep(Duration::from_secs(7));
+    drop(lock);
+    let done = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("waiting for another gather"), "{said}");
+    assert!(said.contains(path.to_str().unwrap()), "{said}");
+}

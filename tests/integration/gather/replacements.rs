@@ -115,3 +115,39 @@ fn a_final_of_other_settings_that_was_moved_into_the_place_of_another_is_not_rep
     assert_eq!((again.status, digest(&again)), (0, digest(&ours)), "{}", again.stderr);
     assert_ne!(fs::read(&place).unwrap(), moved_bytes);
 }
+
+/// A replacement that was planned and of which nothing is integrated: the earlier result is neither
+/// passed over nor called complete.
+#[test]
+fn a_result_whose_replacement_is_planned_alone_is_told_of() {
+    let workspace = Workspace::new(&small_options());
+    let (tasks, out) = (workspace.plan("out", &[]), workspace.path("out"));
+    let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
+    run("gather", NO_ARGUMENTS, &results).assert_success();
+    let plan = workspace.path("plan.jsonl");
+    fs::write(&plan, &tasks).unwrap();
+    let out = out.to_str().unwrap();
+    let count = || run("gather", &["--plan", plan.to_str().unwrap(), "--count-done"], "");
+    let progress = count().assert_success().records("progress").remove(0);
+    assert_eq!((&progress["finals"], &progress["finals_complete"]), (&1.into(), &1.into()));
+
+    workspace.plan("out", &["--replace", "--radial-range", "5,30"]);
+    let listed = run("gather", &["--from", out], "");
+    assert_eq!(listed.status, 1, "{}", listed.stderr);
+    assert!(listed.stderr.contains("has patterns by earlier settings"), "{}", listed.stderr);
+    assert!(listed.records("summary").is_empty(), "{}", listed.stdout);
+    let counted = count();
+    assert_eq!(counted.status, 1, "{}", counted.stderr);
+    assert!(counted.stderr.contains("belongs to another result"), "{}", counted.stderr);
+    assert_eq!(counted.records("progress")[0]["finals_complete"], 0);
+    let gathered = run("gather", &["--plan", plan.to_str().unwrap()], &results);
+    assert_eq!(gathered.status, 1, "as --count-done says");
+
+    // The way back is to replace the plan by the earlier one; nothing is integrated again.
+    let kept = workspace.plan("out", &["--replace"]);
+    let again = run("ai-integrate", NO_ARGUMENTS, &kept).assert_success();
+    assert_eq!(again.records("result")[0]["skipped"], true, "{}", again.stdout);
+    count().assert_success();
+    let listed = run("gather", &["--from", out], "").assert_success().records("summary");
+    assert_eq!((listed.len(), &listed[0]["complete"]), (1, &true.into()));
+}

@@ -165,7 +165,7 @@ fn a_corrected_motor_is_another_recipe_and_a_rerun_is_the_same() {
     arm.move_to(&arm.rot);
     let refused = arm.plan("out", "simple.json", &flags);
     assert_eq!(refused.status, 1);
-    let why = "was made with other settings (goniometer: other positions of rot, samz)";
+    let why = "was planned with other settings (goniometer: other positions of rot, samz)";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     let (second, integrated) = arm.process("out", "simple.json", &["--replace"]);
     assert_eq!(integrated.status, 0, "{}", integrated.stderr);

@@ -260,7 +260,7 @@ fn a_run_is_resumed_and_a_corrected_motor_is_another_recipe() {
     grazing.turn(POSITIONS, &grazing.angles);
     let refused = grazing.plan("out", &flags);
     assert_eq!(refused.status, 1);
-    let why = "was made with other settings (incident-angle: other positions of rot)";
+    let why = "was planned with other settings (incident-angle: other positions of rot)";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     let second = grazing.process("out", &[&flags[..], &["--replace"]].concat());
     assert_ne!(second["recipe_digest"], resumed["recipe_digest"]);

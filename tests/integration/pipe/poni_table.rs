@@ -210,7 +210,7 @@ fn another_table_or_poni_is_another_recipe_and_other_paths_are_not() {
     let third = positions.path_of("third");
     let refused = positions.plan("one", &third, &["--radial-range", "8,30"]);
     assert!(
-        refused.stderr.contains("was made with other settings (poni-table)"),
+        refused.stderr.contains("was planned with other settings (poni-table)"),
         "{}",
         refused.stderr
     );

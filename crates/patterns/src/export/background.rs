@@ -268,8 +268,8 @@ impl Background {
     fn check_comparable(&self, output: &OutputFile) -> Result<(), String> {
         if !self.output.shared.axes.agrees_with(&output.shared.axes) {
             return Err(
-                "it has other bins; integrate both with the same --unit, --radial-range and \
-                        --npt, or the same --radial-edges"
+                "it has other bins; integrate both with the same --unit, --npt and --radial-range, and cakes with the \
+                 same --npt-azim and --azimuth-range, or with the same edges"
                     .to_owned(),
             );
         }

@@ -111,7 +111,7 @@ pub use merge::{MergeScope, OutdatedMerge, find_outdated_merges, merge};
 pub use options::{BuildObserver, OutputOptions, WritePolicy};
 pub use output_search::find_outputs;
 pub use output_spec::OutputSpec;
-pub use part_index::keep_shown_part;
+pub use part_index::{check_owner, keep_shown_part};
 pub(crate) use policy::has_newer_scan;
 pub use reader::OutputFile;
 pub use rows::OutputRows;

@@ -1,5 +1,7 @@
 //! [`OutputOptions`]: what a final file holds, and [`BuildObserver`], which receives the progress.
 
+use std::path::Path;
+
 use crate::compression::Compression;
 
 use super::{Average, OutputError, OutputLayout};
@@ -46,6 +48,9 @@ pub trait BuildObserver {
 
     /// Reports that `frames` more frames have been written.
     fn advance(&self, _frames: u64) {}
+
+    /// Reports that the build has waited for some seconds for another gather, which holds this lock.
+    fn waits(&self, _lock: &Path) {}
 }
 
 /// Observer that ignores the progress and never cancels.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use system::ownership;
 
-use super::part_index::{PartIndex, skip_if_replaced};
+use super::part_index::{PartIndex, check_awaits_no_other};
 use super::schema::PROGRAM;
 use super::{OutputError, OutputFile, OutputSpec, merge};
 
@@ -97,5 +97,8 @@ fn read_spec(out_root: &Path, path: &Path) -> Result<Option<OutputSpec>, OutputE
     if there.is_merged() || *name != *there.task.final_file {
         return Ok(None);
     }
-    skip_if_replaced(OutputSpec::from_file(out_root, &there.task)?)
+    let target = OutputSpec::from_file(out_root, &there.task)?;
+    // Nothing of the result that is to replace it was found, or its path would be among those known.
+    check_awaits_no_other(&target)?;
+    Ok(Some(target))
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use output_owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
@@ -25,6 +25,8 @@ use crate::part::{PartError, PartWriter, parts_dir};
 pub(super) const OUTPUT_NAME_FILE: &str = "final";
 /// Name of the file that a gather holds locked while it uses the parts.
 pub(super) const LOCK_FILE: &str = ".gather.lock";
+/// Time to wait for the lock until the user is told.
+const WAIT_TO_TELL: Duration = Duration::from_secs(5);
 /// Time between two attempts to take the lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -151,8 +153,29 @@ fn check_replaced(out_root: &Path, there: OutputFile) -> Result<Option<OutputSpe
     Err(OutputError::content(&there.path, why))
 }
 
+/// Checks that a final file, beside which no part of another result is, waits for none.
+///
+/// # Errors
+/// Fails if plan-split has noted another result for its path, or if the note can't be read.
+pub(super) fn check_awaits_no_other(target: &OutputSpec) -> Result<(), OutputError> {
+    let why = match read_owner(target)? {
+        Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => {
+            return Ok(());
+        }
+        None => return Ok(()),
+        Some(owner) if owner.scan == target.task().scan => {
+            "has patterns by earlier settings, and no frame is integrated by those of the last plan-split --replace: \
+             integrate its tasks, or run plan-split with --replace and the earlier settings to keep these"
+        }
+        Some(_) => {
+            "has patterns of another scan than was planned last, of which no frame is integrated: integrate its tasks"
+        }
+    };
+    Err(OutputError::content(&target.path(), why))
+}
+
 /// Returns the target, or `None` if its final file belongs to another scan or recipe by now.
-pub(super) fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
+fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
     Ok(read_owner(&target)?
         .is_none_or(|owner| owner.is_same_result(&OutputOwner::from_task(target.task())))
         .then_some(target))
@@ -167,6 +190,15 @@ pub(super) fn is_parts_dir_of(parts: &Path, task: &Task) -> bool {
 fn read_owner(target: &OutputSpec) -> Result<Option<OutputOwner>, OutputError> {
     OutputOwner::read(target.out_root(), &target.task().final_file)
         .map_err(OutputError::io(&target.path()))
+}
+
+/// Checks that a build would not refuse the target because its final file belongs to another scan or
+/// recipe.
+///
+/// # Errors
+/// Fails if it does, or if the note of its owner can't be read.
+pub fn check_owner(target: &OutputSpec) -> Result<(), OutputError> {
+    check_recorded_owner(target).map(drop)
 }
 
 /// Checks that the final file of the target does not belong to another scan or recipe. Returns the
@@ -370,12 +402,17 @@ pub(super) fn lock(
 ) -> Result<GatherLock, OutputError> {
     let path = directory.join(LOCK_FILE);
     let file = ownership::open_lock(&path).map_err(OutputError::io(&path))?;
+    let (began, mut is_told) = (Instant::now(), false);
     loop {
         let is_locked = match file.try_lock() {
             Ok(()) => true,
             Err(TryLockError::Error(_)) => false,
             Err(TryLockError::WouldBlock) => {
                 check_cancelled(observer)?;
+                if !is_told && began.elapsed() > WAIT_TO_TELL {
+                    is_told = true;
+                    observer.waits(&path);
+                }
                 std::thread::sleep(LOCK_POLL_INTERVAL);
                 continue;
             }
