@@ -14,13 +14,18 @@ use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_replaced_scan, describe_scattered_numbers,
-    describe_second_scan, describe_skipped, describe_unwanted, display_dataset, read_failures,
+    absent_summary, describe_first_frame_error, describe_older_files, describe_replaced_scan,
+    describe_scattered_numbers, describe_second_scan, describe_skipped, describe_unwanted,
+    display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
+use crate::since::seconds_before_start;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
 use crate::told_records::ToldRecords;
 use crate::watcher::DirectoryWatcher;
+
+/// Seconds by which the clocks of a beamline's computers may differ.
+const CLOCK_TOLERANCE: f64 = 60.0;
 
 /// Reason why a final file is no scan.
 pub(crate) const FINAL_FILE: &str = "a final file of azpipe, not raw data";
@@ -278,6 +283,7 @@ impl<'a> Finder<'a> {
             self.is_complete = false;
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
         }
+        self.warn_of_older_files(&about, &acquisition);
         let id = acquisition.compute_id();
         if self.args.follow.is_some() {
             self.warn_of_second_scan(&id, &acquisition);
@@ -298,6 +304,26 @@ impl<'a> Finder<'a> {
             }
             self.report_failure(about.clone(), why, retryable)
         })
+    }
+
+    /// Warns of data files that were last written before the scan began. A scan that is measured again
+    /// under its name and ends early leaves those of the earlier one, which its master names, too. They are
+    /// taken all the same, because the clocks of two computers may differ.
+    fn warn_of_older_files(&mut self, about: &str, acquisition: &Acquisition) {
+        let Some(start) = acquisition.start_time.as_deref() else { return };
+        let older: Vec<(f64, &Path)> = acquisition
+            .sources
+            .iter()
+            .filter(|source| source.file != acquisition.file)
+            .filter_map(|source| {
+                let seconds = seconds_before_start(source.mtime, start)?;
+                (seconds > CLOCK_TOLERANCE).then_some((seconds, &*source.file))
+            })
+            .collect();
+        let Some((_, first)) = older.first() else { return };
+        let least = older.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
+        let why = describe_older_files(first, older.len(), (least / 60.0) as u64);
+        self.warn_once(about.to_owned(), why);
     }
 
     /// Warns of files that were scans of their own before this one, which has their frames, too: a

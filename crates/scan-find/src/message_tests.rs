@@ -11,7 +11,8 @@ use crate::args::Args;
 use crate::first_frame::FirstFrameError;
 use crate::glob::expand_glob;
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_skipped, describe_unwanted, read_failures,
+    absent_summary, describe_first_frame_error, describe_older_files, describe_skipped,
+    describe_unwanted, read_failures,
 };
 
 #[test]
@@ -46,6 +47,8 @@ fn what_is_left_out_and_why() {
         describe_first_frame_error("/a.npy", &why),
         describe_first_frame_error("/a.npy::/1.1/p3", &why),
         describe_first_frame_error("/master.h5::/1.1/p3", &why),
+        describe_older_files("/raw/p3_0001.h5".as_ref(), 1, 1),
+        describe_older_files("/raw/p3_0001.h5".as_ref(), 3, 58),
         describe_skipped(1),
         describe_skipped(2),
         describe_unwanted(&["--detector"], &unwanted(2)),
@@ -59,6 +62,10 @@ fn what_is_left_out_and_why() {
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",
         "can't read the first frame, which identifies a scan without a start time: /a.npy: Input/output error (os error 5)",
+        "p3_0001.h5 was last written 1 minute before the scan began: if it is left of an earlier scan of this name, remove \
+         what is left, and the final if it is made already, and run the same commands again",
+        "p3_0001.h5 and 2 other files were last written 58 minutes before the scan began: if they are left of an earlier \
+         scan of this name, remove what is left, and the final if it is made already, and run the same commands again",
         "1 incomplete scan left out, as --incomplete skip asks",
         "2 incomplete scans left out, as --incomplete skip asks",
         "no scan matches --detector; the detectors are p3 in 0.1, p3 in 1.1",

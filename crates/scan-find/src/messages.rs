@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::path::Path;
 
 use records::{Absent, AbsentKind, Acquisition, format_count};
 
@@ -31,6 +32,20 @@ pub fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String 
 pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> String {
     format!(
         "was found before {file}, as scan {earlier}, and is part of scan {now} of that file: remove the results of scan {earlier}"
+    )
+}
+
+/// Describes files whose last change was before the scan began, by `minutes` at the least.
+pub fn describe_older_files(first: &Path, files: usize, minutes: u64) -> String {
+    let first = first.file_name().unwrap_or_default().display();
+    let (more, were, they) = match files {
+        1 => (String::new(), "was", "it is"),
+        _ => (format!(" and {}", format_count(files - 1, "other file")), "were", "they are"),
+    };
+    format!(
+        "{first}{more} {were} last written {} before the scan began: if {they} left of an earlier scan of this name, remove \
+         what is left, and the final if it is made already, and run the same commands again",
+        format_count(minutes, "minute")
     )
 }
 

@@ -1,4 +1,4 @@
-//! Parses `--since`, and decides whether a scan began after it.
+//! Parses `--since` and times of start, and compares them with times of files.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -42,6 +42,17 @@ impl Since {
         let (Self::Utc(then) | Self::LocalClock(then)) = self;
         mtime as f64 / 1e9 >= *then
     }
+}
+
+/// The largest offset from UTC of a clock, in seconds.
+const MAX_UTC_OFFSET: f64 = 14.0 * 3600.0;
+
+/// Returns by how many seconds a file was modified (`mtime`: nanoseconds since 1970) before a scan with
+/// this start time began; on a clock of unknown offset by how many at the least. `None` if the text is not a
+/// time; negative if the file was modified later.
+pub fn seconds_before_start(mtime: i64, start_time: &str) -> Option<f64> {
+    let stamp = ParsedTime::parse(start_time)?;
+    Some(stamp.clock - stamp.offset.unwrap_or(MAX_UTC_OFFSET) - mtime as f64 / 1e9)
 }
 
 impl FromStr for Since {
@@ -165,6 +176,17 @@ mod tests {
             Some(false)
         );
         assert_eq!(since("2021-01-29").accepts("yesterday"), None);
+    }
+
+    #[test]
+    fn files_are_older_than_scans_that_began_later_on_any_clock() {
+        let mtime = 1_772_616_030_000_000_000;
+        let before = |start: &str| seconds_before_start(mtime, start);
+        assert_eq!(before("2026-03-04T10:20:30+01:00"), Some(0.0));
+        assert_eq!(before("2026-03-04T10:20:20+01:00"), Some(-10.0));
+        assert_eq!(before("2026-03-04T11:20:30+01:00"), Some(3600.0));
+        assert_eq!(before("2026-03-04T23:20:31"), Some(1.0));
+        assert_eq!(before("yesterday"), None);
     }
 
     #[test]

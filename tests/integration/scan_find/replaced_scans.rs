@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::unfinished_files::{assert_ends_as_a_plain_search, follow_while};
-use crate::support::{RawData, create_hdf5, find, nexus_group, uniform_edf};
+use crate::support::{
+    RawData, Workspace, create_hdf5, find, nexus_group, small_options, uniform_edf,
+};
 
 fn ids(operands: &[&Path]) -> Vec<String> {
     find(operands).assert_success().scan_fields(&["file", "id"])
@@ -109,4 +111,28 @@ fn a_tiff_that_is_being_copied_is_not_damaged() {
     let error = failures[0]["error"].as_str().unwrap();
     assert!(error.contains("the file ends before the image does: strip 0 of image 0"), "{error}");
     assert_eq!((found.status, failures.len()), (1, 1));
+}
+
+/// A scan that is measured again under its name and ends early leaves files of the earlier one.
+#[test]
+fn files_that_are_older_than_their_scan_are_told_of() {
+    const START: u64 = 1_772_616_090;
+    let workspace = Workspace::new(&small_options());
+    let raw = Path::new(&workspace.data.raw);
+    let files = ["pilatus_0001.h5", "pilatus_0003.h5"]
+        .map(|name| raw.join("LaB6/LaB6_0001/scan0001").join(name));
+    let search = |seconds: u64| {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        for file in &files {
+            fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+        }
+        let found = find(&[raw]).assert_success();
+        assert!(found.records("scan")[0]["start_time"] == "2026-03-04T10:21:30.000000+01:00");
+        found.stderr
+    };
+    assert_eq!(search(START), "");
+    assert_eq!(search(START - 50), "", "clocks differ");
+    let said = search(START - 3600);
+    let why = "pilatus_0001.h5 and 1 other file were last written 60 minutes before the scan began";
+    assert!(said.contains(why), "{said}");
 }
