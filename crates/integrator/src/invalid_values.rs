@@ -182,10 +182,12 @@ pub fn describe_impossible_dummy(
 fn build_detector_rule(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
         let highest = (1i128 << bits) - 1;
-        let beyond_counts = (!signed && bits >= 32).then_some(highest - 1..=highest);
-        return InvalidValues::from_integers(
-            beyond_counts.into_iter().chain(detector.invalid_range(bits, signed)),
-        );
+        let of_detector = detector.invalid_range(bits, signed);
+        // The kernels are the faster the fewer ranges there are.
+        let beyond_counts = (!signed && bits >= 32)
+            .then_some(highest - 1..=highest)
+            .filter(|beyond| of_detector.as_ref() != Some(beyond));
+        return InvalidValues::from_integers(beyond_counts.into_iter().chain(of_detector));
     }
     InvalidValues::from_reals(
         detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)),

@@ -283,10 +283,13 @@ impl<'a> Finder<'a> {
             self.is_complete = false;
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
         }
-        self.warn_of_older_files(&about, &acquisition);
         let id = acquisition.compute_id();
         if self.args.follow.is_some() {
             self.warn_of_second_scan(&id, &acquisition);
+        }
+        // Those of a scan that is followed may be written over while it runs.
+        if self.args.follow.is_none() || acquisition.complete {
+            self.warn_of_older_files(&id, &about, &acquisition);
         }
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
@@ -309,7 +312,7 @@ impl<'a> Finder<'a> {
     /// Warns of data files that were last written before the scan began. A scan that is measured again
     /// under its name and ends early leaves those of the earlier one, which its master names, too. They are
     /// taken all the same, because the clocks of two computers may differ.
-    fn warn_of_older_files(&mut self, about: &str, acquisition: &Acquisition) {
+    fn warn_of_older_files(&mut self, id: &str, about: &str, acquisition: &Acquisition) {
         let Some(start) = acquisition.start_time.as_deref() else { return };
         let older: Vec<(f64, &Path)> = acquisition
             .sources
@@ -322,7 +325,7 @@ impl<'a> Finder<'a> {
             .collect();
         let Some((_, first)) = older.first() else { return };
         let least = older.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
-        let why = describe_older_files(first, older.len(), (least / 60.0) as u64);
+        let why = describe_older_files(first, older.len(), least as u64, id);
         self.warn_once(about.to_owned(), why);
     }
 

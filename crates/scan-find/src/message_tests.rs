@@ -47,8 +47,9 @@ fn what_is_left_out_and_why() {
         describe_first_frame_error("/a.npy", &why),
         describe_first_frame_error("/a.npy::/1.1/p3", &why),
         describe_first_frame_error("/master.h5::/1.1/p3", &why),
-        describe_older_files("/raw/p3_0001.h5".as_ref(), 1, 1),
-        describe_older_files("/raw/p3_0001.h5".as_ref(), 3, 58),
+        describe_older_files("/raw/p3_0001.h5".as_ref(), 1, 119, "5ca1ab1e"),
+        describe_older_files("/raw/p3_0001.h5".as_ref(), 3, 7200, "5ca1ab1e"),
+        describe_older_files("/raw/p3_0001.h5".as_ref(), 2, 200_000, "5ca1ab1e"),
         describe_skipped(1),
         describe_skipped(2),
         describe_unwanted(&["--detector"], &unwanted(2)),
@@ -62,10 +63,15 @@ fn what_is_left_out_and_why() {
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",
         "can't read the first frame, which identifies a scan without a start time: /a.npy: Input/output error (os error 5)",
-        "p3_0001.h5 was last written 1 minute before the scan began: if it is left of an earlier scan of this name, remove \
-         what is left, and the final if it is made already, and run the same commands again",
-        "p3_0001.h5 and 2 other files were last written 58 minutes before the scan began: if they are left of an earlier \
-         scan of this name, remove what is left, and the final if it is made already, and run the same commands again",
+        "p3_0001.h5 was last written 1 minute before the scan began: unless clocks or time zones differ, an earlier scan of \
+         this name left what is not of this one; move that to another directory, remove this scan's final and \
+         .azpipe/parts/5ca1ab1e of the output directory, if they are there, and run the same commands again",
+        "p3_0001.h5 and 2 other files were last written 2 hours before the scan began: unless clocks or time zones differ, an \
+         earlier scan of this name left what is not of this one; move that to another directory, remove this scan's final \
+         and .azpipe/parts/5ca1ab1e of the output directory, if they are there, and run the same commands again",
+        "p3_0001.h5 and 1 other file were last written 2 days before the scan began: unless clocks or time zones differ, an \
+         earlier scan of this name left what is not of this one; move that to another directory, remove this scan's final \
+         and .azpipe/parts/5ca1ab1e of the output directory, if they are there, and run the same commands again",
         "1 incomplete scan left out, as --incomplete skip asks",
         "2 incomplete scans left out, as --incomplete skip asks",
         "no scan matches --detector; the detectors are p3 in 0.1, p3 in 1.1",

@@ -35,17 +35,23 @@ pub fn describe_second_scan(earlier: &str, now: &str, file: &dyn Display) -> Str
     )
 }
 
-/// Describes files whose last change was before the scan began, by `minutes` at the least.
-pub fn describe_older_files(first: &Path, files: usize, minutes: u64) -> String {
+/// Describes files whose last change was so many seconds, at the least, before a scan with this id began.
+pub fn describe_older_files(first: &Path, files: usize, seconds: u64, id: &str) -> String {
     let first = first.file_name().unwrap_or_default().display();
-    let (more, were, they) = match files {
-        1 => (String::new(), "was", "it is"),
-        _ => (format!(" and {}", format_count(files - 1, "other file")), "were", "they are"),
+    let more = match files {
+        1 => String::new(),
+        _ => format!(" and {}", format_count(files - 1, "other file")),
+    };
+    let were = if files == 1 { "was" } else { "were" };
+    let age = match seconds / 60 {
+        minutes @ ..120 => format_count(minutes, "minute"),
+        minutes @ ..2880 => format_count(minutes / 60, "hour"),
+        minutes => format_count(minutes / 1440, "day"),
     };
     format!(
-        "{first}{more} {were} last written {} before the scan began: if {they} left of an earlier scan of this name, remove \
-         what is left, and the final if it is made already, and run the same commands again",
-        format_count(minutes, "minute")
+        "{first}{more} {were} last written {age} before the scan began: unless clocks or time zones differ, an earlier scan \
+         of this name left what is not of this one; move that to another directory, remove this scan's final and \
+         .azpipe/parts/{id} of the output directory, if they are there, and run the same commands again"
     )
 }
 

@@ -112,7 +112,8 @@ impl ParsedTime {
 /// Parses `10:20`, `10:20:30.5`, or the `1020` of an offset into seconds.
 fn parse_time_of_day(text: &str) -> Option<f64> {
     if text.len() == 4 && !text.contains(':') {
-        return parse_time_of_day(&format!("{}:{}", &text[..2], &text[2..]));
+        let (hours, minutes) = text.split_at_checked(2)?;
+        return parse_time_of_day(&format!("{hours}:{minutes}"));
     }
     let mut parts = text.split(':');
     let (hours, minutes) =
@@ -202,8 +203,12 @@ mod tests {
             "12x",
             "-3h",
             "2026-03-04Tnoon",
+            "2026-03-04T1é2",
+            "2026-03-04T10:20+1é2",
+            "2026-03-04T1\u{fffd}",
         ] {
             assert!(text.parse::<Since>().is_err(), "{text}");
+            assert_eq!(seconds_before_start(0, text), None, "{text}");
         }
     }
 

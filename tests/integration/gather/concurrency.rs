@@ -1,6 +1,8 @@
 //! Several at once, and one that is stopped.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::support::{NO_ARGUMENTS, Workspace, program, run, small_options};
@@ -101,12 +103,20 @@ fn one_that_waits_for_another_says_so() {
     let path = workspace.parts("out")[0].with_file_name(".gather.lock");
     let lock = std::fs::File::create(&path).unwrap();
     lock.lock().unwrap();
-    let waiting = start(&workspace);
-    std::thread::sleep(Duration::from_secs(7));
-    drop(lock);
-    let done = waiting.wait_with_output().unwrap();
-    let said = String::from_utf8(done.stderr).unwrap();
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("waiting for another gather"), "{said}");
+    let mut waiting = start(&workspace);
+    let (send, lines) = mpsc::channel();
+    let stderr = BufReader::new(waiting.stderr.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        stderr.lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
+    });
+    let said = loop {
+        let line = lines.recv_timeout(Duration::from_secs(120)).expect("it says why it waits");
+        if line.contains("waiting for another gather") {
+            break line;
+        }
+    };
     assert!(said.contains(path.to_str().unwrap()), "{said}");
+    drop(lock);
+    assert!(waiting.wait().unwrap().success());
+    reader.join().unwrap();
 }

@@ -132,10 +132,18 @@ fn a_result_whose_replacement_is_planned_alone_is_told_of() {
     assert_eq!((&progress["finals"], &progress["finals_complete"]), (&1.into(), &1.into()));
 
     workspace.plan("out", &["--replace", "--radial-range", "5,30"]);
-    let listed = run("gather", &["--from", out], "");
-    assert_eq!(listed.status, 1, "{}", listed.stderr);
-    assert!(listed.stderr.contains("has patterns by earlier settings"), "{}", listed.stderr);
-    assert!(listed.records("summary").is_empty(), "{}", listed.stdout);
+    let (there, elsewhere) = (workspace.path("out/LaB6"), workspace.path("elsewhere"));
+    for is_linked in [false, true] {
+        if is_linked {
+            fs::rename(&there, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &there).unwrap();
+        }
+        let listed = run("gather", &["--from", out], "");
+        assert_eq!(listed.status, 1, "{}", listed.stderr);
+        assert_eq!(listed.records("fail").len(), 1, "{}", listed.stdout);
+        assert!(listed.stderr.contains("has patterns by earlier settings"), "{}", listed.stderr);
+        assert!(listed.records("summary").is_empty(), "{}", listed.stdout);
+    }
     let counted = count();
     assert_eq!(counted.status, 1, "{}", counted.stderr);
     assert!(counted.stderr.contains("belongs to another result"), "{}", counted.stderr);

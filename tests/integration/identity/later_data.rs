@@ -4,7 +4,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use hdf5::types::VarLenUnicode;
 use sample::Options;
@@ -13,7 +15,7 @@ use serde_json::json;
 use super::operations::read_counters;
 use super::pipe_results::{final_of, gather_from, integrate, plan_tasks, read_final};
 use super::uniform_frames::{RawDirectory, StorageKind, read_counts, with_pattern};
-use crate::support::{NO_ARGUMENTS, open_hdf5_to_write, run, small_options};
+use crate::support::{NO_ARGUMENTS, open_hdf5_to_write, program, run, small_options};
 
 /// Writes a dataset of other counts, another start, and with 1000 added to each position.
 fn write_other(directory: &Path, options: &Options) -> sample::Dataset {
@@ -152,6 +154,34 @@ fn frames_that_two_finals_have_are_not_merged_twice() {
         assert!(merged.stderr.contains("would count twice"), "{}", merged.stderr);
         assert!(!out.join("all.h5").exists());
     }
+}
+
+/// Both have one directory of parts, with one lock.
+#[test]
+fn finals_of_one_scan_with_two_names_are_not_merged() {
+    let place = tempfile::tempdir().unwrap();
+    let written = sample::write(&place.path().join("data"), &small_options()).unwrap();
+    let (raw, poni, out) = (&written.raw, &written.poni, place.path().join("out"));
+    let results = integrate(raw, poni, &out, &[]);
+    run("gather", &["--layout", "virtual"], &results).assert_success();
+    let second = integrate(raw, poni, &out, &["--recipe-name", "second"]);
+    run("gather", &["--layout", "virtual"], &second).assert_success();
+    let mut gather = Command::new(program("gather"));
+    gather.arg("--from").arg(&out).args(["--merge-all", "all"]).stdin(Stdio::null());
+    let mut gather = gather.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    let status = loop {
+        match gather.try_wait().unwrap() {
+            Some(status) => break status,
+            None if began.elapsed() > Duration::from_secs(60) => {
+                gather.kill().unwrap();
+                panic!("it waits for itself");
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    assert_eq!(status.code(), Some(1));
+    assert!(!out.join("all.h5").exists());
 }
 
 #[test]

@@ -32,6 +32,7 @@ for case in cases:
     frames[:, 7, 2] = info.max // 2
     frames[:, 7, 3] = info.max
     frames[::3, 8] = info.max
+    frames[1::3, 8] = info.max - 1
     frames[:, 9] = info.min
     with h5py.File(pathlib.Path(folder) / f"{dtype}_{name}.h5", "w") as file:
         eval(f"file.create_dataset('data', data=frames, {arguments})")

@@ -20,7 +20,7 @@ mod member;
 mod notes;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
@@ -76,12 +76,18 @@ pub fn merge(
 ) -> Result<(OutputSpec, BuildOutcome), OutputError> {
     let mut members: Vec<OutputSpec> = members.to_vec();
     members.sort_by_key(OutputSpec::path);
-    let locks = members.iter().map(|target| {
-        let task = target.task();
-        let directory = parts_dir(target.out_root(), &task.scan, &task.recipe_digest);
-        let directory = directory.expect("a target stays below its root");
-        ownership::create_directories(&directory).map_err(OutputError::io(&directory))?;
-        part_index::lock(&directory, observer)
+    // One for final files of several names: a second lock on it would wait for the first.
+    let directories: BTreeSet<PathBuf> = members
+        .iter()
+        .map(|target| {
+            let task = target.task();
+            parts_dir(target.out_root(), &task.scan, &task.recipe_digest)
+                .expect("a target stays below its root")
+        })
+        .collect();
+    let locks = directories.iter().map(|directory| {
+        ownership::create_directories(directory).map_err(OutputError::io(directory))?;
+        part_index::lock(directory, observer)
     });
     let _locks: Vec<_> = locks.collect::<Result<_, OutputError>>()?;
     let mut members: Vec<MergeMember> = members

@@ -55,19 +55,35 @@ impl PartIndex {
             specs.extend(errors.into_iter().filter_map(Result::err).map(Err));
         }
         directories.sort();
-        let mut finals = BTreeSet::new();
+        let (mut finals, mut replaced) = (BTreeSet::new(), Vec::new());
         for directory in &directories {
-            let spec = read_output_spec(out_root, directory).transpose();
-            match &spec {
-                Some(Ok(spec)) => drop(finals.insert(spec.path())),
+            match read_output_spec(out_root, directory) {
+                Ok(None) => (),
+                Ok(Some(spec)) => match is_replaced(&spec) {
+                    Ok(true) => replaced.push(spec),
+                    Ok(false) => {
+                        finals.insert(spec.path());
+                        specs.push(Ok(spec));
+                    }
+                    Err(error) => {
+                        finals.insert(spec.path());
+                        specs.push(Err(error));
+                    }
+                },
                 // The error is about the final file that the directory names, if it is about one.
-                Some(Err(_)) => {
+                Err(error) => {
                     let name = read_output_name(directory).ok().flatten();
                     finals.extend(name.map(|name| out_root.join(name.as_path())));
+                    specs.push(Err(error));
                 }
-                None => (),
             }
-            specs.extend(spec);
+        }
+        for target in replaced {
+            // Of the result that is to replace it no directory was found.
+            if !finals.contains(&target.path()) && is_in_place(&target) {
+                finals.insert(target.path());
+                specs.extend(check_awaits_no_other(&target).err().map(Err));
+            }
         }
         Self { specs, finals }
     }
@@ -96,7 +112,7 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
     for path in paths {
         match part::read_part(&path) {
             Ok(part) => {
-                return skip_if_replaced(OutputSpec::from_file(out_root, &part.metadata.task)?);
+                return OutputSpec::from_file(out_root, &part.metadata.task).map(Some);
             }
             Err(error) => damaged = Some(error),
         }
@@ -114,7 +130,7 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => {
             check_replaced(out_root, there)
         }
-        Some(Ok(there)) => skip_if_replaced(OutputSpec::from_file(out_root, &there.task)?),
+        Some(Ok(there)) => OutputSpec::from_file(out_root, &there.task).map(Some),
         // The final file was removed by the user after its parts had been merged.
         Some(Err(OutputError::Io { why, .. }))
             if why.kind() == ErrorKind::NotFound && damaged.is_none() =>
@@ -164,21 +180,28 @@ pub(super) fn check_awaits_no_other(target: &OutputSpec) -> Result<(), OutputErr
         }
         None => return Ok(()),
         Some(owner) if owner.scan == target.task().scan => {
-            "has patterns by earlier settings, and no frame is integrated by those of the last plan-split --replace: \
+            "has patterns by earlier settings, and none by those of the last plan-split --replace are here: \
              integrate its tasks, or run plan-split with --replace and the earlier settings to keep these"
         }
         Some(_) => {
-            "has patterns of another scan than was planned last, of which no frame is integrated: integrate its tasks"
+            "has patterns of another scan than was planned last, of which none are here: integrate its tasks, or move \
+             this file back if it was moved here"
         }
     };
     Err(OutputError::content(&target.path(), why))
 }
 
-/// Returns the target, or `None` if its final file belongs to another scan or recipe by now.
-fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
-    Ok(read_owner(&target)?
-        .is_none_or(|owner| owner.is_same_result(&OutputOwner::from_task(target.task())))
-        .then_some(target))
+/// Returns whether the final file of the target belongs to another scan or recipe by now.
+fn is_replaced(target: &OutputSpec) -> Result<bool, OutputError> {
+    let of_target = OutputOwner::from_task(target.task());
+    Ok(read_owner(target)?.is_some_and(|owner| !owner.is_same_result(&of_target)))
+}
+
+/// Returns whether the final file of the target is there and holds its result, whoever it belongs to.
+fn is_in_place(target: &OutputSpec) -> bool {
+    let of_target = OutputOwner::from_task(target.task());
+    OutputFile::open(&target.path())
+        .is_ok_and(|there| OutputOwner::from_task(&there.task).is_same_result(&of_target))
 }
 
 /// Returns whether a directory has the parts of a task's scan and recipe.
