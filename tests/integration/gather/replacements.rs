@@ -123,7 +123,8 @@ fn a_result_whose_replacement_is_planned_alone_is_told_of() {
     let workspace = Workspace::new(&small_options());
     let (tasks, out) = (workspace.plan("out", &[]), workspace.path("out"));
     let results = run("ai-integrate", NO_ARGUMENTS, &tasks).assert_success().stdout;
-    run("gather", NO_ARGUMENTS, &results).assert_success();
+    let first = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
+    let final_file = first["final"].as_str().unwrap();
     let plan = workspace.path("plan.jsonl");
     fs::write(&plan, &tasks).unwrap();
     let out = out.to_str().unwrap();
@@ -150,6 +151,13 @@ fn a_result_whose_replacement_is_planned_alone_is_told_of() {
     assert_eq!(counted.records("progress")[0]["finals_complete"], 0);
     let gathered = run("gather", &["--plan", plan.to_str().unwrap()], &results);
     assert_eq!(gathered.status, 1, "as --count-done says");
+
+    // A final that can't be read is not taken for one that is not there.
+    let whole = fs::read(final_file).unwrap();
+    fs::write(final_file, &whole[..whole.len() / 2]).unwrap();
+    let damaged = run("gather", &["--from", out], "");
+    assert_eq!((damaged.status, damaged.records("fail").len()), (1, 1), "{}", damaged.stderr);
+    fs::write(final_file, whole).unwrap();
 
     // The way back is to replace the plan by the earlier one; nothing is integrated again.
     let kept = workspace.plan("out", &["--replace"]);

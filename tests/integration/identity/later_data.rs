@@ -168,7 +168,7 @@ fn finals_of_one_scan_with_two_names_are_not_merged() {
     run("gather", &["--layout", "virtual"], &second).assert_success();
     let mut gather = Command::new(program("gather"));
     gather.arg("--from").arg(&out).args(["--merge-all", "all"]).stdin(Stdio::null());
-    let mut gather = gather.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut gather = gather.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     let status = loop {
         match gather.try_wait().unwrap() {
@@ -180,7 +180,9 @@ fn finals_of_one_scan_with_two_names_are_not_merged() {
             None => std::thread::sleep(Duration::from_millis(50)),
         }
     };
-    assert_eq!(status.code(), Some(1));
+    let said = std::io::read_to_string(gather.stderr.take().unwrap()).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("would count twice"), "{said}");
     assert!(!out.join("all.h5").exists());
 }
 

@@ -59,9 +59,9 @@ impl PartIndex {
         for directory in &directories {
             match read_output_spec(out_root, directory) {
                 Ok(None) => (),
-                Ok(Some(spec)) => match is_replaced(&spec) {
-                    Ok(true) => replaced.push(spec),
-                    Ok(false) => {
+                Ok(Some(spec)) => match read_other_owner(&spec) {
+                    Ok(Some(_)) => replaced.push(spec),
+                    Ok(None) => {
                         finals.insert(spec.path());
                         specs.push(Ok(spec));
                     }
@@ -80,10 +80,16 @@ impl PartIndex {
         }
         for target in replaced {
             // Of the result that is to replace it no directory was found.
-            if !finals.contains(&target.path()) && is_in_place(&target) {
-                finals.insert(target.path());
-                specs.extend(check_awaits_no_other(&target).err().map(Err));
+            if finals.contains(&target.path()) {
+                continue;
             }
+            let told = match is_in_place(&target) {
+                Ok(false) => continue,
+                Ok(true) => check_awaits_no_other(&target).err(),
+                Err(error) => Some(error),
+            };
+            finals.insert(target.path());
+            specs.extend(told.map(Err));
         }
         Self { specs, finals }
     }
@@ -174,10 +180,7 @@ fn check_replaced(out_root: &Path, there: OutputFile) -> Result<Option<OutputSpe
 /// # Errors
 /// Fails if plan-split has noted another result for its path, or if the note can't be read.
 pub(super) fn check_awaits_no_other(target: &OutputSpec) -> Result<(), OutputError> {
-    let why = match read_owner(target)? {
-        Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => {
-            return Ok(());
-        }
+    let why = match read_other_owner(target)? {
         None => return Ok(()),
         Some(owner) if owner.scan == target.task().scan => {
             "has patterns by earlier settings, and none by those of the last plan-split --replace are here: \
@@ -191,17 +194,25 @@ pub(super) fn check_awaits_no_other(target: &OutputSpec) -> Result<(), OutputErr
     Err(OutputError::content(&target.path(), why))
 }
 
-/// Returns whether the final file of the target belongs to another scan or recipe by now.
-fn is_replaced(target: &OutputSpec) -> Result<bool, OutputError> {
+/// Returns the scan or recipe that the final file of the target belongs to, if it is another one.
+fn read_other_owner(target: &OutputSpec) -> Result<Option<OutputOwner>, OutputError> {
     let of_target = OutputOwner::from_task(target.task());
-    Ok(read_owner(target)?.is_some_and(|owner| !owner.is_same_result(&of_target)))
+    Ok(read_owner(target)?.filter(|owner| !owner.is_same_result(&of_target)))
 }
 
 /// Returns whether the final file of the target is there and holds its result, whoever it belongs to.
-fn is_in_place(target: &OutputSpec) -> bool {
-    let of_target = OutputOwner::from_task(target.task());
-    OutputFile::open(&target.path())
-        .is_ok_and(|there| OutputOwner::from_task(&there.task).is_same_result(&of_target))
+///
+/// # Errors
+/// Fails if a file is there and can't be read.
+fn is_in_place(target: &OutputSpec) -> Result<bool, OutputError> {
+    match OutputFile::open(&target.path()) {
+        Ok(there) => {
+            let of_target = OutputOwner::from_task(target.task());
+            Ok(OutputOwner::from_task(&there.task).is_same_result(&of_target))
+        }
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns whether a directory has the parts of a task's scan and recipe.
