@@ -1,6 +1,6 @@
 //! Walks over operands: files, directories, datasets, globs, and lists of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub struct OperandWalker<'a> {
     pub(crate) finder: Finder<'a>,
     /// The images of a series, collected while each operand follows the last.
     series: Vec<PathBuf>,
-    /// Files that need not be read again, with their stamps when they were read.
-    unchanged: HashMap<PathBuf, (u64, i64)>,
+    /// Files that need not be read again.
+    unchanged: HashMap<PathBuf, UnchangedFile>,
     /// Data files that a following walk has seen.
     seen_before: HashSet<PathBuf>,
     /// True if the search repeats until files appear.
@@ -40,6 +40,21 @@ struct LookState {
     /// True if something was left for the next look.
     is_unfinished: bool,
     was_unfinished: bool,
+}
+
+/// A file that need not be read again as long as it and the files of its scans have the same stamps.
+struct UnchangedFile {
+    stamp: (u64, i64),
+    /// The other files that its scans read, with their stamps.
+    others: Vec<(PathBuf, (u64, i64))>,
+}
+
+impl UnchangedFile {
+    /// Returns whether the file, which has this stamp, and all others are as they were.
+    fn is_current(&self, stamp: (u64, i64)) -> bool {
+        let is_same = |(file, stamp): &(PathBuf, _)| size_and_mtime(file) == Some(*stamp);
+        self.stamp == stamp && self.others.iter().all(is_same)
+    }
 }
 
 /// Changes since the look before.
@@ -328,9 +343,11 @@ impl<'a> OperandWalker<'a> {
         frames::open_ahead(new.into_iter());
         for file in files {
             let stamp = self.record_stamp(file);
-            if self.finder.claims.contains(file)
-                || (stamp.is_some() && self.unchanged.get(file) == stamp.as_ref())
-            {
+            let is_unchanged = || {
+                let known = self.unchanged.get(file).zip(stamp);
+                known.is_some_and(|(known, stamp)| known.is_current(stamp))
+            };
+            if self.finder.claims.contains(file) || is_unchanged() {
                 self.finder.found_count += 1;
                 continue;
             }
@@ -338,9 +355,11 @@ impl<'a> OperandWalker<'a> {
             // skipped.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
             let (mut is_unreadable, mut is_withheld) = (false, false);
+            let mut others = BTreeSet::new();
             self.finder.visit(file, &elsewhere, |finder, found| {
                 is_unreadable |= has_unreadable(&found);
                 is_withheld |= finder.withholds(&found);
+                others.extend(found.files.iter().filter(|other| *other != file).cloned());
                 if is_bliss_entry(&found) {
                     return finder.report(found, root);
                 }
@@ -358,7 +377,7 @@ impl<'a> OperandWalker<'a> {
                 tree.unreadable.push(UnreadableMaster { file, is_withheld: !is_unreadable });
                 self.finder.report_unresolved()?;
             }
-            self.remember_unchanged(file, stamp);
+            self.remember_unchanged(file, stamp, others);
         }
         let mut fresh = files.to_vec();
         fresh.retain(|file| self.follows && self.seen_before.insert(file.clone()));
@@ -388,11 +407,23 @@ impl<'a> OperandWalker<'a> {
     }
 
     /// Remembers that a file need not be read again while its stamp is the one from before it was
-    /// read.
-    fn remember_unchanged(&mut self, file: &Path, before: Option<(u64, i64)>) {
+    /// read, and while the other files of its scans don't change.
+    fn remember_unchanged(
+        &mut self,
+        file: &Path,
+        before: Option<(u64, i64)>,
+        others: BTreeSet<PathBuf>,
+    ) {
         let Some(stamp) = before.filter(|_| self.finder.is_complete) else { return };
-        match self.finder.stability.is_settled(file, stamp) {
-            true => drop(self.unchanged.insert(file.to_owned(), stamp)),
+        // A file that has changed since it was read has not settled yet.
+        let with_stamp = |other: PathBuf| size_and_mtime(&other).map(|stamp| (other, stamp));
+        let Some(others) = others.into_iter().map(with_stamp).collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let stability = &mut self.finder.stability;
+        let are_settled = others.iter().all(|(other, stamp)| stability.is_settled(other, *stamp));
+        match are_settled && stability.is_settled(file, stamp) {
+            true => drop(self.unchanged.insert(file.to_owned(), UnchangedFile { stamp, others })),
             false => self.look.is_unfinished = true,
         }
     }

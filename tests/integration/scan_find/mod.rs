@@ -4,6 +4,7 @@ mod exposure_times;
 mod faults;
 mod file_numbers;
 mod follow_ends;
+mod linked_data;
 mod links;
 mod live;
 mod lost_images;

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use super::unfinished_files::{assert_ends_as_a_plain_search, follow_while};
 use crate::support::{
-    RawData, Workspace, create_hdf5, find, nexus_group, small_options, uniform_edf,
+    Outcome, RawData, Workspace, create_hdf5, find, nexus_group, small_options, uniform_edf,
 };
+use sample::Defect;
 
 fn ids(operands: &[&Path]) -> Vec<String> {
     find(operands).assert_success().scan_fields(&["file", "id"])
@@ -135,4 +136,33 @@ fn files_that_are_older_than_their_scan_are_told_of() {
     let said = search(START - 3600);
     let why = "pilatus_0001.h5 and 1 other file were last written 60 minutes before the scan began";
     assert!(said.contains(why), "{said}");
+}
+
+/// Until then the scan may write over them.
+#[test]
+fn files_older_than_a_scan_that_is_followed_are_told_of_at_its_end() {
+    let (directory, finished) = (RawData::new(), RawData::new());
+    let running = directory.write_dataset("", &[Defect::Running]);
+    let whole = finished.write_dataset("", &[Defect::MissingFile]);
+    let follow = || {
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        fs::File::options()
+            .write(true)
+            .open(&running.lima[0][0])
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        follow_while(&directory.path("RAW_DATA"), "1s", || ())
+    };
+    let said_of = |found: &Outcome| found.stderr.matches("before the scan began").count();
+    let found = follow();
+    assert_eq!(found.records("scan")[0]["complete"], false);
+    assert_eq!(said_of(&found), 0, "{}", found.stderr);
+    for (from, to) in whole.lima[0].iter().zip(&running.lima[0]) {
+        fs::copy(if from.exists() { from } else { &whole.lima[0][0] }, to).unwrap();
+    }
+    fs::copy(&whole.master, &running.master).unwrap();
+    let found = follow();
+    assert_eq!(found.records("scan").last().unwrap()["complete"], true);
+    assert_eq!(said_of(&found), 1, "{}", found.stderr);
 }
