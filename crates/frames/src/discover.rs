@@ -124,6 +124,8 @@ pub enum DiscoveryKind {
     NoDetectors {
         /// Number of NXentry groups in the file.
         entries: usize,
+        /// Number of those that are scans by their names, which need not have images.
+        bliss_entries: usize,
     },
     /// A final file of azpipe. Its links to raw files don't make it a master.
     FinalFile,

@@ -50,13 +50,14 @@ impl ScanDigests {
     /// Computes the digests of a scan record. If `has_monitors`, all tasks change when the scan
     /// ends, because counters may have been read before they were written.
     pub fn new(id: &str, scan: &Acquisition, has_monitors: bool) -> Self {
-        let Acquisition { frames, complete, end_time, end_reason, .. } = scan;
+        let Acquisition { frames, planned_frames, complete, end_time, end_reason, .. } = scan;
         let is_running = scan.scan_state() == ScanState::Running;
         let (lasting, _) = lasting_absences(&scan.absent, is_running);
         let monitor_state = has_monitors.then(|| scan.scan_state());
         // The rest of the record decides how frames are read and integrated.
         let common = Acquisition {
             frames: 0,
+            planned_frames: None,
             complete: false,
             end_time: None,
             end_reason: None,
@@ -67,7 +68,7 @@ impl ScanDigests {
         Self {
             scan: id.to_owned(),
             place: digest(&(&scan.file, &scan.entry, &scan.detector, &scan.dataset)),
-            facts: digest(&(frames, complete, end_time, end_reason, lasting)),
+            facts: digest(&(frames, planned_frames, complete, end_time, end_reason, lasting)),
             common: digest(&(common, monitor_state)),
             is_running,
             frames: *frames,

@@ -74,6 +74,10 @@ pub struct Acquisition {
     /// The exposure time of a frame in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure_time: Option<f64>,
+    /// The number of frames that the detector was configured to take, if there are fewer (Dectris): the
+    /// scan runs, was ended early, or lacks data files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_frames: Option<u64>,
     /// True if the file says that the detector has corrected its counts for dead time; absent if it
     /// does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ mod strict {
     }
 
     record!(Scan: r#type("type"), v, id, below, entry, detector, complete, frames, shape, dtype, codec, sources;
-        optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, image_operation, content, exposure_time, countrate_correction_applied, counters, absent);
+        optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, image_operation, content, exposure_time, planned_frames, countrate_correction_applied, counters, absent);
     record!(Task: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources;
         optional: file, file_b64, more, absent_elsewhere);

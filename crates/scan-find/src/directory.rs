@@ -18,11 +18,11 @@ const HDF5_SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cx
 pub struct DirectoryListing {
     /// Files that are HDF5 by their names.
     pub hdf5: Vec<PathBuf>,
-    /// Files that are images by their names.
+    /// Files that are images by their names, and links of such names that can't be followed.
     pub images: Vec<PathBuf>,
     /// The subdirectories, which are searched as well.
     pub subdirectories: Vec<PathBuf>,
-    /// Links with the name of a file that a walk reads, which lead to none.
+    /// Links with the name of an HDF5 file, which lead to none.
     pub dangling: Vec<PathBuf>,
     /// Entries that can't be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,
@@ -61,18 +61,17 @@ impl DirectoryListing {
                 Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
                 Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
-                // An entry that has been removed since holds no frames, nor does a link without a
-                // target; but the target may be on a file system that is not mounted.
-                Err(why)
-                    if matches!(
-                        Errno::from_raw(why.raw_os_error().unwrap_or(0)),
-                        Errno::ENOENT | Errno::ELOOP
-                    ) =>
-                {
-                    if kind.is_some_and(|kind| kind.is_symlink()) && is_searched_name(&path) {
+                // An entry that has been removed since holds no frames. An image that is a link without
+                // a target has its place in a series; the target may be on a file system that is not
+                // mounted.
+                Err(why) if is_not_there(&why) && !kind.is_some_and(|kind| kind.is_symlink()) => (),
+                Err(_) if is_searched_image(&path) => out.images.push(path),
+                Err(why) if is_not_there(&why) => {
+                    if is_hdf5_name(&path) {
                         out.dangling.push(path);
                     }
                 }
+                Err(why) if is_loop(&why) && !is_hdf5_name(&path) => (),
                 Err(why) => out.unreadable.push((path, why)),
             }
         }
@@ -90,12 +89,18 @@ impl DirectoryListing {
     }
 }
 
-/// Returns whether a walk reads a file of this name.
-fn is_searched_name(path: &Path) -> bool {
-    suffix(path).is_some_and(|ending| {
-        HDF5_SUFFIXES.contains(&ending.as_str())
-            || image::searched_suffixes().any(|suffix| suffix == ending)
-    })
+/// Returns whether an error says that there is no file of this name, or that it is no directory's.
+fn is_not_there(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn is_loop(why: &io::Error) -> bool {
+    why.raw_os_error() == Some(Errno::ELOOP as i32)
+}
+
+/// Returns whether a walk reads a file of this name as an image.
+fn is_searched_image(path: &Path) -> bool {
+    suffix(path).is_some_and(|ending| image::searched_suffixes().any(|suffix| suffix == ending))
 }
 
 /// Returns the device and inode numbers, which identify a file or directory under any name.

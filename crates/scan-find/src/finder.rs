@@ -1,31 +1,27 @@
 //! Turns paths into scan records, and reports failures and what was left out.
 
 mod failures;
+mod warnings;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
-use records::{AbsentKind, Acquisition, IdHasher, RawPath, Record, Scan, format_count};
+use records::{AbsentKind, Acquisition, IdHasher, RawPath, Record, Scan, ScanState, format_count};
 
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::messages::{
-    absent_summary, describe_first_frame_error, describe_older_files, describe_replaced_scan,
-    describe_scattered_numbers, describe_second_scan, describe_skipped, describe_unwanted,
-    display_dataset, read_failures,
+    absent_summary, describe_first_frame_error, describe_scattered_numbers, describe_skipped,
+    describe_unwanted, display_dataset, read_failures,
 };
 use crate::patience::FailurePatience;
-use crate::since::seconds_before_start;
 use crate::stability::{StabilityTracker, is_beginning_being_written};
 use crate::told_records::ToldRecords;
 use crate::watcher::DirectoryWatcher;
-
-/// Seconds by which the clocks of a beamline's computers may differ.
-const CLOCK_TOLERANCE: f64 = 60.0;
 
 /// Reason why a final file is no scan.
 pub(crate) const FINAL_FILE: &str = "a final file of azpipe, not raw data";
@@ -60,6 +56,9 @@ pub struct Finder<'a> {
     /// Watches the directories that a following search has visited.
     pub(crate) watcher: DirectoryWatcher,
     pub(crate) stability: StabilityTracker,
+    /// Scans that a following search found running, and what they lack: it is told at the end, if they
+    /// have not ended.
+    running: BTreeMap<(PathBuf, String), (String, Option<String>)>,
     /// When data files were left out first because their master is being written.
     left_out_since: HashMap<PathBuf, Instant>,
     /// Decides when failures are reported.
@@ -97,6 +96,7 @@ impl<'a> Finder<'a> {
                 DirectoryWatcher::default()
             },
             stability: StabilityTracker::default(),
+            running: BTreeMap::new(),
             left_out_since: HashMap::new(),
             patience: FailurePatience::new(args.follow.is_some()),
             has_unstable: false,
@@ -217,7 +217,7 @@ impl<'a> Finder<'a> {
                 self.warn_once(about, why);
                 Ok(())
             }
-            DiscoveryKind::NoDetectors { entries } => {
+            DiscoveryKind::NoDetectors { entries, .. } => {
                 self.files_without_detector += 1;
                 self.filter.note(1, || {
                     format!(
@@ -292,10 +292,17 @@ impl<'a> Finder<'a> {
             self.warn_of_older_files(&id, &about, &acquisition);
         }
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
+        let is_followed_on =
+            self.args.follow.is_some() && acquisition.scan_state() == ScanState::Running;
         let record = Record::from(Scan { id: id.clone(), acquisition });
-        if self.told.is_new(&id, place, &record) {
-            if let Some(absent) = absent {
-                self.filter.warn(&format!("{about}: {absent}"));
+        if self.told.is_new(&id, place.clone(), &record) {
+            self.running.remove(&place);
+            match absent {
+                _ if is_followed_on => {
+                    self.running.insert(place, (about.clone(), absent));
+                }
+                Some(absent) => self.filter.warn(&format!("{about}: {absent}")),
+                None => (),
             }
             self.emitted += 1;
             self.filter.emit(&record)?;
@@ -307,55 +314,6 @@ impl<'a> Finder<'a> {
             }
             self.report_failure(about.clone(), why, retryable)
         })
-    }
-
-    /// Warns of data files that were last written before the scan began. A scan that is measured again
-    /// under its name and ends early leaves those of the earlier one, which its master names, too. They are
-    /// taken all the same, because the clocks of two computers may differ.
-    fn warn_of_older_files(&mut self, id: &str, about: &str, acquisition: &Acquisition) {
-        let Some(start) = acquisition.start_time.as_deref() else { return };
-        let older: Vec<(f64, &Path)> = acquisition
-            .sources
-            .iter()
-            .filter(|source| source.file != acquisition.file)
-            .filter_map(|source| {
-                let seconds = seconds_before_start(source.mtime, start)?;
-                (seconds > CLOCK_TOLERANCE).then_some((seconds, &*source.file))
-            })
-            .collect();
-        let Some((_, first)) = older.first() else { return };
-        let least = older.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
-        let why = describe_older_files(first, older.len(), least as u64, id);
-        self.warn_once(about.to_owned(), why);
-    }
-
-    /// Warns of files that were scans of their own before this one, which has their frames, too: a
-    /// master that came after its data files, or an image before the others of its series.
-    fn warn_of_second_scan(&mut self, id: &str, acquisition: &Acquisition) {
-        let known = &self.ids_of_own_frames;
-        let earlier: Vec<(PathBuf, String)> = acquisition
-            .sources
-            .iter()
-            // Scans of one HDF5 file have datasets of their own.
-            .filter(|source| source.file != acquisition.file || source.dataset.is_empty())
-            .filter_map(|source| known.get_key_value(&*source.file))
-            .filter(|(_, earlier)| *earlier != id)
-            .map(|(file, earlier)| (file.clone(), earlier.clone()))
-            .collect();
-        for (file, earlier) in earlier {
-            let (about, other) = (file.display().to_string(), acquisition.file.display());
-            self.warn_once(
-                about,
-                match *file == *acquisition.file {
-                    true => describe_replaced_scan(&earlier, id),
-                    false => describe_second_scan(&earlier, id, &other),
-                },
-            );
-        }
-        if acquisition.sources.first().is_some_and(|source| source.file == acquisition.file) {
-            let file = acquisition.file.to_path_buf();
-            self.ids_of_own_frames.entry(file).or_insert_with(|| id.to_owned());
-        }
     }
 
     /// Sets the scan's content digest if it has no start time, or if another file has claimed the

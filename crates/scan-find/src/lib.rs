@@ -74,6 +74,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let Some(pause) = args.follow {
         follow(pause, args.until_idle, filter, &mut walk, &taken)?;
         walk.report_if_nothing_found(&taken)?;
+        walk.finder.report_running()?;
     }
     walk.finder.report_left_out();
     Ok(())

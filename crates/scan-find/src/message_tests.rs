@@ -36,6 +36,7 @@ fn what_is_left_out_and_why() {
         frames: 1,
         ..scan(vec![absent(Span::new(0, 1), AbsentKind::NotWritten, "not written")])
     };
+    let planned = Acquisition { planned_frames: Some(20), ..scan(Vec::new()) };
     let why =
         FirstFrameError::Bytes { file: "/a.npy".into(), why: io::Error::from_raw_os_error(5) };
     let unwanted =
@@ -43,6 +44,9 @@ fn what_is_left_out_and_why() {
     let messages = [
         absent_summary(&lost).expect("absent frames"),
         absent_summary(&one).expect("an absent frame"),
+        absent_summary(&planned).expect("fewer frames than planned"),
+        absent_summary(&Acquisition { absent: one.absent.clone(), ..planned.clone() })
+            .expect("an absent frame"),
         read_failures(&unread).remove(0).0,
         describe_first_frame_error("/a.npy", &why),
         describe_first_frame_error("/a.npy::/1.1/p3", &why),
@@ -59,6 +63,8 @@ fn what_is_left_out_and_why() {
     let expected = [
         "7 of 12 frames absent: not written, and other reasons",
         "1 of 1 frame absent: not written",
+        "12 frames of 20 that were planned (nimages x ntrigger): the scan is running, was ended early, or lacks data files",
+        "1 of 12 frames absent: not written; 20 were planned (nimages x ntrigger)",
         "3 of 12 frames: file unreadable: p3_0000.h5: Input/output error",
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",
         "can't read the first frame, which identifies a scan without a start time: Input/output error (os error 5)",

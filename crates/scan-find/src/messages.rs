@@ -119,9 +119,21 @@ pub fn absent_summary(acquisition: &Acquisition) -> Option<String> {
         acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
     let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
     let more = if lost.len() > 1 { ", and other reasons" } else { "" };
-    Some(format!(
-        "{frames} of {} absent: {}{more}",
-        format_count(acquisition.frames, "frame"),
-        lost.first()?.reason
-    ))
+    let absent = lost.first().map(|first| {
+        format!(
+            "{frames} of {} absent: {}{more}",
+            format_count(acquisition.frames, "frame"),
+            first.reason
+        )
+    });
+    match (absent, acquisition.planned_frames) {
+        (absent, None) => absent,
+        (None, Some(planned)) => Some(format!(
+            "{} of {planned} that were planned (nimages x ntrigger): the scan is running, was ended early, or lacks data files",
+            format_count(acquisition.frames, "frame")
+        )),
+        (Some(absent), Some(planned)) => {
+            Some(format!("{absent}; {planned} were planned (nimages x ntrigger)"))
+        }
+    }
 }

@@ -249,7 +249,9 @@ impl<'a> OperandWalker<'a> {
         let (mut empty, mut is_final_file) = (None, false);
         self.finder.visit(path, &|_| true, |finder, found| {
             match found.kind {
-                DiscoveryKind::NoDetectors { entries } => empty = Some(entries),
+                DiscoveryKind::NoDetectors { entries, bliss_entries } => {
+                    empty = Some((entries, bliss_entries))
+                }
                 DiscoveryKind::FinalFile => is_final_file = true,
                 _ => (),
             }
@@ -260,16 +262,17 @@ impl<'a> OperandWalker<'a> {
             return self.report_failure(file, why);
         }
         match empty {
-            Some(0) => {
+            Some((0, _)) => {
                 let why = "no scan in this HDF5 file: it has no NXentry; if it has a dataset of frames, name it: FILE::/PATH";
                 self.report_failure(file, why.to_owned())
             }
-            Some(_) if !self.follows => {
-                self.finder.warn_once(
-                    file.display().to_string(),
-                    "no detector with frames in this HDF5 file; if a dataset of it is a frame, name it: FILE::/PATH"
-                        .to_owned(),
-                );
+            Some((_, bliss_entries)) if !self.follows => {
+                let why = "no detector with frames in this HDF5 file; if a dataset of it has frames, name it: FILE::/PATH";
+                match bliss_entries {
+                    0 => self.report_failure(file, why.to_owned())?,
+                    // Scans without images, such as those of a diode.
+                    _ => self.finder.warn_once(file.display().to_string(), why.to_owned()),
+                }
                 Ok(())
             }
             _ => Ok(()),

@@ -66,3 +66,20 @@ fn frames_that_come_into_a_linked_file_are_found_while_it_is_followed() {
         assert_ends_as_a_plain_search(&found, &raw, name);
     }
 }
+
+#[test]
+fn a_running_scan_that_is_removed_is_told_of() {
+    let directory = RawData::new();
+    directory.write_dataset("", &[sample::Defect::Running]);
+    let raw = directory.path("RAW_DATA");
+    let found = follow_while(&raw, "2s", || {
+        std::thread::sleep(Duration::from_secs(1));
+        fs::rename(&raw, directory.path("elsewhere")).unwrap();
+    });
+    let failures = found.records("fail");
+    let errors: Vec<_> = failures.iter().filter_map(|fail| fail["error"].as_str()).collect();
+    let why =
+        "is gone, and was running when it was last read: its last record tells what there was";
+    assert!(errors.contains(&why), "{}{}", found.stdout, found.stderr);
+    assert_eq!(found.status, 1);
+}

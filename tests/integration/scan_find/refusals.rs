@@ -121,3 +121,14 @@ fn a_detector_that_can_not_be_read_is_refused_beside_one_that_can() {
         "{errors:?}"
     );
 }
+
+#[test]
+fn a_file_that_is_named_and_has_no_frames_is_a_failure() {
+    let directory = RawData::new();
+    let file = directory.path("x.h5");
+    crate::support::nexus_group(&crate::support::create_hdf5(&file), "entry", "NXentry");
+    let found = find(&[&file]);
+    let error = found.records("fail").remove(0)["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("no detector with frames in this HDF5 file; "), "{error}");
+    assert_eq!(found.status, 1);
+}

@@ -262,3 +262,32 @@ fn all_detectors_of_a_file_that_is_no_bliss_master_are_listed() {
         ["saxs", "waxs"]
     );
 }
+
+#[test]
+fn an_image_that_is_a_link_to_nothing_has_its_place_in_a_series() {
+    // A link without a target, and one that leads to itself.
+    for (target, kind) in [("/nowhere/x.edf", "missing"), ("", "unreadable")] {
+        for place in [0, 2, 5] {
+            let directory = RawData::new();
+            std::fs::create_dir(directory.path("raw")).unwrap();
+            for number in 0..6 {
+                let name = format!("raw/c_{number:04}.edf");
+                let path = directory.path(&name);
+                match target {
+                    _ if number != place => {
+                        directory.write_edf(&name);
+                    }
+                    "" => symlink(&path, &path).unwrap(),
+                    _ => symlink(target, &path).unwrap(),
+                }
+            }
+            let ran = find(&[directory.path("raw")]);
+            let scans = ran.records("scan");
+            let absent = &scans[0]["absent"][0];
+            let told = (ran.status, scans.len(), &scans[0]["frames"], &absent["kind"]);
+            let status = i32::from(kind == "unreadable");
+            assert_eq!(told, (status, 1, &6.into(), &kind.into()), "{}{}", ran.stdout, ran.stderr);
+            assert_eq!(absent["range"], serde_json::json!([[place, place + 1]]));
+        }
+    }
+}

@@ -54,7 +54,9 @@ pub fn announce_filter(id: i32) -> hdf5::Result<()> {
         id,
         encoder_present: 1,
         decoder_present: 1,
-        name: c"announced".as_ptr(),
+        // The name that the library writes into files. HDF5 looks it up when it reckons the room for it and
+        // again when it writes it, so two threads must not register a filter under two names.
+        name: c"bitshuffle".as_ptr(),
         can_apply: None,
         set_local: None,
         filter: Some(refuse),

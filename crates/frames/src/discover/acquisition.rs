@@ -33,7 +33,9 @@ pub(super) fn build_acquisition(
         start_time: entry.start_time.clone(),
         end_time: entry.end_time.clone(),
         end_reason: entry.end_reason.clone(),
-        complete: entry.is_successful() && frame_map.absent.is_empty(),
+        complete: entry.is_successful()
+            && frame_map.absent.is_empty()
+            && frame_map.planned_frames.is_none_or(|planned| planned <= frame_map.frames),
         exposure_time: read_exposure_time(entry, files, &detector.group)?,
         countrate_correction_applied: entry
             .read_number(files, &format!("{}/countrate_correction_applied", detector.group))?

@@ -197,6 +197,9 @@ impl DatasetCache {
         let to_error = |err: LibraryError| DiscoverError::from_library(file, &err);
         let coding = PixelCoding::new(object.element_type().map_err(to_error)?, Vec::new())?;
         let mut frame_map = FrameMap::new(file, object.shape().map_err(to_error)?, coding)?;
+        let number = object.read_number_attribute("image_nr_low").map_err(to_error)?;
+        frame_map.first_image_number =
+            number.filter(|number| *number >= 0.0).map(|number| number as u64);
         match object.storage_layout().map_err(to_error)? {
             StorageLayout::Virtual(mappings) => {
                 self.add_mapped_frames(&mut frame_map, file, mappings)?

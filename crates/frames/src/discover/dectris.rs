@@ -1,6 +1,7 @@
 //! Discovers Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other
 //! entries with frames in their `data` group.
 
+use std::ops::Range;
 use std::path::Path;
 
 use records::{AbsentKind, Spans};
@@ -97,9 +98,9 @@ fn data_file_number(name: &str) -> Option<u64> {
     name.strip_prefix("data_")?.parse().ok()
 }
 
-/// Concatenates the frames of the datasets. All datasets but the last have the same number of
-/// frames. A dataset whose file is missing counts as many, up to the number of images that the
-/// detector was configured to take.
+/// Puts the frames of the datasets one after the other, each dataset where its first image number tells,
+/// if all of them have one. Otherwise all datasets but the last have the same number of frames; one whose
+/// file is missing counts as many, up to the number of images that the detector was configured to take.
 ///
 /// # Errors
 /// No dataset can be read that tells how many frames the others have.
@@ -115,34 +116,28 @@ pub(super) fn build_frame_map(
         return Err(first_failure(&each).unwrap_or_else(|| UnusableError::NoDataFiles.into()));
     };
     let planned = planned_images(&mut cache.files, entry)?;
-    // The last dataset may be shorter than the others, unless it takes all images that were planned
-    // for it.
-    let is_last = index.checked_add(1) == Some(each.len());
-    let is_full = || planned == first.frames.checked_mul(each.len() as u64);
-    if let Some(why) = first_failure(&each[..index]).filter(|_| is_last && !is_full()) {
-        return Err(why);
-    }
-    let mut counts = Vec::new();
-    let mut total: u64 = 0;
-    for frame_map in &each {
-        let count = match &**frame_map {
-            Ok(frame_map) => frame_map.frames,
-            Err(_) => planned
-                .map_or(first.frames, |planned| first.frames.min(planned.saturating_sub(total))),
-        };
-        counts.push(count);
-        total = total.saturating_add(count);
-    }
+    let places = match places_by_number(&each, planned) {
+        Some(places) => places,
+        None => {
+            // The last dataset may be shorter than the others, unless it takes all images that were
+            // planned for it.
+            let is_last = index.checked_add(1) == Some(each.len());
+            let is_full = || planned == first.frames.checked_mul(each.len() as u64);
+            if let Some(why) = first_failure(&each[..index]).filter(|_| is_last && !is_full()) {
+                return Err(why);
+            }
+            places_by_count(&each, first.frames, planned)
+        }
+    };
+    let total = places.last().map_or(0, |last| last.end);
     let extents = vec![total, first.shape[0], first.shape[1]];
     let mut all = FrameMap::new(&entry.file, extents, first.coding.clone())?;
-    let mut start: u64 = 0;
-    for ((frame_map, count), path) in each.iter().zip(counts).zip(paths) {
-        let end = start.saturating_add(count);
-        let here: Spans = (start..end).collect();
-        start = end;
+    all.planned_frames = planned;
+    for ((frame_map, place), path) in each.iter().zip(places).zip(paths) {
+        let here: Spans = place.collect();
         match &**frame_map {
             Ok(frame_map) => {
-                all.add_mapped_frames(&here, frame_map, &Spans::first_n(count))?;
+                all.add_mapped_frames(&here, frame_map, &Spans::first_n(frame_map.frames))?;
                 all.files.extend(frame_map.files.iter().cloned());
             }
             Err(DiscoverError::NoObject(file, _)) if *file == entry.file => {
@@ -152,7 +147,85 @@ pub(super) fn build_frame_map(
             Err(why) => all.add_absent_for_error(&here, why, &entry.file, Path::new(path))?,
         }
     }
+    // Frames between the last one of a file and the first one of the next are not written.
     Ok(all.complete())
+}
+
+/// Returns the frames of each dataset, if each is as long as the first that can be read, or as it is
+/// itself.
+fn places_by_count(each: &[SharedFrameMap], usual: u64, planned: Option<u64>) -> Vec<Range<u64>> {
+    let mut end: u64 = 0;
+    let place = |frame_map: &SharedFrameMap| {
+        let count = match &**frame_map {
+            Ok(frame_map) => frame_map.frames,
+            Err(_) => planned.map_or(usual, |planned| usual.min(planned.saturating_sub(end))),
+        };
+        let start = end;
+        end = start.saturating_add(count);
+        start..end
+    };
+    each.iter().map(place).collect()
+}
+
+/// Returns the frames of each dataset by the numbers of the first image of each that can be read. The others
+/// fill the gaps between them.
+///
+/// `None` if one has no number, or if the numbers can't be those of one series: some programs write
+/// others.
+fn places_by_number(each: &[SharedFrameMap], planned: Option<u64>) -> Option<Vec<Range<u64>>> {
+    let mut known: Vec<Option<Range<u64>>> = Vec::new();
+    let mut base = None;
+    for (index, frame_map) in each.iter().enumerate() {
+        known.push(match &**frame_map {
+            Ok(frame_map) => {
+                let number = frame_map.first_image_number?;
+                // Images are counted from 1. Files that come first may be those of a part of a series.
+                let first = *base.get_or_insert(if index == 0 { number } else { 1 });
+                let start = number.checked_sub(first)?;
+                Some(start..start.checked_add(frame_map.frames)?)
+            }
+            Err(_) => None,
+        });
+    }
+    let longest =
+        known.iter().flatten().map(|place| place.end.saturating_sub(place.start)).max()?;
+    let mut places: Vec<Range<u64>> = Vec::new();
+    for (index, (place, frame_map)) in known.iter().zip(each).enumerate() {
+        let begin = places.last().map_or(0, |last| last.end);
+        places.push(match place {
+            Some(place) if place.start < begin => return None,
+            Some(place) => place.clone(),
+            None => {
+                let following = known[index..].iter().position(Option::is_some);
+                let end = match following {
+                    // The last of several that are missing side by side takes the rest.
+                    Some(1) => known[index.checked_add(1)?].as_ref()?.start,
+                    Some(_) => begin.checked_add(longest)?,
+                    None => planned
+                        .map_or(u64::MAX, |planned| planned.max(begin))
+                        .min(begin.checked_add(longest)?),
+                };
+                let has_images = following.is_some()
+                    && !matches!(&**frame_map, Err(DiscoverError::NoObject(..)));
+                if end < begin || (end == begin && has_images) {
+                    return None;
+                }
+                begin..end
+            }
+        });
+    }
+    let total = places.last()?.end;
+    let is_possible = match planned {
+        Some(planned) if planned > 1 => total <= planned.max(total_frames(each)),
+        _ => total <= longest.checked_mul(each.len() as u64)?,
+    };
+    (is_possible && total <= Spans::MAX_FRAMES).then_some(places)
+}
+
+/// Returns the number of frames of all datasets that can be read.
+fn total_frames(each: &[SharedFrameMap]) -> u64 {
+    let readable = each.iter().filter_map(|frame_map| frame_map.as_ref().as_ref().ok());
+    readable.fold(0, |total, frame_map| total.saturating_add(frame_map.frames))
 }
 
 fn first_failure(each: &[SharedFrameMap]) -> Option<DiscoverError> {

@@ -30,6 +30,10 @@ pub(crate) struct FrameMap {
     pub absent: Vec<Absent>,
     /// All files that were opened to build the map.
     pub files: Vec<PathBuf>,
+    /// The number of the first frame in its series, by the attribute that Dectris detectors write.
+    pub first_image_number: Option<u64>,
+    /// The number of frames that the detector was configured to take, if the file says so.
+    pub planned_frames: Option<u64>,
     /// For each frame: whether it has a source or a reason already.
     assigned: Vec<bool>,
 }
@@ -61,6 +65,8 @@ impl FrameMap {
             sources: Vec::new(),
             absent: Vec::new(),
             files: vec![file.to_owned()],
+            first_image_number: None,
+            planned_frames: None,
             assigned: vec![false; frames as usize],
         })
     }
@@ -176,6 +182,7 @@ impl FrameMap {
             codec: self.codec.clone(),
             sources: self.sources.clone(),
             absent: self.absent.clone(),
+            planned_frames: self.planned_frames.filter(|planned| *planned > self.frames),
             ..Acquisition::default()
         }
     }

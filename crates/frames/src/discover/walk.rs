@@ -32,6 +32,7 @@ pub(super) struct FileWalk<'a, E> {
 #[derive(Default)]
 struct WalkState {
     entries: usize,
+    bliss_entries: usize,
     found: usize,
     /// Files whose entries have been visited.
     files: HashSet<PathBuf>,
@@ -70,7 +71,10 @@ impl<'a, E> FileWalk<'a, E> {
         (self.each)(Discovery::new(
             &file,
             "",
-            DiscoveryKind::NoDetectors { entries: self.seen.entries },
+            DiscoveryKind::NoDetectors {
+                entries: self.seen.entries,
+                bliss_entries: self.seen.bliss_entries,
+            },
         ))
     }
 
@@ -161,6 +165,9 @@ impl<'a, E> FileWalk<'a, E> {
         root: &ResolvedObject,
     ) -> Result<(), E> {
         self.seen.entries = self.seen.entries.saturating_add(1);
+        if is_bliss_name(name) {
+            self.seen.bliss_entries = self.seen.bliss_entries.saturating_add(1);
+        }
         let (entry, detectors) = match self.read_entry_and_detectors(file, name, root) {
             Ok(found) => found,
             Err(why) => return self.report_failure(file, name, &why),

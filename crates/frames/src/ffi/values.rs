@@ -129,6 +129,25 @@ impl Hdf5Object {
     /// Reads the first element of an attribute as text, or returns `None` if the attribute doesn't
     /// exist or is no text.
     pub(crate) fn read_text_attribute(&self, name: &str) -> Result<Option<String>, LibraryError> {
+        Ok(self.with_attribute(name, |attribute| attribute.read_text())?.flatten())
+    }
+
+    /// Reads the first element of an attribute as a number, or returns `None` if the attribute
+    /// doesn't exist or is no number.
+    pub(crate) fn read_number_attribute(&self, name: &str) -> Result<Option<f64>, LibraryError> {
+        let read = |attribute: &ValueReader<'_>| match attribute.is_number() {
+            true => Ok(attribute.read_numbers()?.first().copied()),
+            false => Ok(None),
+        };
+        Ok(self.with_attribute(name, read)?.flatten())
+    }
+
+    /// Passes an attribute to `take`, or returns `None` if it doesn't exist.
+    fn with_attribute<T>(
+        &self,
+        name: &str,
+        take: impl FnOnce(&ValueReader<'_>) -> Result<T, LibraryError>,
+    ) -> Result<Option<T>, LibraryError> {
         let name = c_string(name)?;
         // SAFETY: the object is open for as long as this lives, and the name ends in NUL. H5Aread
         // writes as many elements as the attribute has, of a type that `ValueReader` says;
@@ -142,7 +161,7 @@ impl Hdf5Object {
             let read = |kind, buffer| H5Aread(attribute.0, kind, buffer);
             let kind = call_for_id(|| H5Aget_type(attribute.0))?;
             let space = call_for_id(|| H5Aget_space(attribute.0))?;
-            ValueReader { kind, space, read: &read }.read_text()
+            take(&ValueReader { kind, space, read: &read }).map(Some)
         }
     }
 }

@@ -7,8 +7,8 @@ use hdf5::{File, Group};
 use sample::{Defect, Options};
 
 use crate::support::{
-    TestDir, acquisition, acquisitions, assert_whole, attribute, group, json, plain, plain_from,
-    rotations, text,
+    TestDir, acquisition, acquisitions, assert_whole, attribute, group, json, open_to_write, plain,
+    plain_from, rotations, text,
 };
 
 /// Extents of the datasets in the masters.
@@ -297,7 +297,10 @@ fn results_that_link_to_a_raw_scan_are_no_scans() {
     drop((entry, integrated, result));
     let found = discover(&dir.path("processed.h5"), &AllScans);
     assert!(
-        matches!(found[..], [Discovery { kind: DiscoveryKind::NoDetectors { entries: 1 }, .. }]),
+        matches!(
+            found[..],
+            [Discovery { kind: DiscoveryKind::NoDetectors { entries: 1, bliss_entries: 1 }, .. }]
+        ),
         "{found:?}"
     );
 }
@@ -317,7 +320,7 @@ fn a_lima_file_alone() {
     );
     assert_whole(&scan);
     // Lima writes end_time when it closes the file.
-    File::open_rw(dir.path("p3_0000.h5")).unwrap().unlink("/entry_0000/end_time").unwrap();
+    open_to_write(dir.path("p3_0000.h5")).unlink("/entry_0000/end_time").unwrap();
     assert!(!acquisition(&dir.path("p3_0000.h5")).complete);
 }
 

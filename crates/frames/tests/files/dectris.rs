@@ -5,20 +5,38 @@ use std::path::PathBuf;
 
 use crate::bliss::{SHAPE, bliss, detector, ended};
 use crate::support::{
-    TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, refusal, text,
+    TestDir, acquisition, all_pixels, assert_whole, group, json, open_to_write, plain_from,
+    refusal, text,
 };
 use records::AbsentKind;
 
 /// Writes a Dectris master with three data files: two of two frames, and the last of one.
 fn dectris(dir: &TestDir) -> PathBuf {
+    dectris_of(dir, [(0, 2), (2, 2), (4, 1)], 5, None)
+}
+
+/// Writes a Dectris master of `planned` images with three data files, each with the first of its frames, which
+/// gives their pixels, and their number. With `counted_from`, the number of the series' first image, they
+/// say where they belong.
+fn dectris_of(
+    dir: &TestDir,
+    files: [(usize, usize); 3],
+    planned: u32,
+    counted_from: Option<i32>,
+) -> PathBuf {
     let master = dir.create("lab6_master.h5");
     let entry = group(&master, "entry", "NXentry");
     let data = group(&entry, "data", "NXdata");
-    for (number, frames) in [(1, 2), (2, 2), (3, 1)] {
+    for (number, (first, frames)) in (1..).zip(files) {
         let name = format!("lab6_data_{number:06}.h5");
         let file = dir.create(&name);
         let entry = group(&file, "entry", "NXentry");
-        plain_from(&group(&entry, "data", "NXdata"), "data", (number - 1) * 2, [frames, 6, 7]);
+        plain_from(&group(&entry, "data", "NXdata"), "data", first, [frames, 6, 7]);
+        if let Some(base) = counted_from {
+            let images = file.dataset("entry/data/data").unwrap();
+            let low = images.new_attr::<i32>().create("image_nr_low").unwrap();
+            low.write_scalar(&(base + first as i32)).unwrap();
+        }
         data.link_external(&name, "/entry/data/data", &format!("data_{number:06}")).unwrap();
     }
     let detector = group(&group(&entry, "instrument", "NXinstrument"), "detector", "NXdetector");
@@ -27,7 +45,7 @@ fn dectris(dir: &TestDir) -> PathBuf {
     applied.unwrap().write_scalar(&1).unwrap();
     let specific = group(&detector, "detectorSpecific", "NXcollection");
     text(&specific, "data_collection_date", "2026-03-04T10:20:30.123+01:00");
-    specific.new_dataset::<u32>().create("nimages").unwrap().write_scalar(&5).unwrap();
+    specific.new_dataset::<u32>().create("nimages").unwrap().write_scalar(&planned).unwrap();
     specific.new_dataset::<u32>().create("ntrigger").unwrap().write_scalar(&1).unwrap();
     dir.path("lab6_master.h5")
 }
@@ -110,7 +128,7 @@ fn a_link_that_the_master_lacks_shifts_no_frames() {
     for (gone, range) in [(2, "[[2,4]]"), (1, "[[0,2]]")] {
         let dir = TestDir::new();
         let master = dectris(&dir);
-        let file = hdf5::File::open_rw(&master).unwrap();
+        let file = open_to_write(&master);
         file.group("entry/data").unwrap().unlink(&format!("data_{gone:06}")).unwrap();
         drop(file);
         let scan = acquisition(&master);
@@ -139,10 +157,79 @@ fn the_last_file_alone_does_not_tell_how_many_frames_the_others_have() {
     dir.make_unreadable("lab6_data_000002.h5");
     assert!(refusal(&master).contains("Too many levels of symbolic links"), "{}", refusal(&master));
     // All images that were planned fill all files.
-    let file = hdf5::File::open_rw(&master).unwrap();
+    let file = open_to_write(&master);
     let planned = file.dataset("entry/instrument/detector/detectorSpecific/nimages").unwrap();
     planned.write_scalar(&3).unwrap();
     drop((planned, file));
     let scan = acquisition(&master);
     assert_eq!((scan.frames, json(&scan.sources[0].frames)), (3, "[[2,3]]".to_owned()));
+}
+
+/// Asserts that each frame has the pixels of its number, and that these frames have none.
+fn assert_in_place(master: &std::path::Path, frames: u64, absent: &str) {
+    let scan = acquisition(master);
+    let lost = records::Spans::union_all(scan.absent.iter().map(|absent| &absent.range));
+    assert_eq!((scan.frames, json(&lost).as_str()), (frames, absent));
+    for (number, pixels) in all_pixels(&scan).iter().enumerate() {
+        let expected = crate::support::frame(number, [6, 7]);
+        assert!(pixels.as_ref().is_none_or(|pixels| *pixels == expected), "frame {number}");
+    }
+}
+
+#[test]
+fn image_numbers_tell_where_the_frames_of_a_file_belong() {
+    // A part of a series may begin with any number.
+    for base in [1, 101] {
+        let dir = TestDir::new();
+        let master = dectris_of(&dir, [(0, 5), (5, 3), (10, 2)], 12, Some(base));
+        assert_in_place(&master, 12, "[[8,10]]");
+        assert!(!acquisition(&master).complete);
+        std::fs::remove_file(dir.path("lab6_data_000002.h5")).unwrap();
+        assert_in_place(&master, 12, "[[5,10]]");
+        std::fs::remove_file(dir.path("lab6_data_000003.h5")).unwrap();
+        assert_in_place(&master, 12, "[[5,12]]");
+    }
+    // Only the last one is there: its number tells how many frames the others have.
+    let dir = TestDir::new();
+    let master = dectris_of(&dir, [(0, 5), (5, 5), (10, 2)], 12, Some(1));
+    std::fs::remove_file(dir.path("lab6_data_000001.h5")).unwrap();
+    std::fs::remove_file(dir.path("lab6_data_000002.h5")).unwrap();
+    assert_in_place(&master, 12, "[[0,10]]");
+}
+
+#[test]
+fn image_numbers_that_no_series_has_are_passed_over() {
+    // The same number in each file, numbers that go down, and one far beyond what was planned.
+    for firsts in [[0, 0, 0], [4, 2, 0], [0, 2, 1_000_000]] {
+        let dir = TestDir::new();
+        let master = dectris_of(&dir, [(0, 2), (2, 2), (4, 1)], 5, None);
+        for (number, first) in (1..).zip(firsts) {
+            let data = dir.path(&format!("lab6_data_{number:06}.h5"));
+            let images = open_to_write(data).dataset("entry/data/data").unwrap();
+            let low = images.new_attr::<i32>().create("image_nr_low").unwrap();
+            low.write_scalar(&(first + 1)).unwrap();
+        }
+        assert_in_place(&master, 5, "[]");
+        assert!(acquisition(&master).complete);
+    }
+}
+
+#[test]
+fn a_master_that_planned_more_images_is_not_complete() {
+    let dir = TestDir::new();
+    let master = dectris_of(&dir, [(0, 2), (2, 2), (4, 1)], 20, None);
+    let scan = acquisition(&master);
+    assert_eq!((scan.frames, scan.planned_frames, scan.complete), (5, Some(20), false));
+    assert_eq!(scan.scan_state(), records::ScanState::Running);
+    let planned = |images: u32| {
+        let file = open_to_write(&master);
+        let number = file.dataset("entry/instrument/detector/detectorSpecific/nimages").unwrap();
+        number.write_scalar(&images).unwrap();
+    };
+    // One trigger of each image, or more images than planned.
+    for images in [5, 1] {
+        planned(images);
+        let scan = acquisition(&master);
+        assert_eq!((scan.frames, scan.planned_frames, scan.complete), (5, None, true));
+    }
 }

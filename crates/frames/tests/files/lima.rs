@@ -1,11 +1,11 @@
 //! Tests Lima files that can't all be read, and what Lima says that it did to the images.
 
 use frames::discover::{AllScans, Discovery, DiscoveryKind, discover};
-use hdf5::{File, Group};
+use hdf5::Group;
 use sample::{Defect, Options};
 
 use crate::bliss::{absences, lima, sampled};
-use crate::support::{TestDir, group, refusal, text};
+use crate::support::{TestDir, group, open_to_write, refusal, text};
 
 #[test]
 fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
@@ -19,7 +19,7 @@ fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
     // last one of a scan may.
     let second = frames(1);
     let detector = scan.sources[0].dataset.trim_end_matches("/data");
-    let file = File::open_rw(&second).unwrap();
+    let file = open_to_write(&second);
     let path = format!("{detector}/data");
     let images = file.dataset(&path).unwrap();
     let kind = images.dtype().unwrap().to_descriptor().unwrap();
@@ -43,7 +43,7 @@ fn the_last_lima_file_alone_takes_the_frames_per_file_from_the_master() {
     assert_eq!(ranges(&again)[0], "[[0,5]]", "{again:?}");
     // A master that doesn't say how many frames each file has leaves it open where the frames
     // belong.
-    let file = File::open_rw(&scan.file).unwrap();
+    let file = open_to_write(&scan.file);
     let master_detector = scan.dataset.trim_end_matches("/data").trim_end_matches("/image");
     file.unlink(&format!("{master_detector}/ctrl_parameters/saving_frame_per_file")).unwrap();
     drop(file);
@@ -63,7 +63,7 @@ fn a_scan_whose_first_lima_file_is_missing_keeps_its_frame_numbers() {
         let second = before.sources[0]
             .file
             .with_file_name(format!("{}_0001.h5", Options::default().detector.device));
-        let file = File::open_rw(&second).unwrap();
+        let file = open_to_write(&second);
         let entry = file.group("entry_0000").unwrap();
         if !entry.link_exists("end_time") {
             text(&entry, "end_time", "2026-03-04T09:20:50Z");
@@ -89,7 +89,7 @@ fn an_image_operation_that_is_not_understood_is_refused() {
     let refused = |edit: &dyn Fn(&Group)| {
         let dir = TestDir::new();
         lima(&dir, "p3_0000.h5", 0, 4);
-        let file = File::open_rw(dir.path("p3_0000.h5")).unwrap();
+        let file = open_to_write(dir.path("p3_0000.h5"));
         let operation = group(
             &file.group("entry_0000/ESRF-ID31/p3").unwrap(),
             "image_operation",
@@ -134,7 +134,7 @@ fn files_that_fit_only_if_numbered_from_1_are_refused() {
     for number in (0..=last).rev() {
         std::fs::rename(file(number), file(number + 1)).unwrap();
     }
-    let master = File::open_rw(&before.file).unwrap();
+    let master = open_to_write(&before.file);
     let detector = before.dataset.trim_end_matches("/data").trim_end_matches("/image");
     let parameters = master.group(&format!("{detector}/acq_parameters")).unwrap();
     parameters.unlink("acq_nb_frames").unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use frames::discover::{AllScans, Discovery, DiscoveryKind, discover};
 use frames::source::{Chunk, Dtype, FrameChunks, SourceReader};
 use hdf5::types::VarLenUnicode;
-use hdf5::{File, Group, Hyperslab, Location, SliceOrIndex};
+use hdf5::{File, FileBuilder, Group, Hyperslab, Location, SliceOrIndex};
 use ndarray::Array3;
 use records::{Acquisition, Source};
 
@@ -33,8 +33,20 @@ impl TestDir {
     }
 
     pub fn create(&self, name: &str) -> File {
-        File::create(self.path(name)).unwrap()
+        without_locks().create(self.path(name)).unwrap()
     }
+}
+
+/// Opens a file to write in it.
+pub fn open_to_write(path: impl AsRef<Path>) -> File {
+    without_locks().open_rw(path).unwrap()
+}
+
+/// A program that another test starts at this moment has the file open, too, and keeps its lock.
+fn without_locks() -> FileBuilder {
+    let mut options = File::with_options();
+    options.with_fapl(|access| access.file_locking(false));
+    options
 }
 
 /// Returns the value of a pixel: different for all pixels of a small stack, and small enough for

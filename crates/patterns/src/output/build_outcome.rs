@@ -65,9 +65,13 @@ impl BuildOutcome {
             .collect();
         let retryable_frames = retryable_frames.to_sorted();
         let integrated = row_sources.frames_with_status(Status::Ok);
-        let (frames, scan_state) = (target.frames(), target.task().acquisition.scan_state());
+        let scan = &target.task().acquisition;
+        let (frames, scan_state) = (target.frames(), scan.scan_state());
+        let has_all_planned = scan.planned_frames.is_none_or(|planned| planned <= frames);
         Self {
-            complete: scan_state != ScanState::Running && integrated.count() == frames,
+            complete: scan_state != ScanState::Running
+                && has_all_planned
+                && integrated.count() == frames,
             up_to_date: retryable_frames.is_empty(),
             frames,
             scan_state,
