@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use filter::Stop;
 use system::atomic::{self, AtomicFile};
 use system::{ownership, untrusted_file};
 
@@ -34,21 +35,22 @@ const SUBMITTED_NAME: &str = "submitted";
 /// removed.
 ///
 /// # Errors
-/// Fails if the directory holds files of others, if it can't be written, and if its jobs were
-/// submitted with another plan or other batches.
+/// Fails if the directory holds files of others, if it can't be written, if its jobs were submitted with
+/// another plan or other batches, and with the error of `check_stopped`, which is called before each batch.
 pub fn write_job_dir(
     dir: &Path,
     plan: &TaskPlan,
     batches: &[Batch],
     scripts: &[Script],
-) -> Result<(), EmitError> {
+    check_stopped: &dyn Fn() -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let mut manifest = Manifest::read(dir)?;
     let names = || scripts.iter().map(|script| script.name).chain([PLAN_NAME]);
     names().try_for_each(|name| manifest.check(name))?;
     let is_new = !holds_plan(dir, plan, batches)?;
     let earlier = if is_new { find_batches(dir)? } else { Vec::new() };
     if is_new && exists(&dir.join(SUBMITTED_NAME))? {
-        return Err(EmitError::OtherPlan { path: dir.to_owned() });
+        return Err(EmitError::OtherPlan { path: dir.to_owned() }.into());
     }
     ownership::create_directories(dir).map_err(EmitError::at(dir))?;
     atomic::remove_stale_files(dir).map_err(EmitError::at(dir))?;
@@ -59,10 +61,10 @@ pub fn write_job_dir(
     }
     if is_new {
         remove_batches(&earlier)?;
-        write_batches(dir, plan, batches)?;
+        write_batches(dir, plan, batches, check_stopped)?;
         write_plan(&dir.join(PLAN_NAME), plan)?;
     }
-    scripts.iter().try_for_each(|script| write_script(dir, script))
+    Ok(scripts.iter().try_for_each(|script| write_script(dir, script))?)
 }
 
 /// Adds batches of new tasks to a directory that slurm-emit wrote, or writes a new one. `plan` has
@@ -77,9 +79,10 @@ pub fn append_to_job_dir(
     new: &TaskPlan,
     batches: &[Batch],
     scripts: &[Script],
-) -> Result<(), EmitError> {
+) -> Result<(), Stop> {
     let Some(batches_dir) = last_batches_dir(dir)? else {
-        return write_job_dir(dir, plan, batches, scripts);
+        // What has arrived is written also where a signal ends the input.
+        return write_job_dir(dir, plan, batches, scripts, &|| Ok(()));
     };
     let mut manifest = Manifest::read(dir)?;
     let names = || scripts.iter().map(|script| script.name).chain([PLAN_NAME]);
@@ -100,7 +103,7 @@ pub fn append_to_job_dir(
     if !batches.is_empty() {
         write_plan(&dir.join(PLAN_NAME), plan)?;
     }
-    scripts.iter().try_for_each(|script| write_script(dir, script))
+    Ok(scripts.iter().try_for_each(|script| write_script(dir, script))?)
 }
 
 /// Returns the number that follows those of the batches in the directory.
@@ -185,7 +188,12 @@ fn remove_batches(listings: &[BatchListing]) -> Result<(), EmitError> {
 }
 
 /// Writes all batches into a new directory, and then moves it to its place.
-fn write_batches(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<(), EmitError> {
+fn write_batches(
+    dir: &Path,
+    plan: &TaskPlan,
+    batches: &[Batch],
+    check_stopped: &dyn Fn() -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let (all, new, first) =
         (dir.join(BATCHES_DIR), dir.join(NEW_BATCHES_DIR), dir.join(FIRST_BATCHES_DIR));
     for path in [&all, &new] {
@@ -193,6 +201,7 @@ fn write_batches(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<(), E
     }
     let mut lines = plan.lines().reader();
     for batch in batches {
+        check_stopped()?;
         let path = new.join(file_name(batch));
         // Synced before the directory is moved: a loss of power would otherwise leave zeros in its
         // place.
@@ -203,7 +212,7 @@ fn write_batches(dir: &Path, plan: &TaskPlan, batches: &[Batch]) -> Result<(), E
     File::open(&new)
         .and_then(|directory| sync_directory(&directory))
         .map_err(EmitError::at(&new))?;
-    ownership::rename_directory_into_place(&new, &first).map_err(EmitError::at(&first))
+    Ok(ownership::rename_directory_into_place(&new, &first).map_err(EmitError::at(&first))?)
 }
 
 /// Syncs a directory, so that its names survive a loss of power. File systems without this call are

@@ -105,9 +105,17 @@ impl JobSettings {
         self.size_request.on_machine(system::cpu::available_cpus() as u64, self.size.gpus)
     }
 
-    /// Returns the lines of bash that each job runs first.
+    /// Returns the lines of bash of `--setup`, which each script runs first: with the options that a shell
+    /// has by itself, because modules and Conda use unset variables, and never as its last.
     pub fn setup_lines(&self) -> OsString {
-        self.slurm.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect()
+        let lines = &self.slurm.setup;
+        if lines.is_empty() {
+            return OsString::new();
+        }
+        let own = lines.iter().flat_map(|line| [line.clone(), "\n".into()]);
+        let (before, after) =
+            (include_str!("targets/before_setup.bash"), include_str!("targets/after_setup.bash"));
+        [before.into()].into_iter().chain(own).chain([after.into()]).collect()
     }
 
     /// Returns the arguments of an ai-integrate that is a whole job of this size.

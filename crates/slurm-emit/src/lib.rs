@@ -131,7 +131,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             explain::format_table(target.explain(&job, batches.len())?, &arguments).into_iter();
         return lines.try_for_each(|line| filter.emit(&Record::Other(line)));
     }
-    job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts)?;
+    let check_stopped = || filter.check_stopped();
+    job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts, &check_stopped)?;
     for batch in &batches {
         let bytes: u64 = plan.stored_bytes()[batch.tasks.clone()].iter().sum();
         let tasks = format_count(batch.tasks.len() as u64, "task");

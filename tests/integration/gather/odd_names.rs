@@ -61,3 +61,27 @@ fn odd_names_and_titles_are_drawn_and_exported() {
         assert_eq!(nexus[1], json!([24, 50]), "{entry:?}");
     }
 }
+
+/// Its final has a name as an export or map of another one has.
+#[test]
+fn a_recipe_may_have_the_name_of_a_map_of_another() {
+    let mut workspace = Workspace::new(&small_options());
+    workspace.find_scans();
+    // Of one digest, so that the parts of both are in one directory.
+    for name in ["y.map", "y.mine", "y"] {
+        let plan = workspace.plan("out", &["--recipe-name", name]);
+        let results = run("ai-integrate", NO_ARGUMENTS, &plan).assert_success().stdout;
+        run("gather", NO_ARGUMENTS, &results).assert_success();
+    }
+    let out = workspace.path("out");
+    let ran = run("gather", &["--from", out.to_str().unwrap()], "").assert_success();
+    let mut found: Vec<String> = ran
+        .records("summary")
+        .iter()
+        .map(|summary| {
+            summary["final"].as_str().unwrap().rsplit_once("pilatus").unwrap().1.to_owned()
+        })
+        .collect();
+    found.sort();
+    assert_eq!(found, ["_y.h5", "_y.map.h5", "_y.mine.h5"], "{}", ran.stderr);
+}

@@ -28,6 +28,7 @@ mod scripts;
 mod single_machine;
 mod snakemake;
 mod submissions;
+mod surroundings;
 mod task;
 mod unanswered;
 mod unused_flags;

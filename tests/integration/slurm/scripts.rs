@@ -16,7 +16,7 @@ const FOR_SLURM: [&str; 7] =
     ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 
 /// Returns the values of `--target`.
-fn targets() -> Vec<String> {
+pub fn targets() -> Vec<String> {
     let command = slurm_emit::command();
     let target =
         command.get_arguments().find(|argument| argument.get_long() == Some("target")).unwrap();

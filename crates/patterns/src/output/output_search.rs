@@ -35,13 +35,17 @@ fn find_others(out_root: &Path, known: &BTreeSet<PathBuf>) -> Vec<Result<OutputS
             found.push(Err(why));
         }
     }
-    candidates.retain(|path| !known.contains(path) && !is_derived(path, known));
+    candidates.retain(|path| !known.contains(path));
     candidates.sort();
-    found.extend(candidates.iter().filter_map(|path| read_spec(out_root, path).transpose()));
+    found.extend(candidates.iter().filter_map(|path| {
+        let is_derived = is_derived(path, known);
+        read_spec(out_root, path, is_derived).transpose()
+    }));
     found
 }
 
-/// Returns whether a file is named as an export or map of a known final file: `NAME.map.h5` beside `NAME.h5`.
+/// Returns whether a file is named as an export or map of a known final file: `NAME.map.h5` beside `NAME.h5`. A
+/// recipe may have such a name, too.
 fn is_derived(path: &Path, known: &BTreeSet<PathBuf>) -> bool {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let dots = name.iter().enumerate().filter(|(_, byte)| **byte == b'.');
@@ -82,16 +86,25 @@ fn list(
     Ok(())
 }
 
-/// Returns the scan and recipe of a final file, or `None` for any other file, and for merged ones.
-fn read_spec(out_root: &Path, path: &Path) -> Result<Option<OutputSpec>, OutputError> {
+/// Returns the scan and recipe of a final file, or `None` for any other file, for merged ones, and for one that is
+/// derived from another by its name and can't be read.
+fn read_spec(
+    out_root: &Path,
+    path: &Path,
+    is_derived: bool,
+) -> Result<Option<OutputSpec>, OutputError> {
     let name = path.strip_prefix(out_root).unwrap_or(path);
     let note = merge::notes_dir(out_root).join(name);
     // Raw data may lie beside the results: they are told by their bytes, before the library opens them.
     let is_output = || Ok(ownership::mentions(path, PROGRAM)? && OutputFile::is_output(path)?);
-    if note.try_exists().map_err(OutputError::io(&note))?
-        || !is_output().map_err(OutputError::io(path))?
-    {
+    if note.try_exists().map_err(OutputError::io(&note))? {
         return Ok(None);
+    }
+    match is_output() {
+        Ok(true) => (),
+        Ok(false) => return Ok(None),
+        Err(_) if is_derived => return Ok(None),
+        Err(why) => return Err(OutputError::io(path)(why)),
     }
     let there = OutputFile::open(path)?;
     if there.is_merged() || *name != *there.task.final_file {

@@ -8,6 +8,7 @@ die() {
 }
 
 no_answer='qstat failed: see its message above, and try again when PBS answers'
+not_writable="$PWD can not be written: see the message above; slurm-emit --dir writes scripts of your own"
 no_missing="gather can't tell which tasks are missing: see its message above"
 
 # Ends the script if the commands of PBS are missing.
@@ -17,6 +18,15 @@ require_pbs() {
         command -v "$command" > /dev/null ||
             die "the command $command of PBS is not found on this machine: run ${0##*/} where jobs can be submitted"
     done
+}
+
+# Notes a job that PBS has taken: note_job JOB WHAT. One that is not noted would be submitted again: it is taken back.
+note_job() {
+    # A line for which there was no room may have been written in part.
+    [[ ! -s submitted || -z $(tail -c 1 submitted) ]] || printf '\n' >> submitted || true
+    if printf '%s %s, %s\n' "$1" "$2" "$(date '+%F %T')" >> submitted; then return; fi
+    qdel "$1" || printf '%s: qdel %s failed: delete this job by hand\n' "${0##*/}" "$1" >&2
+    die "$PWD/submitted can not be written: see the message above; job $1 was deleted: run ./${0##*/} again when it can"
 }
 
 # Prints the jobs of the last ./submit that are waiting or running, one id per line.

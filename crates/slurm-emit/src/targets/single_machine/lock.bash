@@ -1,5 +1,12 @@
+if [[ ! -s plan.jsonl ]]; then
+    printf 'nothing to submit: the plan has no tasks\n'
+    exit
+fi
 # One ./submit at a time. ./cancel finds its process by the number and the host name in .lock.
-exec 9>> .lock
+if ! exec 9>> .lock; then
+    printf 'submit: %s can not be written: see the message above; slurm-emit --dir writes scripts of your own\n' "$PWD" >&2
+    exit 2
+fi
 # bash keeps a HOSTNAME that it inherits, as from the login node.
 this_host=$(uname -n)
 # Prints the process that has or had the lock. Succeeds if it is here, or may be on another machine.

@@ -8,6 +8,7 @@ die() {
 }
 
 no_answer='squeue failed: see its message above, and try again when SLURM answers'
+not_writable="$PWD can not be written: see the message above; slurm-emit --dir writes scripts of your own"
 no_missing="gather can't tell which tasks are missing: see its message above"
 
 # Variables of a job that these scripts are called from, and defaults of the user, would change what SLURM does.
@@ -23,6 +24,16 @@ require_slurm() {
             die "SLURM's command $command is not found on this machine: run ${0##*/} on a machine from which jobs can be" \
                 "submitted, or let slurm-emit --target local write scripts for this machine"
     done
+}
+
+# Notes a job that SLURM has taken: note_job JOB WHAT. ./status and ./cancel would not know one that is not noted, and the next
+# ./submit would submit it again: it is taken back.
+note_job() {
+    # A line for which there was no room may have been written in part.
+    [[ ! -s submitted || -z $(tail -c 1 submitted) ]] || printf '\n' >> submitted || true
+    if printf '%s %s, %s\n' "$1" "$2" "$(date '+%F %T')" >> submitted; then return; fi
+    scancel "$1" || printf '%s: scancel %s failed: cancel this job by hand\n' "${0##*/}" "$1" >&2
+    die "$PWD/submitted can not be written: see the message above; job $1 was cancelled: run ./${0##*/} again when it can"
 }
 
 # A count and its noun: plural 2 job jobs

@@ -1,0 +1,2 @@
+[[ $(trap -p EXIT) != *'--setup ended the script'* ]] || trap - EXIT
+eval "$shell_options"
