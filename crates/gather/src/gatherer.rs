@@ -317,6 +317,8 @@ impl<'a> Gatherer<'a> {
                 .or_default()
                 .insert(name.to_path_buf(), outcome.data_digest.clone());
             self.write_exports_and_plot(group, &mut summary, outcome.replaced)?;
+        } else if outcome.is_final_state() && outcome.integrated.is_empty() {
+            self.report_final_not_written(group)?;
         }
         group.last_report = Some(report);
         if self.args.output.report.is_some() {

@@ -33,6 +33,11 @@ pub fn final_written(path: &Path, outcome: &BuildOutcome) -> String {
     format!("{path}: written, {} with a pattern", format_count(outcome.integrated.count(), "frame"))
 }
 
+/// Says that there is no final file.
+pub fn final_not_written(path: &Path) -> String {
+    format!("{}: not written, because no frame has a pattern", path.display())
+}
+
 /// Notes that `--complete-only` skips a scan.
 pub fn scan_skipped(path: &Path) -> String {
     format!("{}: not written: the scan is running, or frames wait to be integrated", path.display())

@@ -35,7 +35,7 @@ pub struct Integrator {
     /// The matrix by bin, for methods that need all pixels of a bin; `None` for plain sums.
     pub(crate) csr: Option<CsrMatrix>,
     pub(crate) invalid_values: InvalidValues,
-    pub(crate) dummy_check: Option<DummyCheck>,
+    pub(crate) dummy_check: DummyCheck,
     pub(crate) detector: DetectorInfo,
 }
 
@@ -155,13 +155,13 @@ impl Integrator {
 
     /// Returns whether a frame is still to be checked for dummy values.
     pub(crate) fn awaits_dummy_check(&self) -> bool {
-        self.dummy_check.as_ref().is_some_and(|dummy_check| !dummy_check.has_started())
+        self.dummy_check.is_needed() && !self.dummy_check.has_started()
     }
 
     /// Returns the check of the first frame for dummy values, on the first call only; `None` if no
     /// check is needed.
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
-        self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())
+        (self.dummy_check.is_needed() && self.dummy_check.start_once()).then_some(&self.dummy_check)
     }
 }
 

@@ -19,8 +19,9 @@ use crate::{build_plan, dead_time, invalid_values};
 /// exact, and may differ in the last bits. In version 4, so may positions once more, and the weights of
 /// full splitting. In version 5, the sums of bins have those that azimuthal errors with a dark need. In version 6,
 /// angles follow from another arctangent and sums are added up in another order, and both may differ in
-/// the last bits. In version 7, so may sums once more, as their terms are rounded.
-const SECTIONS_VERSION: u64 = 7;
+/// the last bits. In version 7, so may sums once more, as their terms are rounded. In version 8, the mask is always
+/// there.
+const SECTIONS_VERSION: u64 = 8;
 
 impl Integrator {
     /// Returns the cache key: a digest of everything that affects the bytes written by
@@ -62,12 +63,7 @@ impl Integrator {
         sections::write_section(out, &[real(dummy), real(delta)])?;
         sections::write_section(out, &self.radial().centers)?;
         sections::write_section(out, self.chi().map_or(&[], |chi| &chi.centers))?;
-        let mask: Vec<u8> = self
-            .dummy_check
-            .iter()
-            .flat_map(|dummy_check| dummy_check.mask())
-            .map(|&masked| masked.into())
-            .collect();
+        let mask: Vec<u8> = self.dummy_check.mask().iter().map(|&masked| masked.into()).collect();
         sections::write_section(out, &mask)?;
         self.plan().write_to(out)
     }
@@ -109,7 +105,7 @@ impl Integrator {
             return Err(error("the plan has another number of pixels or bins"));
         }
         let dummy_check = DummyCheck::new(recipe, known.is_named, &mask, dtype);
-        if dummy_check.is_some() && mask.len() != plan.pixels() {
+        if mask.len() != plan.pixels() {
             return Err(error("the mask has another length"));
         }
         // The caller then builds the integrator anew, and that error tells which settings to

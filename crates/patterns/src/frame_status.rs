@@ -116,7 +116,7 @@ impl Status {
                 "no pixel in the range at the position of the detector and the sample"
             }
             Self::NoValidPixel => {
-                "no valid pixel: each has a value that stands for no measurement or is beyond a limit, or was clipped"
+                "no valid pixel: each has a value that stands for no measurement or is beyond a limit (also that of dead-time), or was clipped"
             }
         }
     }

@@ -46,8 +46,13 @@ impl Recipe {
             ("mean unweighted", self.mean == Mean::Unweighted),
         ] {
             if is_set {
-                let why =
-                    format!("set together with {other}; expected sums over all pixels of a bin");
+                let expected = match key {
+                    "incident-angle" => {
+                        "an angle in degrees, which all frames have, instead of a motor, or no "
+                    }
+                    _ => "means of sums over all pixels of a bin, without ",
+                };
+                let why = format!("set together with {other}; expected {expected}{other}");
                 return refuse(key, &why);
             }
         }

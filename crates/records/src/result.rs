@@ -91,7 +91,7 @@ pub struct Summary {
     pub detector: String,
     /// The digest of the resolved recipe.
     pub recipe_digest: String,
-    /// The final file, absolute.
+    /// The final file, absolute. It is not there as long as no frame has a pattern.
     #[serde(rename = "final")]
     pub final_file: RawPath,
     /// The number of frames of the scan.

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use frames::discover::NumberedFileName;
 use frames::image;
 use nix::errno::Errno;
 
@@ -18,11 +19,11 @@ const HDF5_SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cx
 pub struct DirectoryListing {
     /// Files that are HDF5 by their names.
     pub hdf5: Vec<PathBuf>,
-    /// Files that are images by their names, and links of such names that can't be followed.
+    /// Files that are images by their names, and links of their series that can't be followed.
     pub images: Vec<PathBuf>,
     /// The subdirectories, which are searched as well.
     pub subdirectories: Vec<PathBuf>,
-    /// Links with the name of an HDF5 file, which lead to none.
+    /// Links with the name of a file that a walk reads, which lead to none.
     pub dangling: Vec<PathBuf>,
     /// Entries that can't be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,
@@ -42,7 +43,7 @@ impl DirectoryListing {
         let is_link = |kind: &Option<FileType>| kind.is_some_and(|kind| kind.is_symlink());
         listed
             .sort_unstable_by(|one, two| (is_link(&one.0), &one.1).cmp(&(is_link(&two.0), &two.1)));
-        let mut out = Self::default();
+        let (mut out, mut broken_images) = (Self::default(), Vec::new());
         for (kind, path) in listed.into_iter().filter(|(_, path)| !is_hidden(path)) {
             // Most file systems return the type of an entry with the listing, which saves a stat of
             // each.
@@ -61,11 +62,10 @@ impl DirectoryListing {
                 Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
                 Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
-                // An entry that has been removed since holds no frames. An image that is a link without
-                // a target has its place in a series; the target may be on a file system that is not
-                // mounted.
+                // An entry that has been removed since holds no frames, nor does a link without a target;
+                // but the target may be on a file system that is not mounted.
                 Err(why) if is_not_there(&why) && !kind.is_some_and(|kind| kind.is_symlink()) => (),
-                Err(_) if is_searched_image(&path) => out.images.push(path),
+                Err(why) if is_searched_image(&path) => broken_images.push((path, why)),
                 Err(why) if is_not_there(&why) => {
                     if is_hdf5_name(&path) {
                         out.dangling.push(path);
@@ -75,7 +75,25 @@ impl DirectoryListing {
                 Err(why) => out.unreadable.push((path, why)),
             }
         }
+        out.add_broken_images(broken_images);
         Ok(out)
+    }
+
+    /// Adds links with names of images that can't be followed: to the images if they are of a series with others,
+    /// where they have a place.
+    fn add_broken_images(&mut self, broken: Vec<(PathBuf, io::Error)>) {
+        let series: Vec<_> =
+            self.images.iter().filter_map(|image| NumberedFileName::parse(image)).collect();
+        for (path, why) in broken {
+            let name = NumberedFileName::parse(&path);
+            let has_place =
+                name.is_some_and(|name| series.iter().any(|one| one.is_same_series(&name)));
+            match has_place {
+                true => self.images.push(path),
+                false if is_not_there(&why) => self.dangling.push(path),
+                false => self.unreadable.push((path, why)),
+            }
+        }
     }
 
     fn classify(&mut self, path: PathBuf) {

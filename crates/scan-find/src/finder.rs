@@ -11,6 +11,7 @@ use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
 use records::{AbsentKind, Acquisition, IdHasher, RawPath, Record, Scan, ScanState, format_count};
 
+use self::warnings::{MeasurementKey, RunningScan, older_files};
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
 use crate::first_frame::{FirstFrameDigests, FirstFrameError};
@@ -58,7 +59,7 @@ pub struct Finder<'a> {
     pub(crate) stability: StabilityTracker,
     /// Scans that a following search found running, and what they lack: it is told at the end, if they
     /// have not ended.
-    running: BTreeMap<(PathBuf, String), (String, Option<String>)>,
+    running: BTreeMap<MeasurementKey, RunningScan>,
     /// When data files were left out first because their master is being written.
     left_out_since: HashMap<PathBuf, Instant>,
     /// Decides when failures are reported.
@@ -287,19 +288,22 @@ impl<'a> Finder<'a> {
         if self.args.follow.is_some() {
             self.warn_of_second_scan(&id, &acquisition);
         }
-        // Those of a scan that is followed may be written over while it runs.
-        if self.args.follow.is_none() || acquisition.complete {
-            self.warn_of_older_files(&id, &about, &acquisition);
-        }
-        let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
         let is_followed_on =
             self.args.follow.is_some() && acquisition.scan_state() == ScanState::Running;
+        let older = older_files(&id, &acquisition);
+        // Those of a scan that is followed may be written over while it runs.
+        if let Some(why) = older.clone().filter(|_| !is_followed_on) {
+            self.warn_once(about.clone(), why);
+        }
+        let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
+        let measurement = MeasurementKey::new(&acquisition);
         let record = Record::from(Scan { id: id.clone(), acquisition });
         if self.told.is_new(&id, place.clone(), &record) {
-            self.running.remove(&place);
+            self.running.remove(&measurement);
             match absent {
                 _ if is_followed_on => {
-                    self.running.insert(place, (about.clone(), absent));
+                    let scan = RunningScan { file: place.0, about: about.clone(), absent, older };
+                    self.running.insert(measurement, scan);
                 }
                 Some(absent) => self.filter.warn(&format!("{about}: {absent}")),
                 None => (),

@@ -97,22 +97,28 @@ impl JobSize {
             format_count(self.threads, "thread")
         );
         let cpu_warning = match node_cpus {
-            Some(node) if cpus > node => {
-                let fits = (node / engines).max(1);
-                Some(format!(
-                    "{job}, but a node has {node}: such a job never starts; try --cores-per-worker {fits}"
-                ))
-            }
-            Some(node) if cpus > node / 2 => {
-                let fits = (node / 2 / engines).max(1);
-                Some(format!(
-                    "{job}, more than half of a node's {node} logical CPUs; if two logical CPUs share a core, \
-                     try --cores-per-worker {fits}"
-                ))
-            }
+            Some(node) if cpus > node => Some(format!(
+                "{job}, but a node has {node}: such a job never starts; try {}",
+                self.flags_that_fit(node)
+            )),
+            // Less than an engine of one thread is no job.
+            Some(node) if cpus > node / 2 && cpus > 1 => Some(format!(
+                "{job}, more than half of a node's {node} logical CPUs; if two logical CPUs share a core, try {}",
+                self.flags_that_fit(node / 2)
+            )),
             _ => None,
         };
         cpu_warning.into_iter().chain(self.gpu_warning()).collect()
+    }
+
+    /// Returns the flags with which the job has as many CPUs at the most: fewer threads for each engine, or
+    /// fewer engines if there are not as many CPUs, or both.
+    fn flags_that_fit(&self, cpus: u64) -> String {
+        match (cpus / self.engines, cpus / self.threads) {
+            (0, 0) => format!("--ai-engines-per-worker 1 --cores-per-worker {}", cpus.max(1)),
+            (0, engines) => format!("--ai-engines-per-worker {engines}"),
+            (threads, _) => format!("--cores-per-worker {threads}"),
+        }
     }
 
     /// Returns a warning if the GPUs of a job have fewer engines than keep them busy, or more than

@@ -151,6 +151,24 @@ fn sizes_and_warnings() {
             "17 engines per job on 2 GPUs: 4 to 8 engines keep a GPU busy; try --ai-engines-per-worker 16",
         ),
         (
+            JobSize { engines: 8, threads: 1, gpus: 0, ..one }.cluster_warnings(Some(4)).join("\n"),
+            "8 engines x 1 thread = 8 CPUs per job, but a node has 4: such a job never starts; try --ai-engines-per-worker 4",
+        ),
+        (
+            JobSize { engines: 8, threads: 16, gpus: 0, ..one }
+                .cluster_warnings(Some(4))
+                .join("\n"),
+            "8 engines x 16 threads = 128 CPUs per job, but a node has 4: such a job never starts; try \
+             --ai-engines-per-worker 1 --cores-per-worker 4",
+        ),
+        (
+            JobSize { engines: 8, threads: 4, gpus: 0, ..one }
+                .cluster_warnings(Some(32))
+                .join("\n"),
+            "8 engines x 4 threads = 32 CPUs per job, more than half of a node's 32 logical CPUs; if two logical CPUs share \
+             a core, try --cores-per-worker 2",
+        ),
+        (
             request.machine_warning(2).unwrap_or_default(),
             "32 engines on this machine, which has 2 CPUs: they would compete for the CPUs; reduce --n-workers or \
              --ai-engines-per-worker to 2 engines in total",

@@ -43,6 +43,36 @@ fn result_without_frames(task: &Value) -> Value {
 }
 
 #[test]
+fn a_final_that_is_not_written_is_told_of() {
+    let mut workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+    for file in &workspace.data.lima[1] {
+        std::fs::remove_file(file).unwrap();
+    }
+    workspace.find_scans();
+    let plan = workspace.plan("out", &[]);
+    let results = run("ai-integrate", &["--allow-missing"], &plan).assert_success().stdout;
+    let gather = |more: &[&str]| run("gather", &[&["--allow-missing"], more].concat(), &results);
+    let ran = gather(NO_ARGUMENTS).assert_success();
+    let summary = ran.records("summary").pop().unwrap();
+    let path = summary["final"].as_str().unwrap();
+    assert_eq!(
+        (summary["entry"].as_str(), std::path::Path::new(path).exists()),
+        (Some("2.1"), false)
+    );
+    let told = format!("{path}: not written, because no frame has a pattern");
+    assert_eq!(ran.stderr.matches(&told).count(), 1, "{}", ran.stderr);
+    // What was asked for and can't be is a failure.
+    let ran = gather(&["--export", "xye"]);
+    let failures = ran.records("fail");
+    assert_eq!((ran.status, failures.len()), (1, 1), "{}", ran.stderr);
+    assert!(
+        failures[0]["error"].as_str().unwrap().contains("no frame has a pattern"),
+        "{}",
+        failures[0]
+    );
+}
+
+#[test]
 fn a_plan_of_many_tasks_names_each_absent_frame_once_and_gather_all_of_them() {
     let mut workspace = Workspace::new(&small_options());
     let files = 5000;

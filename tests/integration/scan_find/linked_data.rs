@@ -60,11 +60,25 @@ fn frames_that_come_into_a_linked_file_are_found_while_it_is_followed() {
             write_frames(&directory.path("new"), 5);
             fs::rename(directory.path("new"), &data).unwrap();
         });
+        assert_eq!(found.records("scan")[0]["frames"], 2, "{name}");
         let last = last_scans(&found);
         let frames: Vec<_> = last.values().map(|scan| scan["frames"].as_u64()).collect();
         assert_eq!(frames, [Some(5)], "{name}: {}\n{}", found.stdout, found.stderr);
         assert_ends_as_a_plain_search(&found, &raw, name);
     }
+}
+
+#[test]
+fn a_running_scan_that_is_moved_is_not_gone() {
+    let directory = RawData::new();
+    directory.write_dataset("sample", &[sample::Defect::Running]);
+    let top = directory.path("sample");
+    let found = follow_while(&top, "2s", || {
+        std::thread::sleep(Duration::from_secs(1));
+        fs::rename(top.join("RAW_DATA"), top.join("MOVED")).unwrap();
+    });
+    assert!(found.stdout.contains("/MOVED/"), "{}", found.stdout);
+    assert_eq!((found.status, found.records("fail").len()), (0, 0), "{}", found.stderr);
 }
 
 #[test]

@@ -288,6 +288,15 @@ fn an_image_that_is_a_link_to_nothing_has_its_place_in_a_series() {
             let status = i32::from(kind == "unreadable");
             assert_eq!(told, (status, 1, &6.into(), &kind.into()), "{}{}", ran.stdout, ran.stderr);
             assert_eq!(absent["range"], serde_json::json!([[place, place + 1]]));
+            // One that has no place in a series is passed over.
+            symlink("/nowhere/y", directory.path("raw/plot.tif")).unwrap();
+            let ran = find(&[directory.path("raw")]);
+            assert_eq!((ran.status, ran.records("scan").len()), (status, 1), "{}", ran.stderr);
+            assert!(
+                ran.stderr.contains("plot.tif: passed over: a symbolic link"),
+                "{}",
+                ran.stderr
+            );
         }
     }
 }

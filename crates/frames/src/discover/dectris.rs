@@ -173,53 +173,70 @@ fn places_by_count(each: &[SharedFrameMap], usual: u64, planned: Option<u64>) ->
 /// `None` if one has no number, or if the numbers can't be those of one series: some programs write
 /// others.
 fn places_by_number(each: &[SharedFrameMap], planned: Option<u64>) -> Option<Vec<Range<u64>>> {
-    let mut known: Vec<Option<Range<u64>>> = Vec::new();
-    let mut base = None;
-    for (index, frame_map) in each.iter().enumerate() {
-        known.push(match &**frame_map {
-            Ok(frame_map) => {
-                let number = frame_map.first_image_number?;
-                // Images are counted from 1. Files that come first may be those of a part of a series.
-                let first = *base.get_or_insert(if index == 0 { number } else { 1 });
-                let start = number.checked_sub(first)?;
-                Some(start..start.checked_add(frame_map.frames)?)
-            }
-            Err(_) => None,
-        });
-    }
-    let longest =
-        known.iter().flatten().map(|place| place.end.saturating_sub(place.start)).max()?;
+    let readable = each.iter().filter_map(|frame_map| frame_map.as_ref().as_ref().ok());
+    let longest = readable.map(|frame_map| frame_map.frames).max()?;
+    let known = numbered_places(each, longest)?;
     let mut places: Vec<Range<u64>> = Vec::new();
     for (index, (place, frame_map)) in known.iter().zip(each).enumerate() {
         let begin = places.last().map_or(0, |last| last.end);
-        places.push(match place {
-            Some(place) if place.start < begin => return None,
-            Some(place) => place.clone(),
-            None => {
-                let following = known[index..].iter().position(Option::is_some);
-                let end = match following {
-                    // The last of several that are missing side by side takes the rest.
-                    Some(1) => known[index.checked_add(1)?].as_ref()?.start,
-                    Some(_) => begin.checked_add(longest)?,
-                    None => planned
-                        .map_or(u64::MAX, |planned| planned.max(begin))
-                        .min(begin.checked_add(longest)?),
-                };
-                let has_images = following.is_some()
-                    && !matches!(&**frame_map, Err(DiscoverError::NoObject(..)));
-                if end < begin || (end == begin && has_images) {
-                    return None;
-                }
-                begin..end
+        let longest_end = begin.checked_add(longest)?;
+        let next = known.get(index.checked_add(1)?);
+        let following = known[index..].iter().flatten().next().map(|place| place.start);
+        let end = match (place, following) {
+            (Some(place), _) if place.start < begin => return None,
+            (Some(place), _) => {
+                places.push(place.clone());
+                continue;
             }
-        });
+            // The last of several that are missing side by side takes the rest.
+            (None, Some(start)) if next.is_none_or(Option::is_some) => start,
+            (None, Some(start)) => start.min(longest_end),
+            (None, None) => {
+                planned.map_or(longest_end, |planned| planned.max(begin).min(longest_end))
+            }
+        };
+        // A file between two others had an image; what the master does not link to may be none.
+        let is_between = following.is_some() && !is_unlinked(frame_map);
+        let is_alone = next.is_none_or(Option::is_some)
+            && index.checked_sub(1).is_none_or(|before| known[before].is_some());
+        if end < begin || (end == begin && is_between && is_alone) {
+            return None;
+        }
+        places.push(begin..end);
     }
     let total = places.last()?.end;
+    // Files may have lost images; but no number makes a few images a scan of millions.
+    let most = longest.checked_mul(each.len() as u64)?;
     let is_possible = match planned {
-        Some(planned) if planned > 1 => total <= planned.max(total_frames(each)),
-        _ => total <= longest.checked_mul(each.len() as u64)?,
+        Some(planned) if planned > 1 => {
+            total <= planned.max(total_frames(each)).min(most.saturating_mul(8))
+        }
+        _ => total <= most,
     };
     (is_possible && total <= Spans::MAX_FRAMES).then_some(places)
+}
+
+/// Returns the frames of each dataset that can be read, by the number of its first image.
+fn numbered_places(each: &[SharedFrameMap], longest: u64) -> Option<Vec<Option<Range<u64>>>> {
+    let mut base = None;
+    let place = |(index, frame_map): (u64, &SharedFrameMap)| {
+        let Ok(frame_map) = &**frame_map else { return Some(None) };
+        let number = frame_map.first_image_number?;
+        // Images are counted from 1, by some programs from 0. Files that come first may be those of a part
+        // of a series.
+        let first = *base.get_or_insert_with(|| match index {
+            0 => number,
+            _ => u64::from(longest.checked_mul(index) != Some(number)),
+        });
+        let start = number.checked_sub(first)?;
+        Some(Some(start..start.checked_add(frame_map.frames)?))
+    };
+    (0..).zip(each).map(place).collect()
+}
+
+/// Returns whether the master has no link to a dataset.
+fn is_unlinked(frame_map: &SharedFrameMap) -> bool {
+    matches!(&**frame_map, Err(DiscoverError::NoObject(..)))
 }
 
 /// Returns the number of frames of all datasets that can be read.
@@ -241,5 +258,9 @@ fn planned_images(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Option<u6
         entry.read_number(files, &format!("instrument/detector/detectorSpecific/{name}"))
     };
     let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));
-    Ok(images.map(|images| (images * triggers) as u64).filter(|&planned| planned > 0))
+    // More than a scan may have is no plan.
+    let planned = images
+        .map(|images| images * triggers)
+        .filter(|planned| (1.0..=Spans::MAX_FRAMES as f64).contains(planned));
+    Ok(planned.map(|planned| planned as u64))
 }

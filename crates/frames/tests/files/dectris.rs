@@ -189,6 +189,24 @@ fn image_numbers_tell_where_the_frames_of_a_file_belong() {
         std::fs::remove_file(dir.path("lab6_data_000003.h5")).unwrap();
         assert_in_place(&master, 12, "[[5,12]]");
     }
+    // Counted from 0, without the first file; and files of several lengths, the middle ones of which are gone.
+    let dir = TestDir::new();
+    let master = dectris_of(&dir, [(0, 5), (5, 5), (10, 2)], 12, Some(0));
+    std::fs::remove_file(dir.path("lab6_data_000001.h5")).unwrap();
+    assert_in_place(&master, 12, "[[0,5]]");
+    let dir = TestDir::new();
+    let master = dectris_of(&dir, [(0, 10), (10, 2), (14, 10)], 24, Some(1));
+    let more = open_to_write(&master);
+    let link = |gone: &str, name: &str| {
+        let data = more.group("entry/data").unwrap();
+        data.link_external(gone, "/entry/data/data", name).unwrap();
+    };
+    more.group("entry/data").unwrap().unlink("data_000003").unwrap();
+    link("gone.h5", "data_000003");
+    link("lab6_data_000003.h5", "data_000004");
+    std::fs::remove_file(dir.path("lab6_data_000002.h5")).unwrap();
+    drop(more);
+    assert_in_place(&master, 24, "[[10,14]]");
     // Only the last one is there: its number tells how many frames the others have.
     let dir = TestDir::new();
     let master = dectris_of(&dir, [(0, 5), (5, 5), (10, 2)], 12, Some(1));

@@ -172,6 +172,27 @@ impl Gatherer<'_> {
         Ok(())
     }
 
+    /// Tells that there is no final file, because no frame of the scan has a pattern, and that nothing is
+    /// exported.
+    pub(super) fn report_final_not_written(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
+        let path = group.target.path();
+        // An earlier one, or one that can't be looked for.
+        if !matches!(path.try_exists(), Ok(false)) {
+            return Ok(());
+        }
+        let why = messages::final_not_written(&path);
+        if group.printed_warnings.insert(why.clone()) {
+            self.filter.warn(&why);
+        }
+        match self.args.output.export.is_empty() {
+            true => Ok(()),
+            false => {
+                let why = ExportError::NoPattern { path: path.clone() };
+                self.report_failure(group, &path, &why, None)
+            }
+        }
+    }
+
     /// Returns whether there is nothing to export because no frame of any average has a pattern, which is a
     /// failure once the scan has ended. Warns of ranges of frames without a pattern, which are not exported.
     fn find_averages_of_nothing(

@@ -1,2 +1,3 @@
-[[ $(trap -p EXIT) != *'--setup ended the script'* ]] || trap - EXIT
+
+[[ $(trap -p EXIT) != *'ended in a line of --setup'* ]] || trap - EXIT
 eval "$shell_options"
