@@ -288,11 +288,11 @@ impl<'a> Finder<'a> {
         if self.args.follow.is_some() {
             self.warn_of_second_scan(&id, &acquisition);
         }
-        let is_followed_on =
+        let is_awaited =
             self.args.follow.is_some() && acquisition.scan_state() == ScanState::Running;
         let older = older_files(&id, &acquisition);
         // Those of a scan that is followed may be written over while it runs.
-        if let Some(why) = older.clone().filter(|_| !is_followed_on) {
+        if let Some(why) = older.clone().filter(|_| !is_awaited) {
             self.warn_once(about.clone(), why);
         }
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
@@ -301,7 +301,7 @@ impl<'a> Finder<'a> {
         if self.told.is_new(&id, place.clone(), &record) {
             self.running.remove(&measurement);
             match absent {
-                _ if is_followed_on => {
+                _ if is_awaited => {
                     let scan = RunningScan { file: place.0, about: about.clone(), absent, older };
                     self.running.insert(measurement, scan);
                 }

@@ -105,8 +105,9 @@ impl JobSettings {
         self.size_request.on_machine(system::cpu::available_cpus() as u64, self.size.gpus)
     }
 
-    /// Returns the lines of bash of `--setup`, which each script runs first: with the options that a shell
-    /// has by itself, because modules and Conda use unset variables, and never as its last.
+    /// Returns the lines of bash of `--setup`, which each script runs first. They run with the options that a
+    /// shell has by itself, because modules and Conda use unset variables, and a script that ends in one of
+    /// them fails.
     pub fn setup_lines(&self) -> OsString {
         let lines = &self.slurm.setup;
         if lines.is_empty() {

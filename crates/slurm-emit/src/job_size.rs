@@ -101,7 +101,7 @@ impl JobSize {
                 "{job}, but a node has {node}: such a job never starts; try {}",
                 self.flags_that_fit(node)
             )),
-            // Less than an engine of one thread is no job.
+            // No job is smaller than one CPU.
             Some(node) if cpus > node / 2 && cpus > 1 => Some(format!(
                 "{job}, more than half of a node's {node} logical CPUs; if two logical CPUs share a core, try {}",
                 self.flags_that_fit(node / 2)

@@ -62,8 +62,10 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 pub const SETTINGS: &str = "# SETTINGS\n";
 
 /// Pieces that several templates share, each with the mark at which it is inserted.
-const PIECES: [(&str, &str); 10] = [
+const PIECES: [(&str, &str); 12] = [
     ("# LOCK\n", include_str!("targets/single_machine/lock.bash")),
+    ("# EMPTY PLAN\n", include_str!("targets/empty_plan.bash")),
+    ("# NOTE JOB\n", include_str!("targets/note_job.bash")),
     ("# CPUS\n", include_str!("targets/single_machine/cpus.bash")),
     ("# STOP POOL\n", include_str!("targets/single_machine/stop_pool.bash")),
     ("# WAIT FOR POOL\n", include_str!("targets/single_machine/wait_for_pool.bash")),

@@ -176,9 +176,11 @@ impl Gatherer<'_> {
     /// exported.
     pub(super) fn report_final_not_written(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
         let path = group.target.path();
-        // An earlier one, or one that can't be looked for.
-        if !matches!(path.try_exists(), Ok(false)) {
-            return Ok(());
+        match path.try_exists() {
+            Ok(false) => (),
+            // An earlier one is kept.
+            Ok(true) => return Ok(()),
+            Err(why) => return self.report_failure(group, &path, &why, Some(&why)),
         }
         let why = messages::final_not_written(&path);
         if group.printed_warnings.insert(why.clone()) {

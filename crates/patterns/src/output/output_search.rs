@@ -2,7 +2,6 @@
 //! one, because `OUT/.azpipe` was removed, or they were copied without it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
@@ -37,23 +36,8 @@ fn find_others(out_root: &Path, known: &BTreeSet<PathBuf>) -> Vec<Result<OutputS
     }
     candidates.retain(|path| !known.contains(path));
     candidates.sort();
-    found.extend(candidates.iter().filter_map(|path| {
-        let is_derived = is_derived(path, known);
-        read_spec(out_root, path, is_derived).transpose()
-    }));
+    found.extend(candidates.iter().filter_map(|path| read_spec(out_root, path).transpose()));
     found
-}
-
-/// Returns whether a file is named as an export or map of a known final file: `NAME.map.h5` beside `NAME.h5`. A
-/// recipe may have such a name, too.
-fn is_derived(path: &Path, known: &BTreeSet<PathBuf>) -> bool {
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    let dots = name.iter().enumerate().filter(|(_, byte)| **byte == b'.');
-    let finals = dots.map(|(dot, _)| [&name[..dot], b".h5"].concat());
-    finals.into_iter().any(|of| {
-        let of = path.with_file_name(OsStr::from_bytes(&of));
-        of != path && known.contains(&of)
-    })
 }
 
 /// Adds the directories, and the files that may be final files by their names, of a directory.
@@ -86,25 +70,16 @@ fn list(
     Ok(())
 }
 
-/// Returns the scan and recipe of a final file, or `None` for any other file, for merged ones, and for one that is
-/// derived from another by its name and can't be read.
-fn read_spec(
-    out_root: &Path,
-    path: &Path,
-    is_derived: bool,
-) -> Result<Option<OutputSpec>, OutputError> {
+/// Returns the scan and recipe of a final file, or `None` for any other file, such as an export, and for merged ones.
+fn read_spec(out_root: &Path, path: &Path) -> Result<Option<OutputSpec>, OutputError> {
     let name = path.strip_prefix(out_root).unwrap_or(path);
     let note = merge::notes_dir(out_root).join(name);
     // Raw data may lie beside the results: they are told by their bytes, before the library opens them.
     let is_output = || Ok(ownership::mentions(path, PROGRAM)? && OutputFile::is_output(path)?);
-    if note.try_exists().map_err(OutputError::io(&note))? {
+    if note.try_exists().map_err(OutputError::io(&note))?
+        || !is_output().map_err(OutputError::io(path))?
+    {
         return Ok(None);
-    }
-    match is_output() {
-        Ok(true) => (),
-        Ok(false) => return Ok(None),
-        Err(_) if is_derived => return Ok(None),
-        Err(why) => return Err(OutputError::io(path)(why)),
     }
     let there = OutputFile::open(path)?;
     if there.is_merged() || *name != *there.task.final_file {

@@ -27,17 +27,24 @@ pub(super) struct RunningScan {
 
 /// Identifies a measurement also where the directory of its files gets another name, and its scan another id.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MeasurementKey([Option<String>; 3], Option<OsString>);
+pub(super) struct MeasurementKey {
+    file_name: Option<OsString>,
+    entry: String,
+    detector: String,
+    start_time: Option<String>,
+    content: Option<String>,
+}
 
 impl MeasurementKey {
     /// Returns the key of a scan.
     pub(super) fn new(scan: &Acquisition) -> Self {
-        let told = [
-            Some(format!("{} {}", scan.entry, scan.detector)),
-            scan.start_time.clone(),
-            scan.content.clone(),
-        ];
-        Self(told, scan.file.file_name().map(OsStr::to_owned))
+        Self {
+            file_name: scan.file.file_name().map(OsStr::to_owned),
+            entry: scan.entry.clone(),
+            detector: scan.detector.clone(),
+            start_time: scan.start_time.clone(),
+            content: scan.content.clone(),
+        }
     }
 }
 

@@ -20,16 +20,8 @@ require_pbs() {
     done
 }
 
-# Notes a job that PBS has taken: note_job JOB WHAT. One that is not noted would be submitted again: it is taken back.
-note_job() {
-    local size
-    size=$(stat --format=%s submitted 2> /dev/null || echo 0)
-    if printf '%s %s, %s\n' "$1" "$2" "$(date '+%F %T')" >> submitted; then return; fi
-    # A line for which there was no room may be there in part, with the number of another job.
-    truncate --no-create --size="$size" submitted || true
-    qdel "$1" || printf '%s: qdel %s failed: delete this job by hand\n' "${0##*/}" "$1" >&2
-    die "$PWD/submitted can not be written: see the message above; job $1 was deleted: run ./${0##*/} again when it can"
-}
+cancel_job='qdel'
+# NOTE JOB
 
 # Prints the jobs of the last ./submit that are waiting or running, one id per line.
 queued() {

@@ -1,7 +1,4 @@
-if [[ ! -s plan.jsonl ]]; then
-    printf 'nothing to submit: the plan has no tasks\n'
-    exit
-fi
+# EMPTY PLAN
 # One ./submit at a time. ./cancel finds its process by the number and the host name in .lock.
 if ! exec 9>> .lock; then
     printf 'submit: %s can not be written: see the message above; slurm-emit --dir writes scripts of your own\n' "$PWD" >&2

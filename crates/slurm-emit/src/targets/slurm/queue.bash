@@ -26,17 +26,8 @@ require_slurm() {
     done
 }
 
-# Notes a job that SLURM has taken: note_job JOB WHAT. ./status and ./cancel would not know one that is not noted, and the next
-# ./submit would submit it again: it is taken back.
-note_job() {
-    local size
-    size=$(stat --format=%s submitted 2> /dev/null || echo 0)
-    if printf '%s %s, %s\n' "$1" "$2" "$(date '+%F %T')" >> submitted; then return; fi
-    # A line for which there was no room may be there in part, with the number of another job.
-    truncate --no-create --size="$size" submitted || true
-    scancel "$1" || printf '%s: scancel %s failed: cancel this job by hand\n' "${0##*/}" "$1" >&2
-    die "$PWD/submitted can not be written: see the message above; job $1 was cancelled: run ./${0##*/} again when it can"
-}
+cancel_job='scancel'
+# NOTE JOB
 
 # A count and its noun: plural 2 job jobs
 plural() { if (($1 == 1)); then printf '1 %s' "$2"; else printf '%s %s' "$1" "$3"; fi; }

@@ -1,0 +1,4 @@
+if [[ ! -s plan.jsonl ]]; then
+    printf 'nothing to submit: the plan has no tasks\n'
+    exit
+fi
